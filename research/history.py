@@ -1,21 +1,25 @@
-"""Measures a long history and its index: ``python research/history.py`` (5,000 runs of 50 cases; 2 minutes).
+"""Measures a long history and its index: ``python research/history.py`` (5,000 runs of 50 cases; 2 minutes; ``--runs 45000``: 6).
 
 The first table simulates merges that change nothing, at 0.2 % noise of one measured ratio: the product of the ratios to each
 parent against the ratio to one anchor, as `ratchet history` computes it. A false point is a run where the means of the ten runs
 before and after differ by more than 1 %. The second writes so many runs of so many cases to a temporary folder, builds the index,
 opens it again, opens it after one more run, reads a series, and makes the table of `ratchet history`; in seconds on the clock and
-of the processor.
+of the processor. The third runs `ratchet history` itself in that folder, once its index is there, and adds its peak memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
+import subprocess
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+from record_speed import spent
 
 from ratchet.commands.history import case_histories
 from ratchet.history.index import History
@@ -32,6 +36,8 @@ MACHINE = Fingerprint(
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE, REPEATS = 0.002, 200
 WINDOW, STEP = 10, 0.01
+CASE = "benchmark_00/config_0"
+"""The first case of the history that is written."""
 
 
 def case_of(name: str, ratio: float, head: int) -> HistoryCase:
@@ -68,37 +74,47 @@ def run_at(number: int, *cases: HistoryCase) -> HistoryRun:
     )
 
 
-def speed(runs: int, cases: int) -> None:
-    """Print sizes and seconds of a history of this size."""
+def speed(folder: Path, runs: int, cases: int) -> None:
+    """Write a history of this size, and print its sizes and seconds."""
     ratios = 1 + NOISE * np.random.default_rng(1).standard_normal((runs + 1, cases))
     names = [f"benchmark_{number // 5:02}/config_{number % 5}" for number in range(cases)]
-    with tempfile.TemporaryDirectory() as folder:
-        place, index = Path(folder, "history"), Path(folder, "index.sqlite")
-        for number in range(runs):
-            append(place, run_at(number + 2, *(case_of(name, ratios[number, at], number + 2) for at, name in enumerate(names))))
+    place, index = folder / "results" / "history", folder / "index.sqlite"
+    for number in range(runs):
+        append(place, run_at(number + 2, *(case_of(name, ratios[number, at], number + 2) for at, name in enumerate(names))))
 
-        def opened(what: str) -> History:
-            begun = time.perf_counter(), time.process_time()
-            history = History([FolderFiles(place)], index)
-            print(f"| {what} | {time.perf_counter() - begun[0]:.2f} s, {time.process_time() - begun[1]:.2f} s |")
-            return history
+    def opened(what: str) -> History:
+        begun = time.perf_counter(), time.process_time()
+        history = History([FolderFiles(place)], index)
+        print(f"| {what} | {time.perf_counter() - begun[0]:.2f} s, {time.process_time() - begun[1]:.2f} s |")
+        return history
 
-        print(f"\n| {runs} runs of {cases} cases | clock, processor |\n|:--|--:|")
-        opened("build the index")
-        opened("open it again")
-        append(place, run_at(runs + 2, *(case_of(name, ratios[runs, at], runs + 2) for at, name in enumerate(names))))
-        history = opened("open it after one more run")
-        case = history.cases()[0]
-        begun = time.perf_counter(), time.process_time()
-        points = history.series(case.name, case.hardware).points
-        spent = time.perf_counter() - begun[0], time.process_time() - begun[1]
-        print(f"| read the series of one case, {len(points)} points | {spent[0]:.2f} s, {spent[1]:.2f} s |")
-        begun = time.perf_counter(), time.process_time()
-        lines = overview_lines(case_histories(history, None, TREND_RUNS))
-        spent = time.perf_counter() - begun[0], time.process_time() - begun[1]
-        print(f"| the table of all cases, {len(lines)} lines | {spent[0]:.2f} s, {spent[1]:.2f} s |")
-        files = sum(path.stat().st_size for path in place.rglob("*.json"))
-        print(f"| files | {files / 1e6:.0f} MB |\n| index | {index.stat().st_size / 1e6:.0f} MB |")
+    print(f"\n| {runs} runs of {cases} cases | clock, processor |\n|:--|--:|")
+    opened("build the index")
+    opened("open it again")
+    append(place, run_at(runs + 2, *(case_of(name, ratios[runs, at], runs + 2) for at, name in enumerate(names))))
+    history = opened("open it after one more run")
+    case = history.cases()[0]
+    begun = time.perf_counter(), time.process_time()
+    points = history.series(case.name, case.hardware).points
+    took = time.perf_counter() - begun[0], time.process_time() - begun[1]
+    print(f"| read the series of one case, {len(points)} points | {took[0]:.2f} s, {took[1]:.2f} s |")
+    begun = time.perf_counter(), time.process_time()
+    lines = overview_lines(case_histories(history, None, TREND_RUNS))
+    took = time.perf_counter() - begun[0], time.process_time() - begun[1]
+    print(f"| the table of all cases, {len(lines)} lines | {took[0]:.2f} s, {took[1]:.2f} s |")
+    files = sum(path.stat().st_size for path in place.rglob("*.json"))
+    print(f"| files | {files / 1e6:.0f} MB |\n| index | {index.stat().st_size / 1e6:.0f} MB |")
+
+
+def commands(folder: Path) -> None:
+    """Print seconds and memory of the processes that show a history."""
+    os.environ["RATCHET_CACHE_DIR"] = str(folder / "cache")
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    spent(["history", "--quiet"], folder)  # makes the index
+    print("\n| command, once its index is there | clock, processor | peak memory |\n|:--|--:|--:|")
+    for words in (["history"], ["history", CASE], ["history", CASE, "--json"]):
+        used = spent([*words, "--quiet"], folder)
+        print(f"| `ratchet {' '.join(words)}` | {used.seconds:.2f} s, {used.computing_s:.2f} s | {used.peak_mb:.0f} MB |")
 
 
 def drift(merges: int, repeats: int) -> None:
@@ -132,4 +148,9 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=REPEATS)
     chosen = parser.parse_args()
     drift(chosen.merges, chosen.repeats)
-    speed(chosen.runs, chosen.cases)
+    with tempfile.TemporaryDirectory() as folder:
+        # In a process of its own: the memory of a process that starts another counts into the peak of that one.
+        maker = multiprocessing.get_context("spawn").Process(target=speed, args=(Path(folder), chosen.runs, chosen.cases))
+        maker.start()
+        maker.join()
+        commands(Path(folder))

@@ -35,7 +35,8 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
     with progressing(options) as progress:
         opened = open_history(request_of((), options), progress, os.environ, fetch=fetch)
     history, ended = opened.history, opened.ended_mutes
-    series = case_histories(history, case, None if case else TREND_RUNS)
+    shown = max(last, TREND_RUNS) if case else TREND_RUNS
+    series = case_histories(history, case, None if case and options["as_json"] else shown)
     lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
     fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems, "ended_mutes": ended}
     print_result(fields, [*lines, *problem_lines(history.problems, ended)], as_json=options["as_json"])

@@ -166,6 +166,8 @@ class SeriesPlace(NamedTuple):
     segment: int
     seam: str | None = None
     bridged: bool = False
+    origin: str | None = None
+    """The anchor that the index of its segment counts from; None before any was measured."""
 
 
 def series_of(case: str, rows: Iterable[Row]) -> Series:
@@ -184,7 +186,8 @@ def placed_series(case: str, rows: Sequence[Row], places: Sequence[SeriesPlace],
     """Return the series, or its latest points, of rows at these places, oldest first. ``runs``: how many there are in all."""
     keys = {fingerprint: fingerprint.key for fingerprint in {run.fingerprint for _, run, _ in rows}}
     points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in zip(rows, places, strict=True))
-    return Series(case=case, hardware=rows[-1][1].fingerprint.processor if rows else "", points=points, runs=runs)
+    hardware, origin = (rows[-1][1].fingerprint.processor, places[-1].origin) if rows else ("", None)
+    return Series(case=case, hardware=hardware, points=points, runs=runs, origin=origin)
 
 
 def _point(name: str, run: HistoryRun, case: HistoryCase, place: SeriesPlace, machine: str) -> Point:
@@ -220,7 +223,7 @@ class _Links:
     def place(self, link: Link) -> SeriesPlace:
         """Return the place of the next run."""
         if link.anchor is None:
-            return SeriesPlace(1.0, self._here.segment)
+            return self._here._replace(scale=1.0)
         setting = (link.anchor, link.workload, link.machine)
         if setting == self._last:
             self._waiting.append(link)
@@ -229,7 +232,9 @@ class _Links:
             self._remember(run)
         self._waiting = [link]
         segment, seam, bridged = self._enter(link, link.anchor)
-        self._last, self._here = setting, SeriesPlace(self._index[link.anchor], segment)
+        is_new = self._last is None or segment != self._here.segment
+        origin = link.anchor if is_new else self._here.origin
+        self._last, self._here = setting, SeriesPlace(self._index[link.anchor], segment, origin=origin)
         return self._here._replace(seam=seam, bridged=bridged)
 
     def _remember(self, link: Link) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.baseline import Commit
@@ -107,3 +107,5 @@ class Series(Record):
     points: tuple[Point, ...]
     runs: Count
     """How many runs have the case; more than there are points where only the latest were asked for."""
+    origin: Commit | None = Field(default=None, exclude=True)
+    """The anchor that the index of the latest point counts from. It is not written out, since the points have it."""

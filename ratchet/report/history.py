@@ -33,9 +33,7 @@ def overview_lines(every: Sequence[Series]) -> list[str]:
 def case_lines(series: Series, last: int) -> list[str]:
     """Return a title, the trend, and a line for each of the last runs; a break of the series is a line of its own."""
     shown = series.points[-last:]
-    segment = [point.case.anchor for point in series.points if point.segment == shown[-1].segment]
-    first = next((anchor.commit[:10] for anchor in segment if anchor), None)
-    against = f"; change against the anchor {first}" if first else "; no anchor was measured yet"
+    against = f"; change against the anchor {series.origin[:10]}" if series.origin else "; no anchor was measured yet"
     head = f"{series.case} on {series.hardware}: {units.plural(series.runs, 'run')}{against}"
     titles = ("run", "commit", "time", "change", "", "verdict", "", "roof", "rate", "memory", "subject")
     table = aligned([titles, *(_run_row(point) for point in shown)], "<<>>><>>>><", indent="  ")

@@ -11,7 +11,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from ratchet.cli.history import history_command
 from ratchet.commands.history import BranchFiles, case_histories
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Repository
@@ -26,7 +28,7 @@ from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
 from ratchet.records.profile import Profile
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
-from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
+from ratchet.report.history import TREND_RUNS, case_lines, overview_lines, problem_lines, trend
 from ratchet.report.profile import tables
 from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, kernel_profile, stored, traced
 from tests.history_examples import check_of, commit, timed
@@ -411,6 +413,41 @@ def test_the_index_reads_no_more_than_is_shown(tmp_path: Path, monkeypatch: pyte
     assert len(read) == len(series.points)
     assert len({point.segment for point in whole.points}) > 2
     assert {point.bridged for point in whole.points} == {True, False}
+
+
+@pytest.mark.parametrize("last", [1, 50])
+def test_the_lines_of_a_case_need_no_more_than_they_show(tmp_path: Path, last: int) -> None:
+    """Wherever a series ends, its latest points give the lines that all of its points give, with the anchor of their segment."""
+    runs = history_of_breaks(120)
+    titles = set()
+    for end in range(1, len(runs) + 1):
+        append(tmp_path / "history", runs[end - 1])
+        series = opened(tmp_path / "history").series(NAME, FINGERPRINT.hardware, max(last, TREND_RUNS))
+        lines = case_lines(series, last)
+        assert lines == case_lines(only_series(runs[:end]), last)
+        titles.add(lines[0].partition("; ")[2])
+        points = only_series(runs[:end]).points
+        anchors = [point.case.anchor for point in points if point.segment == points[-1].segment]
+        assert series.origin == next((anchor.commit for anchor in anchors if anchor), None)
+    assert len(titles) > 2
+
+
+@pytest.mark.parametrize(("words", "read"), [([], 40), (["--last", "50"], 50), (["--json"], 60)])
+def test_a_command_reads_the_runs_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], read: int
+) -> None:
+    """The table of a case reads its rows and its trend; as JSON, the whole series is there."""
+    runs = [run_at(day, 2 + day, case_of(to(1, 1 + day / 100))) for day in range(60)]
+    new_repository(tmp_path / "repo", {f"results/history/{name_of(run)}": text_of(run) for run in runs})
+    monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))
+    command = [NAME, "--repo", str(tmp_path / "repo"), *words]
+    first = CliRunner().invoke(history_command, command)
+    bodies = []
+    real = HistoryCase.model_validate_json
+    monkeypatch.setattr(HistoryCase, "model_validate_json", lambda text: bodies.append(text) or real(text))
+    again = CliRunner().invoke(history_command, command)
+    assert again.output == first.output
+    assert len(bodies) == read
 
 
 def test_a_case_without_a_run_is_gone(tmp_path: Path) -> None:
