@@ -30,6 +30,7 @@ from ratchet.judge.outcome import CHANGE_PAIRS, compared, decide, thresholds_for
 from ratchet.judge.sequential import looks_for_change
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.baseline import Baseline
 from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.records.files import load, save
@@ -188,11 +189,15 @@ def _good_and_bad(search: SearchRecord, site: _Site) -> Iterator[Trees]:
 def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> CommitVerdict:
     """Compare a commit with GOOD, by its code or by pairs.
 
-    Raises HostError where GOOD or BAD cannot be measured, since nothing could be searched; any other commit is skipped.
+    Raises HostError where GOOD or BAD cannot be measured, since nothing could be searched, and UsageError where BAD has no case
+    of that name or several; any other commit is skipped.
     """
     snapshot, is_bad = site.snapshot(search.commits[place]), place == len(search.commits) - 1
     same = next((one for one in search.looked_at if one.tree.content == snapshot.tree.content and one.end), None)
     if same or snapshot.tree.content == search.good.content:
+        if is_bad and trees.reference:  # the first commit of a search: nothing else has looked for the case
+            specs = tree_specs(site.settings, site.machine, site.repository.root, trees.head, trees.reference)
+            _require_one_case(search, site, specs["reference"])  # GOOD is built, and has the same files
         other = same.tree.commit[:10] if same else "GOOD"
         return _verdict(snapshot, same.verdict if same else "good", f"It has the same files as {other}.")
     with contextlib.nullcontext(trees.head) if is_bad else worktree(site.repository, trees, snapshot) as tree:
@@ -200,11 +205,8 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
             if broken := build(site.settings, "head", tree, snapshot, site.progress, site.environ):
                 raise broken
             specs = tree_specs(site.settings, site.machine, site.repository.root, tree, trees.reference)
-            if (
-                is_bad
-                and len(names := [case.name for case in cases_of(site.settings, specs["head"], [search.case], site.environ)]) > 1
-            ):
-                raise UsageError(f"{search.case} names {len(names)} cases: {units.listed(names)}.", "Name one of them.")
+            if is_bad:
+                _require_one_case(search, site, specs["head"])
             suite = measure(site.settings, specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
         except (BuildError, ForeignModuleError, HostError, UsageError) as error:
             if is_bad:
@@ -220,6 +222,13 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
     if case.unfit:
         raise UnfitError(case.unfit, RESUME)
     return _judged(search, snapshot, case, site, is_bad=is_bad)
+
+
+def _require_one_case(search: SearchRecord, site: _Site, tree: TreeSpec) -> None:
+    """Raise UsageError where a tree has no case that the search names, or several."""
+    names = [case.name for case in cases_of(site.settings, tree, [search.case], site.environ)]
+    if len(names) > 1:
+        raise UsageError(f"{search.case} names {len(names)} cases: {units.listed(names)}.", "Name one of them.")
 
 
 def _problem(case: CaseRun, side: Side) -> str:

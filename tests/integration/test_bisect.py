@@ -138,6 +138,18 @@ def test_ranges_that_cannot_be_searched_are_refused(make: Callable[..., Playgrou
     assert "Swap them" in play.ratchet("bisect", "adds/small", "main", "main~1").sentence
 
 
+def test_a_wrong_name_is_refused_where_nothing_is_timed(make: Callable[..., Playground]) -> None:
+    """Commits with the same files need no measurement, but their case has to exist, and to be the only one of that name."""
+    play = make({"bench/adds.py": BENCH, "work.py": WORK}, {"bench/adds.py": f"{BENCH}\n"})
+    wrong = play.ratchet("bisect", "adds/smal", "HEAD~1", "--device", "cpu")
+    assert wrong.code == 2, wrong
+    assert "adds/smal" in wrong.sentence
+    assert "Did you mean adds/small?" in wrong.sentence
+    right = play.ratchet("bisect", "adds/small", "HEAD~1", "--device", "cpu")
+    assert right.code == 0, right
+    assert "It has the same files as GOOD." in right.err
+
+
 def test_without_a_change_there_is_nothing_to_search_for(make: Callable[..., Playground]) -> None:
     """BAD with the code of GOOD: exit 0, nothing is timed, BAD is looked at once; a damaged state is made anew."""
     play = make({"bench/adds.py": BENCH, "work.py": WORK}, {"work.py": SLOW}, {"work.py": f"# as before\n{WORK}"})
