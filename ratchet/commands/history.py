@@ -20,7 +20,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Blob, Repository
 from ratchet.forge.push import FileChange, PushTarget, Remote, RemoteFile, push_file
-from ratchet.history.index import History
+from ratchet.history.index import History, IndexedCase
 from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, RunFiles, name_of, text_of
 from ratchet.judge.history import history_run
 from ratchet.judge.mutes import warnings
@@ -120,20 +120,26 @@ def _fetch(remote: Remote, branch: str) -> None:
         )
 
 
+def kept_cases(history: History) -> list[IndexedCase]:
+    """Return every case of a history. Raises UsageError for one without runs, RecordError where none can be read."""
+    cases = history.cases()
+    if not cases and history.problems:
+        raise RecordError(f"No file of the history can be read. {first_of(history.problems)}", "They were left as they are.")
+    if not cases:
+        raise UsageError(
+            "There is no judged run of main yet.",
+            "`--fetch` brings those that CI kept on a branch; `ratchet baseline record` keeps them in a folder.",
+        )
+    return cases
+
+
 def case_histories(history: History, pattern: str | None, last: int | None = None) -> list[Series]:
     """Return the series of the cases that a pattern names (None: all), or their latest points.
 
     Raises UsageError where there is none.
     """
-    cases = history.cases()
+    cases = kept_cases(history)
     names = list(dict.fromkeys(case.name for case in cases))
-    if not names and history.problems:
-        raise RecordError(f"No file of the history can be read. {first_of(history.problems)}", "They were left as they are.")
-    if not names:
-        raise UsageError(
-            "There is no judged run of main yet.",
-            "`ratchet history --fetch` brings those that CI kept on a branch; `ratchet baseline record` keeps them in a folder.",
-        )
     wanted = [case for case in cases if pattern is None or fnmatch.fnmatchcase(case.name, pattern)]
     if not wanted:
         raise UsageError(f"The history has no case {pattern}.", did_you_mean(pattern or "", names) or "See `ratchet history`.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from ratchet.commands.history import open_history
+from ratchet.commands.history import kept_cases, open_history
 from ratchet.commands.request import Request
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
@@ -42,9 +42,10 @@ def site_of(
 ) -> WrittenSite:
     """Write the site of a checkout's history; without a folder below the results, without a title with the repository's name.
 
-    Raises what `open_history` and `write_site` raise.
+    Raises what `open_history`, `kept_cases` and `write_site` raise: without runs, earlier pages stay as they are.
     """
     opened = open_history(request, progress, environ, fetch=fetch)
+    kept_cases(opened.history)
     try:
         repository = Repository(opened.root).web_address()
     except (GitError, UsageError):  # outside git
@@ -54,7 +55,7 @@ def site_of(
 
 
 def write_site(history: History, folder: Path, title: str, repository: str = "") -> WrittenSite:
-    """Write all pages into a folder, the overview last, and delete pages of runs and cases that the history no longer has.
+    """Write all pages of a history that has runs, the overview last, and delete pages of runs and cases that it no longer has.
 
     ``repository``: its address on the web; empty: commits are no links. Raises UsageError where the folder has an ``index.html``
     of somebody else's, OutputError where it cannot be written.

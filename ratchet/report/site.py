@@ -244,7 +244,7 @@ class Site:
         self._usual = {"site_title": title, "made": made, "commits": f"{web_address(repository)}/commit/" if repository else ""}
 
     def overview(self, cases: Iterable[CaseSummary], runs: Sequence[SiteRun]) -> str:
-        """Return ``index.html``, with the worst cases first. ``runs``: the latest ones, newest first."""
+        """Return ``index.html``, with the worst cases first. ``runs``: the latest ones, newest first; at least one."""
         ordered = sorted(cases, key=lambda case: (_RANK[case.last.case.outcome], case.name, case.hardware))
         return html_template("site_overview.html.j2").render(
             **self._usual,

@@ -100,10 +100,16 @@ def test_history_in_a_terminal(moved: Playground) -> None:
 
 
 def test_no_history_is_a_sentence(play: Playground) -> None:
-    """Where nothing was recorded yet, the command says what to do, and exits with 2."""
-    none = play.ratchet("history")
-    assert none.code == 2
-    assert none.sentence.startswith("There is no judged run of main yet.")
+    """Where nothing was recorded yet, the commands say what to do, and exit with 2; pages of earlier runs stay as they were."""
+    page = play.repo / "results" / "site" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("assets/site.js", encoding="utf-8")
+    for command in ("history", "site"):
+        none = play.ratchet(command)
+        assert none.code == 2
+        assert none.sentence.startswith("There is no judged run of main yet. `--fetch` brings those")
+    assert page.read_text(encoding="utf-8") == "assets/site.js"
+    assert list(page.parent.iterdir()) == [page]
 
 
 def test_the_history_as_pages(moved: Playground, tmp_path: Path) -> None:

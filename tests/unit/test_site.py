@@ -258,12 +258,6 @@ def test_a_pass_in_doubt_is_not_green() -> None:
     assert marks == ["✅", "⚠️", "⚠️"]
 
 
-def test_an_empty_history_has_a_page(tmp_path: Path) -> None:
-    """The overview says that there is nothing yet."""
-    written = write_site(scenes.write(tmp_path / "h", []), tmp_path / "site", "t")
-    assert "The history is empty." in written.overview.read_text(encoding="utf-8")
-
-
 def test_writing_again(tmp_path: Path) -> None:
     """Pages of runs that are gone go too; files of others stay; somebody else's page is never overwritten."""
     folder = tmp_path / "site"
