@@ -2,7 +2,8 @@
 
 Draws histories of one case, plants steps, and asks `ratchet.stats.changes` for them: which share is found within five runs of its
 place, how many of the points are false, how many runs after a step its point appears, and how often one appears in a history
-without any. The constants of that file were chosen on the histories of development; those kept aside were drawn once, afterwards.
+without any; and which share of levels that end again is found. The constants of that file were chosen on the histories of
+development; those kept aside were only drawn afterwards, for a first version of the rule and for the present one.
 ``--otava PYTHON`` asks Apache Otava too, which that interpreter has (``pip install apache-otava==0.8.0``).
 """
 
