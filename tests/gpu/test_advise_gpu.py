@@ -43,6 +43,7 @@ def copies() -> None:
         torch.zeros(100, 10).to("cuda")
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # there is one cycle
 @pytest.mark.parametrize(
     ("function", "pattern", "ours"),
     [(products, FP32MatMulPattern, "fp32-matmul"), (copies, ExtraCUDACopyPattern, "tensor-per-call")],
