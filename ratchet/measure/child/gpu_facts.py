@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import ratchet
+from ratchet.measure.host_code.acts import HARNESS_FOLDER
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import die_with_parent
 
@@ -33,7 +33,6 @@ LONGEST_ANSWER_S = 120.0
 _TRITON_DRIVER = "triton.backends.driver"
 _NOT_INITIALIZED = 3
 """CUDA_ERROR_NOT_INITIALIZED, which the driver's functions return before cuInit: CUDA Driver API, "Data types"."""
-_HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
 
 
 class GpuProperties(SimpleNamespace):
@@ -221,7 +220,7 @@ def _place(tree: Path) -> str:
         file = frame.f_code.co_filename
         if file.startswith(start):
             return f"{file.removeprefix(start)}:{frame.f_lineno}"
-        if not outer and not file.startswith((_HARNESS, "<")) and f"{os.sep}torch{os.sep}" not in file:
+        if not outer and not file.startswith((HARNESS_FOLDER, "<")) and f"{os.sep}torch{os.sep}" not in file:
             outer = f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return outer
