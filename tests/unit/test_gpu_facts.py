@@ -17,6 +17,11 @@ torch = pytest.importorskip("torch")
 from ratchet.measure.child.gpu_facts import cuda_has_begun, facts_for_imports  # noqa: E402  after the skip
 from ratchet.measure.wire import Channel  # noqa: E402  likewise
 
+class Uuid:
+    def __str__(self) -> str:
+        return "GPU-0"
+
+
 TRITON = {
     "triton/__init__.py": "",
     "triton/backends/__init__.py": "",
@@ -54,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         here.append(os.getpid())
         if device == 7:
             raise AssertionError("Invalid device id")
-        return SimpleNamespace(major=9, minor=0, name="GPU of a test", multi_processor_count=132, pid=os.getpid(), uuid=object())
+        return SimpleNamespace(major=9, minor=0, name="GPU of a test", multi_processor_count=132, pid=os.getpid(), uuid=Uuid())
 
     monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
@@ -79,7 +84,7 @@ def test_questions_of_torch_are_answered_elsewhere(asked: list[int], channel: Ch
         assert found.multi_processor_count == 132
         assert found.pid not in (os.getpid(), None)
         assert torch.cuda.current_device() == 0
-        assert not hasattr(found, "uuid")  # no plain value
+        assert found.uuid == "GPU-0"  # no plain value: as text
         kept = torch.cuda.get_device_properties
     assert asked == []
     assert use.where == ""

@@ -158,7 +158,7 @@ def _found(question: str, device: Any) -> Any:
         return dict(importlib.import_module("triton.runtime").driver.active.utils.get_device_properties(device))
     properties = torch.cuda.get_device_properties(device)
     values = {name: getattr(properties, name) for name in dir(properties) if not name.startswith("_")}
-    return {name: value for name, value in values.items() if isinstance(value, int | float | str)}
+    return {name: value if isinstance(value, int | float | str) else str(value) for name, value in values.items()}
 
 
 @contextlib.contextmanager
