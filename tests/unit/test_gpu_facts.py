@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from ratchet.measure.child.gpu_facts import cuda_has_begun, facts_for_imports  # noqa: E402  after the skip
 from ratchet.measure.wire import Channel  # noqa: E402  likewise
 
+
 class Uuid:
     def __str__(self) -> str:
         return "GPU-0"
