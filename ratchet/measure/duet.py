@@ -42,6 +42,8 @@ from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSa
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
+LONG_BLOCK_MS = 150.0
+"""On the CPU, fewer samples make a block if they take so long: what they tell of their process is not worth the wait."""
 FEWEST_BLOCKS = 4
 """Blocks of each side in a pair, at least, unless the plan has fewer: both orders come twice."""
 BLOCK_WALL = 2.5
@@ -387,9 +389,11 @@ class Duet:
         """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.
 
         There, blocks of one process hardly differ: half of eight leave the spread of pairs as it is within a few per cent
-        (docs/decisions/0019-at-once.md). On both sides alike, so it favours neither.
+        (docs/decisions/0019-at-once.md). On the CPU half of them, where one sample makes a block. On both sides alike, so it
+        favours neither.
         """
-        if any(one.workload.clock == "cpu" for one in prepared.values()):
+        on_host = any(one.workload.clock == "cpu" for one in prepared.values())
+        if on_host and any(len(one.blocks[-1].block.samples_ms) > 1 for one in workers):
             return False
         half = max(FEWEST_BLOCKS, self._plan.blocks // 2)
         return blocks >= half and blocks % 2 == 0 and not any(one.block.exposed for worker in workers for one in worker.blocks)
@@ -416,7 +420,8 @@ class Duet:
         walls: dict[Side, float] = {}
         places = min(prepared[side].places for side in sides)
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
-        count = FEWEST
+        on_host = all(one.workload.clock == "cpu" for one in prepared.values())
+        count = 1 if on_host else FEWEST
         while True:
             for side in sides:
                 sampled, window = self._sample(side, prepared[side], "block", count, place=len(medians[side]) % places)
@@ -424,8 +429,9 @@ class Duet:
                 walls[side] = (window[1] - window[0]) * 1e3 / (count + 1)
             rounds, wall_ms = len(medians[sides[0]]), max(walls.values())
             call_ms = max(values[-1] for values in medians.values())
-            most = min(MOST, max(FEWEST, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
-            count = min(most, max(FEWEST, round(self._plan.block_ms / max(call_ms, 1e-9))))
+            fewest = min(FEWEST, max(1, round(LONG_BLOCK_MS / max(call_ms, 1e-9)))) if on_host else FEWEST
+            most = min(MOST, max(fewest, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
+            count = min(most, max(fewest, round(self._plan.block_ms / max(call_ms, 1e-9))))
             if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
                 return count
 
