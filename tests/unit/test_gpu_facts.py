@@ -102,6 +102,15 @@ def test_what_a_question_raises_is_raised_here(asked: list[int], channel: Channe
         assert torch.cuda.get_device_properties(0).name == "GPU of a test"
 
 
+def test_no_answer_is_an_error_that_a_package_can_catch(
+    asked: list[int], channel: Channel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where asking ends the process that is asked, as a broken driver may, the question raises RuntimeError."""
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: os._exit(1))
+    with facts_for_imports(tmp_path, channel), pytest.raises(RuntimeError, match="CUDA does not answer"):
+        torch.cuda.get_device_properties(0)
+
+
 def test_the_process_that_answers_ends_with_the_imports(asked: list[int], channel: Channel, tmp_path: Path) -> None:
     """Also where an import fails, nothing stays behind and torch is as it was."""
     before = torch.cuda.get_device_properties
@@ -140,6 +149,8 @@ def test_triton_asks_too(
             assert found["multiprocessor_count"] == 132
             assert found["pid"] != os.getpid()
             assert driver.get_current_device() == 0
+            kept = driver.utils.get_device_properties
+        assert kept(0)["pid"] == os.getpid()
         assert driver.utils.get_device_properties(0)["pid"] == os.getpid()
         assert driver.get_current_device is current
     finally:

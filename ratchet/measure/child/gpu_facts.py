@@ -1,8 +1,8 @@
 """Answer what modules ask about the GPU while a host imports them, although CUDA must not begin in that process.
 
-Once CUDA has begun in a process, the workers that it forks cannot use the GPU: CUDA C++ Programming Guide, "fork". Yet many
-packages ask for the compute capability, the multiprocessors or the shared memory at import, to choose their kernels. `host` opens
-`facts_for_imports` around the imports: such questions go to a process that was forked before, which ends with the imports.
+Once CUDA has begun in a process, the workers that it forks cannot use the GPU (PyTorch, "Multiprocessing best practices"). Yet
+many packages ask for the compute capability, the multiprocessors or the shared memory at import, to choose their kernels. `host`
+opens `facts_for_imports` around the imports: such questions go to a process that was forked before, which ends with the imports.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from ratchet.errors import WorkerError
 from ratchet.measure.host_code.acts import HARNESS_FOLDER
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import die_with_parent
@@ -71,7 +72,7 @@ def facts_for_imports(tree: Path, channel: Channel) -> Iterator[CudaUse]:
         utils = getattr(driver, "utils", None)
         if utils is not None and hasattr(utils, "get_device_properties"):
             undo.callback(setattr, utils, "get_device_properties", utils.get_device_properties)
-            utils.get_device_properties = functools.partial(facts.ask, "triton")
+            utils.get_device_properties = facts.answering("triton", utils.get_device_properties)
         for kept, value in vars(driver).items():
             for name, function in asking.items():
                 if value is function:
@@ -106,7 +107,7 @@ class _Facts:
         self._channel = Channel(ours)
 
     def answering(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of torch that asks while the imports last, and is the original afterwards and in other processes."""
+        """Return a function that asks while the imports last, and is the original afterwards and in other processes."""
         import torch
 
         @functools.wraps(original)
@@ -118,12 +119,15 @@ class _Facts:
         return asking
 
     def ask(self, question: str, device: object = None) -> Any:
-        """Return an answer: a number, or properties. Raises what the question raises there."""
+        """Return an answer: a number, or properties. Raises what the question raises there, RuntimeError without an answer."""
         about = device if device is None or isinstance(device, int) else str(device)
         with self._lock:
             if (question, repr(about)) not in self._answers:
-                self._channel.send({"question": question, "device": about})
-                self._answers[question, repr(about)] = self._channel.receive(LONGEST_ANSWER_S)
+                try:
+                    self._channel.send({"question": question, "device": about})
+                    self._answers[question, repr(about)] = self._channel.receive(LONGEST_ANSWER_S)
+                except WorkerError as error:
+                    raise RuntimeError(f"CUDA does not answer a question about the GPU: {error}; see `ratchet doctor`") from None
             answer = self._answers[question, repr(about)]
         if "error" in answer:
             kind = getattr(builtins, str(answer["kind"]), None)
