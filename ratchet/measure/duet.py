@@ -421,7 +421,7 @@ class Duet:
         places = min(prepared[side].places for side in sides)
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
         on_host = all(one.workload.clock == "cpu" for one in prepared.values())
-        count = 1 if on_host else FEWEST
+        count = FEWEST
         while True:
             for side in sides:
                 sampled, window = self._sample(side, prepared[side], "block", count, place=len(medians[side]) % places)
