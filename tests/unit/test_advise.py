@@ -235,6 +235,17 @@ def test_a_file_of_another_kind_gets_one_sentence(kind: str, tmp_path: Path) -> 
     assert sentence in caught.value.message
 
 
+@pytest.mark.parametrize("name", ["build\x01\x7f", 'a "quoted" name', 'ends in "', '", "dur": {]'])
+def test_an_event_with_a_damaged_name_costs_only_that_event(name: str, tmp_path: Path) -> None:
+    """torch.profiler writes what stands where a name was freed, without escapes; the events around it count."""
+    events = [
+        f'{{"ph": "X", "cat": "cpu_op", "name": "{text}", "ts": {at}, "dur": 1}}' for at, text in enumerate(("a", name, "b"))
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [\n' + ",\n  ".join(events) + "\n]}", encoding="utf-8")
+    assert {"a", "b"} <= {event.name for event in read_trace(path).host}
+
+
 def test_folders_and_missing_files_are_refused(tmp_path: Path) -> None:
     """So they are, by name."""
     with pytest.raises(RecordError, match="is not a file"):

@@ -135,7 +135,11 @@ class _Text:
         return "".join(pieces)
 
     def value(self) -> Any:
-        """Decode the value here. Raises RecordError where the file ends within it, or it is none."""
+        """Decode the value here. Raises RecordError where the file ends within it, or it is none.
+
+        None stands for an event that is no JSON though another follows: now and then torch.profiler writes the name of a Python
+        function whose memory is gone, and does not escape it.
+        """
         while True:
             try:
                 value, self.at = _DECODER.raw_decode(self.buffer, self.at)
@@ -143,11 +147,16 @@ class _Text:
             except RecursionError:
                 raise RecordError(f"{self._path} is damaged: its values are nested without end.", _AGAIN) from None
             except ValueError:
+                if following := _NEXT.search(self.buffer, self.at):
+                    self.at = following.end() - 1
+                    return None
                 if len(self.buffer) - self.at > _LONGEST or not self.more():
                     raise RecordError(f"{self._path} is cut off or damaged: an event in it is not whole.", _AGAIN) from None
 
 
-_DECODER = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < 25 else 0)
+_DECODER = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < 25 else 0, strict=False)
+_NEXT = re.compile(r'\}\s*,\s*\{(?=\s*"ph"\s*:)')
+"""The end of an event, and the start of the next."""
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 
