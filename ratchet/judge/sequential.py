@@ -20,7 +20,7 @@ from ratchet.records.verdict import Comparison, Outcome
 LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
-"""Cases that are measured further when the time is over: one of them is enough to make the run red."""
+"""Cases of each direction that are measured further when the time is over."""
 LATER = 1.4
 """Growth of the pairs from look to look beyond `LOOKS`."""
 
@@ -53,18 +53,20 @@ def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapp
 
 
 def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
-    """Return the names of the few cases that look slowest and lack the pairs to prove it: a budget must not hide a regression.
+    """Return the names of the few cases that look slowest, and of those that look fastest, and lack the pairs to prove it.
 
-    One of them suffices to make the run red, so the others may end without proof.
+    A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    comparisons = _comparisons(cases, policy)
-    suspects = {
-        name: comparison.low
-        for name, comparison in comparisons.items()
+    changed = {
+        name: comparison
+        for name, comparison in _comparisons(cases, policy).items()
         if comparison and comparison.pairs < min(CHANGE_PAIRS, pairs)
-        if comparison.low > 1 and comparison.ratio > 1 + policy.regression
     }
-    return sorted(suspects, key=lambda name: suspects[name], reverse=True)[:MOST_URGENT]
+    slower = [name for name, one in changed.items() if one.low > 1 and one.ratio > 1 + policy.regression]
+    faster = [name for name, one in changed.items() if one.high < 1 and one.ratio < 1 - policy.improvement]
+    slower.sort(key=lambda name: changed[name].low, reverse=True)
+    faster.sort(key=lambda name: changed[name].high)
+    return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
 
 
 def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:

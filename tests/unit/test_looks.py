@@ -139,7 +139,7 @@ def suspect(name: str, percent: float, pairs: int = 8, noise: float = 1.0) -> Ca
 
 
 def test_urgent() -> None:
-    """The three cases that look slowest and lack the pairs to prove it are measured on, the slowest for sure first."""
+    """Three cases that look slowest, and three that look fastest, are measured on, the largest change for sure first."""
     cases = [
         suspect("a/slow", 10),
         suspect("a/slower", 20),
@@ -149,10 +149,12 @@ def test_urgent() -> None:
         suspect("a/unchanged", 0),
         suspect("a/below the gate", 2),
         suspect("a/faster", -20),
+        suspect("a/little faster", -4),
+        *(suspect(f"a/{percent} less", -percent) for percent in (30, 40, 50)),
     ]
-    assert urgent(cases, POLICY, 100) == ["a/slowest", "a/slower", "a/slow"]
-    assert urgent(cases[3:], POLICY, 100) == ["a/wide", "a/little"]
-    assert urgent(cases[5:], POLICY, 100) == []
+    assert urgent(cases, POLICY, 100) == ["a/slowest", "a/slower", "a/slow", "a/50 less", "a/40 less", "a/30 less"]
+    assert urgent(cases[3:8], POLICY, 100) == ["a/wide", "a/little", "a/faster"]
+    assert urgent(cases[5:7], POLICY, 100) == []
 
 
 @pytest.mark.parametrize(("pairs", "most", "names"), [(12, 100, ["a"]), (20, 100, []), (8, 8, []), (6, 8, ["a"])])
