@@ -8,11 +8,13 @@ import itertools
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
+from ratchet.measure.host_code.acts import ImportWatch
 from ratchet.measure.host_code.statements import LoadedProgram, Wide
 
 pytestmark = pytest.mark.no_cover
@@ -55,6 +57,7 @@ def statements(draw: st.DrawFn, *, entry: bool) -> str:
         f"for {name} in range({number}): STATE.append({name})",
         f"{name} = {{'x': {number}}}['x']",
         f"globals()['{name}'] = {number}",
+        f"globals()[''.join(['{name}'])] = {other}",
         f"{name} = globals()['{other}']",
         f"del STATE[{number}:]",
         f"f_{name} = lambda: {other} * {number}",
@@ -72,6 +75,12 @@ def statements(draw: st.DrawFn, *, entry: bool) -> str:
         f"def f_{name}():\n    import {HELPER} as m\n    return m.{other} + {number}",
         f"module = helper\ndef f_{name}(): return module.{other}",
         f"{name} = len(vars(helper))",
+        f"{name} = sys.modules['{HELPER}'].{other}",
+        f"{name} = getattr(sys.modules.get('{HELPER}'), ''.join(['{other}']))",
+        f"{name} = importlib.import_module(''.join(['{HELPER}'])).{other}",
+        f"def f_{name}(): return getattr(importlib.import_module(''.join(['{HELPER}'])), ''.join(['{other}']))",
+        f"{name} = importlib.import_module('{HELPER}').{other}",
+        f"vars(importlib.import_module('{HELPER}'))[''.join(['{name}'])] = {number}",
     ]
     return draw(st.sampled_from(alone + (of_entry if entry else [])))
 
@@ -87,7 +96,11 @@ results = st.sampled_from(["a", "b", "c", "f_a()", "f_b()", "f_c()", "k_a().get(
 def pairs(draw: st.DrawFn) -> tuple[Files, Files]:
     """Two programs that differ by an edit or two."""
     before = {
-        ENTRY: [f"import {HELPER} as helper", *BEGIN, *draw(st.lists(statements(entry=True), min_size=1, max_size=8))],
+        ENTRY: [
+            f"import importlib, sys, {HELPER} as helper",
+            *BEGIN,
+            *draw(st.lists(statements(entry=True), min_size=1, max_size=8)),
+        ],
         HELPER: [*BEGIN, *draw(st.lists(statements(entry=False), max_size=6))],
     }
     before[ENTRY].append(f"def root(): return ({draw(results)}, {draw(results)}, {draw(results)}, {draw(results)})")
@@ -109,8 +122,18 @@ def pairs(draw: st.DrawFn) -> tuple[Files, Files]:
     return before, after
 
 
-def outcome(files: Files) -> tuple[object, dict[str, str] | None]:
-    """Return what a program computes, and the digests of the statements that count; None where everything does."""
+def outcome(files: Files, *, watched: bool) -> tuple[object, dict[str, str] | None]:
+    """Return what a program computes, and the digests of the statements that count; None where everything does.
+
+    ``watched``: the modules that it imports by computed names are known.
+    """
+    imported: set[str] = set()
+
+    def noting(name: str) -> ModuleType:
+        imported.add(name)
+        return load(name)
+
+    load = importlib.import_module
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder).resolve()
         for name, body in files.items():
@@ -121,17 +144,62 @@ def outcome(files: Files) -> tuple[object, dict[str, str] | None]:
         kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         importlib.invalidate_caches()
         try:
-            entry = importlib.import_module(ENTRY)
+            importlib.import_module = noting
+            entry = load(ENTRY)
             result = repr(entry.root())
             program.update()
-            return result, dict(program.closure([(ENTRY, "root")]).digests())
+            return result, dict(program.closure([(ENTRY, "root")], imported=imported if watched else None).digests())
         except Wide:
             return result, None
         finally:
+            importlib.import_module = load
             sys.dont_write_bytecode = kept
             sys.path.remove(folder)
             for name in files:
                 sys.modules.pop(name, None)
+
+
+def test_imports_that_did_not_happen_make_nothing_count() -> None:
+    """A package that could import other operators by computed names, and does not here, depends on none of them."""
+    vendor = [
+        "import importlib",
+        "from helper_of_program import scale as scale, unused as unused",
+        "def replace(name):",
+        "    if name:",
+        "        found = importlib.import_module(name)",
+        "        for each in dir(found): globals()[each] = getattr(found, each)",
+        "replace('')",
+        "def root(): return scale(2)",
+    ]
+    one, other = (
+        {ENTRY: vendor, HELPER: ["def scale(x): return 3 * x", f"def unused(): return {number}"]} for number in range(2)
+    )
+    assert outcome(one, watched=True) == outcome(other, watched=True)
+    assert outcome(one, watched=False) != outcome(other, watched=False)
+    asked = [*vendor[:-2], f"replace('{HELPER}')", vendor[-1]]
+    seen = [outcome({**files, ENTRY: asked}, watched=True) for files in (one, other)]
+    assert seen[0] != seen[1], "it takes every name of the module"
+
+
+def test_a_look_at_a_library_leads_to_no_module_of_the_tree() -> None:
+    """`getattr` of a library by a computed name reads what the library has."""
+    entry = ["import math, helper_of_program", "def root(name='pi', known='helper_of_program'): return getattr(math, name)"]
+    one, other = ({ENTRY: entry, HELPER: [f"unused = {number}"]} for number in range(2))
+    assert outcome(one, watched=False) == outcome(other, watched=False)
+    of_any = [entry[0], "def root(name='pi', known='helper_of_program', each=math): return getattr(each, name)"]
+    seen = [outcome({**files, ENTRY: of_any}, watched=False) for files in (one, other)]
+    assert seen[0] != seen[1], "this could be the module of that name"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
+def test_imports_by_name_are_noted() -> None:
+    """A module that is loaded already, or asked for relatively, is noted by its full name; one that a statement names is not."""
+    watch = ImportWatch()
+    importlib.import_module("json.decoder")
+    importlib.import_module(".encoder", "json")
+    import json.scanner  # noqa: F401
+
+    assert watch.returned == {"json.decoder", "json.encoder"}
 
 
 def swapped() -> tuple[Files, Files]:
@@ -142,12 +210,12 @@ def swapped() -> tuple[Files, Files]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(pairs())
-@example(swapped())
-def test_programs_with_other_results_have_other_statements(pair: tuple[Files, Files]) -> None:
+@given(pairs(), st.booleans())
+@example(swapped(), False)
+def test_programs_with_other_results_have_other_statements(pair: tuple[Files, Files], watched: bool) -> None:
     """Whatever edits change the result of a program, they change a statement that counts."""
     try:
-        (first, before), (second, after) = (outcome(files) for files in pair)
+        (first, before), (second, after) = (outcome(files, watched=watched) for files in pair)
     except (NameError, LookupError, TypeError, ValueError, AttributeError, ImportError, RecursionError):
         assume(False)  # no program
     event("same result" if first == second else "other result")

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ratchet.measure.host_code.acts import HARNESS_FOLDER, ActWatch
+from ratchet.measure.host_code.acts import HARNESS_FOLDER, ActWatch, ImportWatch
 from ratchet.measure.host_code.statements import LoadedProgram, Name, Wide
 from ratchet.records.tuning import TUNED_FILE
 
@@ -71,6 +71,7 @@ class HostCode:
         self._program = LoadedProgram(tree, self._content, importers.by_libraries)
         sys.meta_path.insert(0, importers)
         self.acts = ActWatch(tree)
+        self._imports = ImportWatch()
         self._executed: set[str] = set()
         """Files of the tree that were run as modules."""
 
@@ -89,7 +90,7 @@ class HostCode:
         values = {"tuning": _digest(json.dumps(dict(tuning), sort_keys=True, default=repr))}
         try:
             roots = self._roots(benchmark)
-            closure = self._program.closure(roots, self.acts.seen)
+            closure = self._program.closure(roots, self.acts.seen, self._imports.returned)
             if stray := self._program.uncounted(ran, closure):
                 raise Wide(f"{stray} ran, and no name leads to it")
             unloaded = self._program.unloaded(closure, self._bench)

@@ -6,6 +6,8 @@ installations, reads nothing as long as it does not run; Python's audit events (
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -109,6 +111,40 @@ class ActWatch:
         if not isinstance(module, ModuleType) or str(name).partition(".")[0] in _BUILDING:
             return True
         return self._is_inside(vars(module).get("__file__") or "")
+
+
+class ImportWatch:
+    """The modules that `importlib.import_module` was asked for in this process since this was made; it watches for ever.
+
+    A module that is loaded already is found without any audit event, so this needs `sys.monitoring` (PEP 669, Python 3.12).
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._watches = False
+        if sys.version_info < (3, 12):
+            return
+        monitoring = sys.monitoring
+        tool = next((number for number in range(5, -1, -1) if monitoring.get_tool(number) is None), None)
+        if tool is None:  # debuggers, coverage and others have them all
+            return
+        monitoring.use_tool_id(tool, "ratchet")
+        monitoring.register_callback(tool, monitoring.events.PY_START, self._note)
+        monitoring.set_local_events(tool, importlib.import_module.__code__, monitoring.events.PY_START)
+        self._watches = True
+
+    @property
+    def returned(self) -> frozenset[str] | None:
+        """The full names of these modules; None where nobody watches."""
+        return frozenset(self._names) if self._watches else None
+
+    def _note(self, *_: object) -> None:
+        frame = sys._getframe(1)
+        if frame.f_back and frame.f_back.f_code.co_filename.startswith(HARNESS_FOLDER):
+            return
+        asked = frame.f_locals
+        name, package = str(asked.get("name")), asked.get("package")
+        self._names.add(importlib.util.resolve_name(name, package) if name.startswith(".") and package else name)
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:

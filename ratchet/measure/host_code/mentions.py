@@ -93,11 +93,15 @@ class Mentions:
     attributes: set[str] = field(default_factory=set)
     """Attributes of objects that could be a module of the tree, if one is used as a value anywhere."""
     escapes: set[str] = field(default_factory=set)
-    """Modules of the tree that are used as values, or may be found by a text."""
+    """Modules of the tree that are used as values."""
     handed: set[str] = field(default_factory=set)
     """Those that are used as values: a library that gets one (a template's values) may read any of its names."""
+    named: set[str] = field(default_factory=set)
+    """Modules of the tree that a text names, with the packages that they are in."""
     every_module: bool = False
     """Any module may be used as a value."""
+    computed_imports: bool = False
+    """It imports modules whose names are computed (`importlib.import_module`)."""
     enumerates: bool = False
     """It reads attributes whose names are computed."""
     docstrings: bool = False
@@ -180,7 +184,7 @@ class MentionReader(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         """A module that is imported, and then not used as a value, is among the loaded ones: what its top does counts anyway."""
         call = node.value
-        if isinstance(call, ast.Call) and self._value(call.func) is importlib.import_module:
+        if isinstance(call, ast.Call) and _is_among(self._value(call.func), (importlib.import_module, builtins.__import__)):
             for each in (*call.args, *call.keywords):
                 self.visit(each)
         else:
@@ -197,10 +201,14 @@ class MentionReader(ast.NodeVisitor):
         elif called is importlib.import_module and len(node.args) == 1 and (name := _text(first)):
             self._import(name)
             arguments = []
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "get" and self._takes_module(node.func.value, first):
+            arguments = node.args[1:]
         elif _is_among(called, _LISTING_MODULES):
             places = [each for each in node.args[:1] if isinstance(each, ast.Name) and each.id == "__path__"]
             self.found.listed.add(str(Path(self._module.__file__ or "").resolve().parent) if places else "")
             arguments = node.args[len(places) :]
+        elif _is_among(called, _ENUMERATING) and node.args and self._is_library(self._value(node.args[0])):
+            arguments = node.args  # `getattr(torch, device)` finds what a library has
         elif called is pkgutil.extend_path:
             arguments = [each for each in node.args if not (isinstance(each, ast.Name) and each.id == "__path__")]
         else:
@@ -208,6 +216,28 @@ class MentionReader(ast.NodeVisitor):
             arguments = node.args
         for each in (*arguments, *node.keywords):
             self.visit(each)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if not (isinstance(node.ctx, ast.Load) and self._takes_module(node.value, node.slice)):
+            self.generic_visit(node)
+
+    def _takes_module(self, mapping: ast.expr, key: ast.expr | None) -> bool:
+        """Note the module that is taken from `sys.modules` by its name. Return whether this is such a look-up."""
+        name = self._module.__name__ if isinstance(key, ast.Name) and key.id == "__name__" else _text(key)
+        if not name or self._value(mapping) is not sys.modules:
+            return False
+        self._import(name)
+        self._escape(sys.modules.get(name))
+        self.found.handed |= {self._own(sys.modules.get(name))} - {""}
+        return True
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """``globals()[name] = value`` reads no global name."""
+        for target in node.targets:
+            into = target.value if isinstance(target, ast.Subscript) else None
+            writes = isinstance(into, ast.Call) and self._value(into.func) is globals
+            self.visit(target.slice if isinstance(target, ast.Subscript) and writes else target)
+        self.visit(node.value)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
@@ -277,6 +307,9 @@ class MentionReader(ast.NodeVisitor):
         self._escape(current)
         self.found.handed |= {self._own(current)} - {""}
 
+    def _is_library(self, found: object) -> bool:
+        return isinstance(found, ModuleType) and not self._own(found)
+
     def _escape(self, found: object) -> None:
         if own := self._own(found):
             self.found.escapes.add(own)
@@ -292,7 +325,9 @@ class MentionReader(ast.NodeVisitor):
 
     def _environment(self, module: str, name: str) -> None:
         top = module.partition(".")[0]
-        if name in ("import_module", "__import__") and top == "importlib":
+        if top == "importlib" and name == "import_module":
+            self.found.computed_imports = True
+        elif top == "importlib" and name == "__import__":
             self.found.every_module = True
         elif module == "unittest.mock" or top == "mock":  # it replaces attributes of modules, by texts
             self._note_any_module()
@@ -307,7 +342,9 @@ class MentionReader(ast.NodeVisitor):
         """Note what an object of the environment can do."""
         if found is sys.modules:
             self._note_any_module()
-        elif found is importlib.import_module or found is builtins.__import__:
+        elif found is importlib.import_module:
+            self.found.computed_imports = True
+        elif found is builtins.__import__:
             self.found.every_module = True
         elif _is_among(found, _ENUMERATING):
             self.found.enumerates = True
@@ -336,14 +373,15 @@ class MentionReader(ast.NodeVisitor):
         self.found.every_module = self.found.enumerates = True
 
     def _import(self, name: str) -> None:
-        """Note a module of the tree that code may get by a dotted name, with the packages that it is in."""
+        """Note a module of the tree that code may get by a dotted name, and the packages on the way to it."""
         parts = re.split(r"[.:]", name)
         modules = [sys.modules.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)]
-        if len(parts) > 1 or self._own(modules[0]):
-            for module in modules:
-                self._escape(module)
         if any(map(self._own, modules)):
             self.found.attributes |= set(parts)
+        for module, part in zip(modules, [*parts[1:], ""], strict=True):
+            if own := self._own(module):
+                self.found.named.add(own)
+                self.found.members.add((own, part))
 
     def _widen(self, reason: str) -> None:
         if reason == SOURCE:  # of files that are known; `inspect` looks things up as well

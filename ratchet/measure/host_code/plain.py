@@ -45,7 +45,7 @@ _CALLS: Mapping[str, frozenset[str] | None] = {
     "ratchet": _words("Workload benchmark"),
     "re": _words("compile"),
     "torch": _words(
-        "Size compile custom_bwd custom_fwd device enable_grad finfo iinfo inference_mode is_available no_grad"
+        "Size compile custom_bwd custom_fwd device disable enable_grad finfo iinfo inference_mode is_available no_grad"
         " once_differentiable"
     ),
     "triton": _words("Config autotune cdiv constexpr constexpr_function heuristics jit next_power_of_2"),

@@ -112,15 +112,21 @@ class LoadedProgram:
         place = _place(module) if isinstance(module, ModuleType) else None
         return module is None or (place is not None and place.is_relative_to(self._tree))
 
-    def closure(self, roots: Iterable[Name], seen: Collection[str] = WATCHED) -> Closure:
-        """Return the statements that count, from these names. Raises Wide. ``seen``: of the watched acts (`acts.ActWatch`)."""
+    def closure(
+        self, roots: Iterable[Name], seen: Collection[str] = WATCHED, imported: AbstractSet[str] | None = None
+    ) -> Closure:
+        """Return the statements that count, from these names. Raises Wide.
+
+        ``seen`` are the watched acts (`acts.ActWatch`), ``imported`` the modules that `importlib.import_module` returned; None
+        where nobody watched.
+        """
         if self._unread:
             raise Wide(self._unread)
         for path in self._native:
             data = path.read_bytes()
             if b"__pyx_" in data or any(f"{name}\0".encode() in data for name in self._sources):
                 raise Wide(f"{path.name} may use any module of the tree")
-        return Closure(self, roots, seen)
+        return Closure(self, roots, seen, imported)
 
     def uncounted(self, ran: Collection[tuple[str, int, str]], closure: Closure) -> str:
         """Return a function that ran (file, line, name) and is in no statement that counts; no text if there is none."""
@@ -248,9 +254,12 @@ class LoadedProgram:
 class Closure:
     """All statements that count for some names."""
 
-    def __init__(self, program: LoadedProgram, roots: Iterable[Name], seen: Collection[str]) -> None:
+    def __init__(
+        self, program: LoadedProgram, roots: Iterable[Name], seen: Collection[str], imported: AbstractSet[str] | None
+    ) -> None:
         self._program = program
         self._seen = seen
+        self._imported = imported
         self.found: dict[tuple[str, int], Statement] = {}
         self._asked: set[Name] = set()
         self._left: list[Name] = list(roots)
@@ -293,9 +302,10 @@ class Closure:
         everything.attributes |= mentions.attributes
         everything.escapes |= mentions.escapes
         everything.handed |= mentions.handed
+        everything.escapes |= mentions.named if self._imported is None else set()
         everything.words |= mentions.words
         everything.python_files |= mentions.python_files
-        everything.every_module |= mentions.every_module
+        everything.every_module |= mentions.every_module or (mentions.computed_imports and self._imported is None)
         everything.enumerates |= mentions.enumerates
         everything.docstrings |= mentions.docstrings
         everything.source |= mentions.source
@@ -325,6 +335,7 @@ class Closure:
         everything = self.mentioned
         # No statement of the tree says what a library took from the modules that it imported.
         everything.handed |= self._program.by_libraries & self._program.sources.keys()
+        everything.handed |= (self._imported or frozenset()) & self._program.sources.keys()
         everything.escapes |= everything.handed
         modules = set(self._program.sources if everything.every_module else everything.escapes)
         left = list(modules)
