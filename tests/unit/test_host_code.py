@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import py_compile
+import subprocess
 import sys
 import traceback
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.child.loader import LoadedTree
 from ratchet.measure.host_code import FunctionWatch, _content
-from ratchet.measure.host_code.acts import WATCHED, ActWatch
+from ratchet.measure.host_code.acts import LISTING, WATCHED, ActWatch
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
@@ -194,6 +195,23 @@ def test_source_that_is_read_counts_with_its_comments(tmp_path: Path) -> None:
         after = identities(write(tmp_path / name, {**project, name: text}), "case")["case"]
         files[name] = after.difference(before)
     assert files == {"kernels/read.py": "kernels/read.py changed", "kernels/called.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("module", "does", "acts"),
+    [
+        ("torch", "os.scandir(place).close()", set()),
+        ("torch.utils.data", "os.scandir(place).close()", {LISTING}),
+        ("cuda.pathfinder", "subprocess.run(['true'])", set()),
+        ("datasets", "subprocess.run(['true'])", WATCHED),
+    ],
+)
+def test_looking_for_cuda_is_no_act_of_the_tree(tmp_path: Path, module: str, does: str, acts: set[str]) -> None:
+    """torch lists the folders of `sys.path` for CUDA's libraries, and NVIDIA's package asks ldconfig: so on every GPU machine."""
+    watch = ActWatch(tmp_path)
+    code = compile(does, f"/packages/{module.replace('.', '/')}.py", "exec")
+    exec(code, {"__name__": module, "os": os, "subprocess": subprocess, "place": str(tmp_path)})
+    assert watch._seen == acts
 
 
 def test_a_process_that_is_spawned_may_have_done_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

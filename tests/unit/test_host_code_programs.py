@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import itertools
+import pkgutil
 import sys
 import tempfile
 from pathlib import Path
@@ -167,7 +168,8 @@ def test_imports_that_did_not_happen_make_nothing_count() -> None:
         "def replace(name):",
         "    if name:",
         "        found = importlib.import_module(name)",
-        "        for each in dir(found): globals()[each] = getattr(found, each)",
+        "        for each in dir(found):",
+        "            if each[0] != '_': globals()[each] = getattr(found, each)",
         "replace('')",
         "def root(): return scale(2)",
     ]
@@ -194,12 +196,16 @@ def test_a_look_at_a_library_leads_to_no_module_of_the_tree() -> None:
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
 def test_imports_by_name_are_noted() -> None:
     """A module that is loaded already, or asked for relatively, is noted by its full name; one that a statement names is not."""
-    watch = ImportWatch()
+    by_libraries: set[str] = set()
+    watch = ImportWatch(Path(__file__).resolve().parent, by_libraries)
     importlib.import_module("json.decoder")
     importlib.import_module(".encoder", "json")
     import json.scanner  # noqa: F401
 
-    assert watch.returned == {"json.decoder", "json.encoder"}
+    assert watch.by_tree == {"json.decoder", "json.encoder"}
+    assert by_libraries == set()
+    pkgutil.resolve_name("json.tool:main")
+    assert by_libraries == {"json.tool"}
 
 
 def swapped() -> tuple[Files, Files]:

@@ -396,7 +396,7 @@ def test_triton_kernels_are_found(tmp_path: Path) -> None:
         assert codes.of(0x51, "any") == code.Code("triton", (digests[0],))
         assert codes.of(0x62, "rows") == code.Code("triton", (digests[1],))
         for function, name in ((0x63, "rows"), (0x62, "columns")):
-            with pytest.raises(Opaque, match="was found nowhere|hides the code"):  # libtriton.so of 3.6 could hold it
+            with pytest.raises(Opaque, match=r"was found nowhere|hides the code"):  # libtriton.so of 3.6 could hold it
                 codes.of(function, name)
     finally:
         for each in kept:

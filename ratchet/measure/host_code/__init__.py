@@ -71,7 +71,7 @@ class HostCode:
         self._program = LoadedProgram(tree, self._content, importers.by_libraries)
         sys.meta_path.insert(0, importers)
         self.acts = ActWatch(tree)
-        self._imports = ImportWatch()
+        self._imports = ImportWatch(tree, importers.by_libraries)
         self._executed: set[str] = set()
         """Files of the tree that were run as modules."""
 
@@ -90,7 +90,7 @@ class HostCode:
         values = {"tuning": _digest(json.dumps(dict(tuning), sort_keys=True, default=repr))}
         try:
             roots = self._roots(benchmark)
-            closure = self._program.closure(roots, self.acts.seen, self._imports.returned)
+            closure = self._program.closure(roots, self.acts.seen, self._imports.by_tree)
             if stray := self._program.uncounted(ran, closure):
                 raise Wide(f"{stray} ran, and no name leads to it")
             unloaded = self._program.unloaded(closure, self._bench)

@@ -32,8 +32,8 @@ _EVENTS = {
     **dict.fromkeys(("compile", "exec"), TEXT),
     "open": SOURCE,
 }
-_COMPILERS = frozenset({"torch", "triton"})
-"""They start compilers, and run code that they made, of sources which the tree names."""
+_COMPILERS = frozenset({"cuda", "torch", "triton"})
+"""They start compilers and ask the linker for libraries, and run code that they made, of sources which the tree names."""
 _MAKING_CLASSES = frozenset({"ast", "collections", "dataclasses", "enum", "multiprocessing", "typing"})
 _BUILDING = frozenset({"builtins", "cloudpickle", "dill", "functools", "importlib", "operator", "types"})
 """Modules of which a pickle can build a call of anything."""
@@ -84,7 +84,9 @@ class ActWatch:
         if act == PROGRAM:
             return not _is_of(_outside(caller), frozenset() if event in _FORKS else _COMPILERS)
         if act == LISTING:
-            return self._is_inside(argument) and not _is_of(_outside(caller), _IMPORTING)
+            asks = _outside(caller)
+            is_torch = asks is not None and asks.f_globals.get("__name__") == "torch"  # for CUDA's libraries, in all of sys.path
+            return self._is_inside(argument) and not is_torch and not _is_of(asks, _IMPORTING)
         if event == "pickle.find_class":
             return self._may_be_own(argument)
         # Text and code that a library makes and runs, as attrs and jinja2 do, has the names of that library.
@@ -117,10 +119,13 @@ class ImportWatch:
     """The modules that `importlib.import_module` was asked for in this process since this was made; it watches for ever.
 
     A module that is loaded already is found without any audit event, so this needs `sys.monitoring` (PEP 669, Python 3.12).
+    Those that code of the environment asked for are added to ``by_libraries``.
     """
 
-    def __init__(self) -> None:
-        self._names: set[str] = set()
+    def __init__(self, tree: Path, by_libraries: set[str]) -> None:
+        self._start = f"{tree}{os.sep}"
+        self._by_tree: set[str] = set()
+        self._by_libraries = by_libraries
         self._watches = False
         if sys.version_info < (3, 12):
             return
@@ -134,17 +139,19 @@ class ImportWatch:
         self._watches = True
 
     @property
-    def returned(self) -> frozenset[str] | None:
-        """The full names of these modules; None where nobody watches."""
-        return frozenset(self._names) if self._watches else None
+    def by_tree(self) -> frozenset[str] | None:
+        """The full names of modules that the tree's own code asked for; None where nobody watches."""
+        return frozenset(self._by_tree) if self._watches else None
 
     def _note(self, *_: object) -> None:
         frame = sys._getframe(1)
-        if frame.f_back and frame.f_back.f_code.co_filename.startswith(HARNESS_FOLDER):
+        caller = frame.f_back.f_code.co_filename if frame.f_back else ""
+        if caller.startswith(HARNESS_FOLDER):
             return
         asked = frame.f_locals
         name, package = str(asked.get("name")), asked.get("package")
-        self._names.add(importlib.util.resolve_name(name, package) if name.startswith(".") and package else name)
+        full = importlib.util.resolve_name(name, package) if name.startswith(".") and package else name
+        (self._by_tree if caller.startswith(self._start) else self._by_libraries).add(full)
 
 
 def _outside(frame: FrameType | None) -> FrameType | None:

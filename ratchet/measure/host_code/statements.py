@@ -117,8 +117,8 @@ class LoadedProgram:
     ) -> Closure:
         """Return the statements that count, from these names. Raises Wide.
 
-        ``seen`` are the watched acts (`acts.ActWatch`), ``imported`` the modules that `importlib.import_module` returned; None
-        where nobody watched.
+        ``seen`` are the watched acts (`acts.ActWatch`), ``imported`` the modules that the tree got from
+        `importlib.import_module`; None where nobody watched.
         """
         if self._unread:
             raise Wide(self._unread)
@@ -306,6 +306,7 @@ class Closure:
         everything.words |= mentions.words
         everything.python_files |= mentions.python_files
         everything.every_module |= mentions.every_module or (mentions.computed_imports and self._imported is None)
+        everything.computed_imports |= mentions.computed_imports
         everything.enumerates |= mentions.enumerates
         everything.docstrings |= mentions.docstrings
         everything.source |= mentions.source
@@ -335,7 +336,8 @@ class Closure:
         everything = self.mentioned
         # No statement of the tree says what a library took from the modules that it imported.
         everything.handed |= self._program.by_libraries & self._program.sources.keys()
-        everything.handed |= (self._imported or frozenset()) & self._program.sources.keys()
+        if everything.computed_imports and self._imported:  # what is done with such a module no name shows
+            everything.handed |= self._imported & self._program.sources.keys()
         everything.escapes |= everything.handed
         modules = set(self._program.sources if everything.every_module else everything.escapes)
         left = list(modules)
