@@ -183,14 +183,16 @@ def test_imports_that_did_not_happen_make_nothing_count() -> None:
     assert seen[0] != seen[1], "it takes every name of the module"
 
 
-def test_a_look_at_a_library_leads_to_no_module_of_the_tree() -> None:
-    """`getattr` of a library by a computed name reads what the library has."""
-    entry = ["import math, helper_of_program", "def root(name='pi', known='helper_of_program'): return getattr(math, name)"]
+@pytest.mark.parametrize(
+    ("where", "name", "leads_nowhere"),
+    [("hypothesis", "settings", True), ("importlib", "import_module", False), ("each", "fixture", False)],
+)
+def test_a_look_at_a_library_leads_to_no_module_of_the_tree(where: str, name: str, leads_nowhere: bool) -> None:
+    """`getattr` by a computed name reads what an installed package has; a module of Python's, or any value, may lead further."""
+    entry = ["import hypothesis, importlib, helper_of_program, pytest"]
+    entry += [f"def root(name='{name}', known='{HELPER}', each=pytest): return getattr({where}, name).__name__"]
     one, other = ({ENTRY: entry, HELPER: [f"unused = {number}"]} for number in range(2))
-    assert outcome(one, watched=False) == outcome(other, watched=False)
-    of_any = [entry[0], "def root(name='pi', known='helper_of_program', each=math): return getattr(each, name)"]
-    seen = [outcome({**files, ENTRY: of_any}, watched=False) for files in (one, other)]
-    assert seen[0] != seen[1], "this could be the module of that name"
+    assert (outcome(one, watched=False) == outcome(other, watched=False)) is leads_nowhere
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")

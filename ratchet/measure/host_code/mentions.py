@@ -308,7 +308,10 @@ class MentionReader(ast.NodeVisitor):
         self.found.handed |= {self._own(current)} - {""}
 
     def _is_library(self, found: object) -> bool:
-        return isinstance(found, ModuleType) and not self._own(found)
+        """Return whether this is a module of an installed package; those of Python itself lead anywhere (`importlib`, `sys`)."""
+        if not isinstance(found, ModuleType) or self._own(found):
+            return False
+        return found.__name__.partition(".")[0] not in sys.stdlib_module_names
 
     def _escape(self, found: object) -> None:
         if own := self._own(found):
