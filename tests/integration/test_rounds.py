@@ -29,14 +29,14 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
 
 
 def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
-    """Once the budget is spent no pair begins beyond the first six, but for what looks slower: that gets the pairs of a proof."""
+    """Once the budget is spent, what looks slower or faster gets the twenty pairs of a proof, and no more."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": SLOW_EXTRA}, {"bench/adds.py": SLOW_ADDS, "bench/extra.py": EXTRA})
     done = play.check(*PROOF, "--budget", "1ms")
     slow, fast = (len(done.case(name).head) for name in ("adds/small", "extra/small"))
-    assert (slow, fast) == (20, 6)
+    assert (slow, fast) == (20, 20)
     assert done.code in (1, 3), done
     assert done.verdict("adds/small").outcome in SLOWDOWNS
-    assert done.verdict("extra/small").outcome is not Outcome.IMPROVED
+    assert done.verdict("extra/small").outcome not in SLOWDOWNS
     assert done.run.plan.budget_s == 0.001
 
 

@@ -96,8 +96,10 @@ def test_editable_install_cannot_time_the_checkout_against_itself(tmp_path: Path
     assert _imported_from(play) == play.repo / source / "__init__.py"
     play.commit({f"{source}/__init__.py": SLOW_KERNELS})
     done = play.check()
-    assert done.code == 3, done
-    assert done.outcomes() in SEEN
+    assert done.outcomes() in SEEN, done
+    comparison = done.verdict("adds/small").comparison
+    assert comparison is not None
+    assert comparison.ratio > 1.5, done
 
 
 @pytest.mark.parametrize("bench", [USES, LAZY], ids=["at import", "lazily"])
