@@ -190,16 +190,16 @@ SIDE = "{side}"
 PLANTED = random.SystemRandom().getrandbits(64)  # of this host process, as an offset of its own would be
 
 
-@benchmark(configs={{"noisy": {{"spread": 40}}}}, devices=("cpu",))
-def adds(*, device, spread):
+@benchmark(configs={{"noisy": {{}}}}, devices=("cpu",))
+def adds(*, device):
     x, seed = torch.ones(2048), torch.initial_seed()
-    calls = 40 if SIDE == "head" else 120  # what looks faster is never urgent, and never proven by twelve pairs
-    more = random.SystemRandom().randrange(spread + 1)  # of this worker
+    slower = (seed - 2025) // 2 % 2 == (SIDE == "head")  # in turns, so that no number of pairs decides and neither side looks slower
+    calls = 160 if slower else 40
     with open(os.environ["SEEN"], "a") as file:
         file.write(f"{{seed}} {{SIDE}} {{os.getppid()}} {{PLANTED}}\\n")
 
     def run():
-        for _ in range(calls + more):
+        for _ in range(calls):
             out = x + 1
         return out
 
