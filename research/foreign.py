@@ -28,6 +28,8 @@ class CheckRun:
     seconds: float
     code: int
     outcomes: dict[str, str]
+    changes: dict[str, float]
+    """Head over reference, less one, of each case that was timed."""
     timed_because: dict[str, str]
     causes: tuple[str, ...]
     """The first finding of each profile."""
@@ -50,6 +52,7 @@ def check(folder: Path, *options: str, log: Path) -> CheckRun:
         seconds,
         code,
         {case["name"]: case["outcome"] for case in report["cases"]},
+        {case["name"]: case["comparison"]["ratio"] - 1 for case in report["cases"] if case.get("comparison")},
         {case["name"]: case["opaque"] for case in run["cases"] if case.get("opaque")},
         tuple(f"{one['case']}: {one['findings'][0]['what'] if one['findings'] else '–'}" for one in report["profiles"]),
     )

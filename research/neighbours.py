@@ -11,17 +11,12 @@ from __future__ import annotations
 import argparse
 import ast
 import itertools
-import json
 import re
-import shutil
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from foreign import git
+from foreign import check, git
 
 
 def is_kernel(node: ast.AST) -> bool:
@@ -38,10 +33,11 @@ def kernels(source: str) -> list[ast.FunctionDef]:
 
 
 def host_functions(source: str) -> list[ast.FunctionDef]:
-    return [node for node in functions(source) if not node.decorator_list and node.name.isidentifier()]
+    return [node for node in functions(source) if not node.decorator_list]
 
 
 def renamed(source: str, names: dict[str, str]) -> str:
+    """Return the source with other names; those in quotes and those of attributes stay."""
     pattern = re.compile(r"(?<![\w.\"'])(" + "|".join(map(re.escape, names)) + r")(?![\w\"'])") if names else None
     return pattern.sub(lambda match: names[match[1]], source) if pattern else source
 
@@ -59,7 +55,7 @@ def first_statements(nodes: list[ast.FunctionDef]) -> Iterator[ast.stmt]:
         yield from node.body[has_docstring : has_docstring + 1]
 
 
-# The rewrites: source in, source out.
+# The rewrites: a file's source in, its new source out.
 
 
 def comment(source: str) -> str:
@@ -166,8 +162,10 @@ def annotated(source: str) -> str:
 
 
 def moved(source: str) -> str:
-    """Marks the rewrite that `rewrite` makes itself: the code moves into another module of the package."""
-    return source
+    """Import everything from `_moved_code.py` beside the file, where `rewrite` keeps what the file was."""
+    names = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    listed = "".join(f"    {name},\n" for name in names)
+    return f"from ._moved_code import (\n{listed})\n"
 
 
 REWRITES: tuple[Callable[[str], str], ...] = (
@@ -191,13 +189,9 @@ REWRITES: tuple[Callable[[str], str], ...] = (
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
     source = path.read_text()
-    if change is moved:
-        names = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-        path.with_name(f"_{path.stem}_code.py").write_text(source)
-        listed = "".join(f"    {name},\n" for name in names)
-        path.write_text(f"from ._{path.stem}_code import (\n{listed})\n")
-        return
     path.write_text(change(source))
+    if change is moved:
+        path.with_name("_moved_code.py").write_text(source)
 
 
 def plant(path: Path, share: float) -> None:
@@ -220,27 +214,18 @@ def plant(path: Path, share: float) -> None:
     path.write_text("".join(lines))
 
 
-def check(folder: Path, name: str, base: str) -> int:
+def row(folder: Path, name: str, base: str) -> int:
     """Check once and print a row. Return how many cases were red."""
-    shutil.rmtree(folder / "results", ignore_errors=True)
-    words = ("check", "--device", "cuda", "--repo", str(folder), "--base", base, "--no-profile")
-    started = time.monotonic()
-    with (folder.parent / f"{folder.name}.log").open("w") as log:
-        code = subprocess.run([sys.executable, "-m", "ratchet", *words], stdout=log, stderr=log, check=False).returncode
-    seconds = time.monotonic() - started
     try:
-        report = json.loads((folder / "results" / "report.json").read_text())
+        done = check(folder, "--base", base, "--no-profile", log=folder.parent / f"{folder.name}.log")
     except FileNotFoundError:
-        print(f"| {name} | {code} | {seconds:.0f} s | no report | |", flush=True)
+        print(f"| {name} | – | – | no report | |", flush=True)
         return 0
-    outcomes = Counter(case["outcome"] for case in report["cases"])
+    outcomes = Counter(done.outcomes.values())
     counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-    changes = [
-        f"{case['name']} {case['outcome']} {100 * (case['comparison']['ratio'] - 1):+.2f} %"
-        for case in report["cases"]
-        if case["outcome"] != "IDENTICAL" and case.get("comparison")
-    ]
-    print(f"| {name} | {code} | {seconds:.0f} s | {counts} | {', '.join(changes)} |", flush=True)
+    timed = {case: change for case, change in done.changes.items() if done.outcomes[case] != "IDENTICAL"}
+    changes = [f"{case} {done.outcomes[case]} {change:+.2%}" for case, change in timed.items()]
+    print(f"| {name} | {done.code} | {done.seconds:.0f} s | {counts} | {', '.join(changes)} |", flush=True)
     return outcomes["REGRESSED"]
 
 
@@ -261,7 +246,7 @@ def main() -> None:
             continue
         try:
             rewrite(folder / file, change)
-            red += check(folder, f"{change.__name__} in {file.name}", "HEAD") > 0
+            red += row(folder, f"{change.__name__} in {file.name}", "HEAD") > 0
             checks += 1
         finally:
             git(folder, "checkout", "-q", "--force", "HEAD")
@@ -270,7 +255,7 @@ def main() -> None:
         old, new = pair.split("..")
         try:
             git(folder, "checkout", "-q", "--force", new)
-            red += check(folder, pair, old) > 0
+            red += row(folder, pair, old) > 0
             checks += 1
         finally:
             git(folder, "checkout", "-q", "--force", head)
@@ -279,7 +264,7 @@ def main() -> None:
         file, share = word.rsplit(":", 1)
         try:
             plant(folder / file, float(share))
-            check(folder, f"{share} of each launch twice in {Path(file).name}", "HEAD")
+            row(folder, f"{share} of each launch twice in {Path(file).name}", "HEAD")
         finally:
             git(folder, "checkout", "-q", "--force", "HEAD")
 

@@ -57,15 +57,9 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    changed = {
-        name: comparison
-        for name, comparison in _comparisons(cases, policy).items()
-        if comparison and comparison.pairs < min(CHANGE_PAIRS, pairs)
-    }
-    slower = [name for name, one in changed.items() if one.low > 1 and one.ratio > 1 + policy.regression]
-    faster = [name for name, one in changed.items() if one.high < 1 and one.ratio < 1 - policy.improvement]
-    slower.sort(key=lambda name: changed[name].low, reverse=True)
-    faster.sort(key=lambda name: changed[name].high)
+    unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < min(CHANGE_PAIRS, pairs)}
+    slower = sorted((name for name, one in unproven.items() if one.low > 1), key=lambda name: unproven[name].low, reverse=True)
+    faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
     return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
 
 
@@ -74,14 +68,19 @@ def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
 
     This is no verdict, which takes more pairs; it says for which cases a profile is worth preparing.
     """
-    changes = {
-        name: abs(math.log(comparison.ratio))
+    changed = _seem_changed(cases, policy)
+    return sorted(changed, key=lambda name: abs(math.log(changed[name].ratio)), reverse=True)
+
+
+def _seem_changed(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison]:
+    """Return the comparisons whose interval and estimate speak of a change that would matter, proven or not."""
+    return {
+        name: comparison
         for name, comparison in _comparisons(cases, policy).items()
         if comparison
         if (comparison.low > 1 and comparison.ratio >= 1 + policy.regression)
         or (comparison.high < 1 and comparison.ratio <= 1 - policy.improvement)
     }
-    return sorted(changes, key=lambda name: changes[name], reverse=True)
 
 
 def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison | None]:

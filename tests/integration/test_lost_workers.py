@@ -193,7 +193,7 @@ PLANTED = random.SystemRandom().getrandbits(64)  # of this host process, as an o
 @benchmark(configs={{"noisy": {{}}}}, devices=("cpu",))
 def adds(*, device):
     x, seed = torch.ones(2048), torch.initial_seed()
-    slower = (seed - 2025) // 2 % 2 == (SIDE == "head")  # in turns, so that no number of pairs decides and neither side looks slower
+    slower = (seed - 2025) // 2 % 2 == (SIDE == "head")  # in turns: no number of pairs decides, no side looks slower
     calls = 160 if slower else 40
     with open(os.environ["SEEN"], "a") as file:
         file.write(f"{{seed}} {{SIDE}} {{os.getppid()}} {{PLANTED}}\\n")

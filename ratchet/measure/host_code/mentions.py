@@ -40,6 +40,7 @@ _HARMLESS = {
         {
             *("EXTENSION_SUFFIXES", "ExtensionFileLoader", "FileFinder", "ModuleSpec", "PackageNotFoundError"),
             *("distribution", "entry_points", "files", "find_spec", "machinery", "metadata", "requires", "util", "version"),
+            *("__import__", "import_module"),  # noted as the objects that they are
         }
     ),
     "pkgutil": frozenset({"extend_path", "get_data"}),  # the modules that are found then are among the loaded ones
@@ -65,6 +66,7 @@ _WIDE_ATTRIBUTES = {
 }
 _LISTING_MODULES = (pkgutil.iter_modules, pkgutil.walk_packages)
 """Functions that find the modules of a package by the names of files; what is imported then is among the loaded modules."""
+_IMPORTS = (builtins.__import__, importlib.__import__)
 _LOOK_UPS = (getattr, hasattr, setattr, delattr)
 _ENUMERATING = (*_LOOK_UPS, vars, dir, operator.attrgetter, operator.methodcaller)
 _BESIDE_FILE = re.compile(
@@ -184,7 +186,7 @@ class MentionReader(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         """A module that is imported, and then not used as a value, is among the loaded ones: what its top does counts anyway."""
         call = node.value
-        if isinstance(call, ast.Call) and _is_among(self._value(call.func), (importlib.import_module, builtins.__import__)):
+        if isinstance(call, ast.Call) and _is_among(self._value(call.func), (importlib.import_module, *_IMPORTS)):
             for each in (*call.args, *call.keywords):
                 self.visit(each)
         else:
@@ -227,8 +229,7 @@ class MentionReader(ast.NodeVisitor):
         if not name or self._value(mapping) is not sys.modules:
             return False
         self._import(name)
-        self._escape(sys.modules.get(name))
-        self.found.handed |= {self._own(sys.modules.get(name))} - {""}
+        self._hand(sys.modules.get(name))
         return True
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -304,8 +305,7 @@ class MentionReader(ast.NodeVisitor):
             else:
                 self._attribute(each)
                 current = None
-        self._escape(current)
-        self.found.handed |= {self._own(current)} - {""}
+        self._hand(current)
 
     def _is_library(self, found: object) -> bool:
         """Return whether this is a module of an installed package; those of Python itself lead anywhere (`importlib`, `sys`)."""
@@ -316,6 +316,12 @@ class MentionReader(ast.NodeVisitor):
     def _escape(self, found: object) -> None:
         if own := self._own(found):
             self.found.escapes.add(own)
+
+    def _hand(self, found: object) -> None:
+        """Note a module of the tree that is used as a value."""
+        self._escape(found)
+        if own := self._own(found):
+            self.found.handed.add(own)
 
     def _member(self, module: ModuleType, name: str) -> object:
         if own := self._own(module):
@@ -328,11 +334,7 @@ class MentionReader(ast.NodeVisitor):
 
     def _environment(self, module: str, name: str) -> None:
         top = module.partition(".")[0]
-        if top == "importlib" and name == "import_module":
-            self.found.computed_imports = True
-        elif top == "importlib" and name == "__import__":
-            self.found.every_module = True
-        elif module == "unittest.mock" or top == "mock":  # it replaces attributes of modules, by texts
+        if module == "unittest.mock" or top == "mock":  # it replaces attributes of modules, by texts
             self._note_any_module()
         elif top in _WIDE_REASONS and name not in _HARMLESS.get(top, ()):
             self._widen(_WIDE_REASONS[top])
@@ -347,7 +349,7 @@ class MentionReader(ast.NodeVisitor):
             self._note_any_module()
         elif found is importlib.import_module:
             self.found.computed_imports = True
-        elif found is builtins.__import__:
+        elif _is_among(found, _IMPORTS):
             self.found.every_module = True
         elif _is_among(found, _ENUMERATING):
             self.found.enumerates = True
