@@ -48,11 +48,12 @@ def inserted(source: str, lines: dict[int, str]) -> str:
     return "".join(lines.get(number, "") + line for number, line in enumerate(old, 1))
 
 
-def first_statements(nodes: list[ast.FunctionDef]) -> Iterator[ast.stmt]:
-    """Yield the first statement of each function that is no docstring."""
+def first_lines(nodes: list[ast.FunctionDef]) -> Iterator[int]:
+    """Yield the line of the first statement of each function that is no docstring, or that of its first decorator."""
     for node in nodes:
         has_docstring = ast.get_docstring(node) is not None
-        yield from node.body[has_docstring : has_docstring + 1]
+        for one in node.body[has_docstring : has_docstring + 1]:
+            yield min(part.lineno for part in (one, *getattr(one, "decorator_list", ())))
 
 
 # The rewrites: a file's source in, its new source out.
@@ -76,7 +77,8 @@ def formatted(source: str) -> str:
 
 def docstrings(source: str) -> str:
     nodes = [node for node in functions(source) if ast.get_docstring(node) is None]
-    return inserted(comment(source), {node.body[0].lineno: f'    """Compute {node.name}."""\n' for node in nodes})
+    texts = [f'    """Compute {node.name}."""\n' for node in nodes]
+    return inserted(comment(source), dict(zip(first_lines(nodes), texts, strict=True)))
 
 
 def kernel_renamed(source: str) -> str:
@@ -109,7 +111,7 @@ def functions_in_another_order(source: str) -> str:
 
 def unused_value(source: str) -> str:
     """Compute something in each kernel that nothing needs; the compiler leaves it out."""
-    return inserted(source, {one.lineno: "    unneeded = tl.program_id(0) * 2\n" for one in first_statements(kernels(source))})
+    return inserted(source, dict.fromkeys(first_lines(kernels(source)), "    unneeded = tl.program_id(0) * 2\n"))
 
 
 def operands_exchanged(source: str) -> str:
@@ -129,10 +131,8 @@ def operands_exchanged(source: str) -> str:
 
 def assertion(source: str) -> str:
     """Check something cheap at the start of every host function."""
-    lines = {
-        one.lineno: "    assert torch.is_grad_enabled() in (True, False)\n" for one in first_statements(host_functions(source))
-    }
-    return inserted(source, lines)
+    line = "    assert torch.is_grad_enabled() in (True, False)\n"
+    return inserted(source, dict.fromkeys(first_lines(host_functions(source)), line))
 
 
 def wrapped(source: str) -> str:
