@@ -1,22 +1,15 @@
-"""See what a repository has (tools, packages, functions that could be timed), and write its first benchmark.
+"""See what a repository has: tools, packages, functions and modules that could be timed.
 
-`commands.init` calls `survey` with the files that git knows, which reads files and runs none of them. `first_that_runs` calls the
-functions in a child program, which is this file as a script: it imports the code of the repository.
+`commands.init` calls `survey` with the files that git knows. It reads files and runs none of them; `adopt.first_benchmark` does.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-from ratchet.subprocesses import run
 
 _MOST_BYTES = 500_000
 """A larger source was generated."""
@@ -47,8 +40,38 @@ _ASIDE = {
 """Folders whose functions are not what a package offers."""
 _PLAIN = re.compile(r"(?:^|[._])(?:ref|reference|naive|eager|baseline|slow)(?=$|[._])")
 """Words in the names of what a kernel is compared with; the kernel itself is the better first benchmark."""
+_HELPERS = re.compile(r"(?:^|[._])(?:utils?|helpers?|misc|common|compat|types|init|metrics|datasets?|visuali[sz]ation)(?=$|[._])")
+"""Words in the names of what few packages are made for."""
+_TENSOR = re.compile(r"(?:[\w.]*\.)?(?:Float)?Tensor|(?:[\w.]*\.)?(?:Float|Num|Real|Shaped)\[.*", re.DOTALL)
+"""Annotations of an argument that is a tensor of numbers, those of jaxtyping included."""
+_TENSOR_NAMES = re.compile(
+    "[abckqtuvwxyzABKQVXYZ]|x[12]|src|tgt|inp|inputs?_?|quer(y|ies)|keys?|values?|tensors?|source|target|hidden(_states)?|states|signal"
+    "|im(g|age)s?|video|audio|feat(ure)?s?|in_feat|fmap|tokens?|emb(eddings)?|logits?|scores?|probs|pred(iction)?s?|weights?|bias|gamma"
+    "|beta|residual|gate|up|data|grad_output|mat(rix)?"
+)
+"""Names that arguments without an annotation have where they are tensors."""
+_NUMBERS = {"dim": "-1", "axis": "-1", "eps": "1e-6", "epsilon": "1e-6", "kernel_size": "3", "heads": "8", "num_heads": "8"}
+"""Argument of a function that is no tensor → a value that often works."""
+WIDTH = 512
+_SIZES = {
+    **dict.fromkeys(("d", "n", "d_model", "hidden_size", "input_size", "output_size", "size", "normalized_shape"), str(WIDTH)),
+    **dict.fromkeys(
+        ("dim", "dims", "dim_in", "dim_out", "model_dim", "hidden_dim", "embed_dim", "embedding_dim", "n_embd"), str(WIDTH)
+    ),
+    **dict.fromkeys(("in_dim", "out_dim", "input_dim", "output_dim", "in_features", "out_features", "num_features"), str(WIDTH)),
+    **dict.fromkeys(("features", "channels", "in_channels", "out_channels", "num_channels", "planes", "seq_len"), str(WIDTH)),
+    **dict.fromkeys(("heads", "num_heads", "n_heads", "nhead", "n_head"), "8"),
+    **dict.fromkeys(("dim_head", "head_dim", "d_head"), "64"),
+    **dict.fromkeys(("depth", "layers", "num_layers", "n_layers", "mult"), "2"),
+    **dict.fromkeys(("kernel_size", "window_size"), "3"),
+    "eps": "1e-6",
+}
+"""Argument that a module is made with → a value that often works."""
 _SCRIPTS = {"setup", "conftest", "noxfile"}
-_DECLARATIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
+_DECLARATIONS = (
+    *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign),
+    *(ast.If, ast.Try, ast.Assert, ast.Delete, ast.Pass),
+)
 PYTHON_PATH = (".", "src")
 """Where imports look unless the settings say otherwise."""
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -56,16 +79,27 @@ PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 @dataclass(frozen=True)
 class Function:
-    """A public function whose required arguments all say that they are tensors."""
+    """A public function whose required arguments are tensors or numbers that can be guessed; or a `torch.nn.Module`."""
 
     module: str
     name: str
     tensors: tuple[str, ...]
+    """The arguments that get tensors, of a module's ``forward`` if it is one."""
+    numbers: tuple[tuple[str, str], ...] = ()
+    """Other required arguments and their values."""
+    is_module: bool = False
 
     @property
     def call(self) -> str:
-        """The function as it is called: ``package.module.name(x, weight)``."""
-        return f"{self.module}.{self.name}({', '.join(self.tensors)})"
+        """The function as it is called: ``package.norm(x, weight)``, ``package.Norm(dim=512)(x)``."""
+        return self.called(f"{self.module}.{self.name}")
+
+    def called(self, name: str) -> str:
+        """Return a call of it by this name."""
+        tensors, numbers = ", ".join(self.tensors), ", ".join(f"{name}={value}" for name, value in self.numbers)
+        if self.is_module:
+            return f"{name}({numbers})({tensors})"
+        return f"{name}({', '.join(filter(None, (tensors, numbers)))})"
 
 
 @dataclass(frozen=True)
@@ -93,13 +127,22 @@ def survey(root: Path, files: Sequence[str]) -> Survey:
     homes = {str(package.parent) for package in packages if package.parent not in packages and not _ASIDE & set(package.parts)}
     python_path = (*PYTHON_PATH, *sorted(homes - {*PYTHON_PATH}))
     functions = [
-        function
+        (file, function)
         for file in files
         if file.endswith(".py") and not _ASIDE & set(PurePosixPath(file).parts[:-1])
         for function in _functions(root / file, file, python_path)
     ]
-    functions.sort(key=lambda function: bool(_PLAIN.search(f"{function.module}.{function.name}")))  # stable
-    return Survey({tool: tuple(shown) for tool, shown in tools.items()}, tuple(projects), python_path, tuple(functions))
+    offered = {file: set(re.findall(r"\w+", _text(root / file))) for file in files if file.endswith("__init__.py")}
+    names = set().union(*(words for file, words in offered.items() if PurePosixPath(file).parent.parent not in packages))
+    kernels = {function for file, function in functions if file in tools.get("Triton", ())}
+
+    def order(function: Function) -> tuple[bool, ...]:
+        """Put kernels and what a package offers at its top first, references and helpers last."""
+        path = f"{function.module}.{function.name}"
+        return bool(_PLAIN.search(path)), bool(_HELPERS.search(path)), function not in kernels, function.name not in names
+
+    ordered = sorted((function for _, function in functions), key=order)  # stable
+    return Survey({tool: tuple(shown) for tool, shown in tools.items()}, tuple(projects), python_path, tuple(ordered))
 
 
 def _text(path: Path) -> str:
@@ -119,132 +162,67 @@ def _functions(path: Path, file: str, python_path: Sequence[str]) -> Iterator[Fu
         body = ast.parse(_text(path)).body
     except (SyntaxError, ValueError):
         return
-    if not all(isinstance(node, _DECLARATIONS) or _is_text(node) for node in body):
+    if not all(isinstance(node, _DECLARATIONS) or _is_harmless(node) for node in body):
         return  # a script: importing it does its work
-    for node in body:
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and (tensors := _tensors(node)):
-            yield Function(".".join(parts), node.name, tensors)
+    module = ".".join(parts)
+    has_torch = any(re.match(r"(import|from) torch\b", ast.unparse(node)) for node in body)
+    for node in {node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}.values():
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list:  # one may make anything of it, as triton.jit does
+            arguments = _arguments(node.args, _NUMBERS, by_name=has_torch)
+        elif isinstance(node, ast.ClassDef):
+            arguments = _module_arguments(node)
+        else:
+            continue
+        if not node.name.startswith("_") and arguments and arguments[0]:
+            yield Function(module, node.name, *arguments, is_module=isinstance(node, ast.ClassDef))
 
 
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _is_harmless(node: ast.stmt) -> bool:
+    """Return whether a statement is a text, or a call like ``warnings.filterwarnings(…)`` that modules make at their top."""
+    if not isinstance(node, ast.Expr):
+        return False
+    return isinstance(node.value, ast.Constant) or (
+        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
+    )
 
 
-def _tensors(node: ast.FunctionDef) -> tuple[str, ...]:
-    """Return the names of the required arguments, if all are annotated as tensors and nothing else is required."""
-    arguments = node.args
+_Arguments = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+"""Names of tensors; other arguments and their values."""
+
+
+def _arguments(arguments: ast.arguments, values: Mapping[str, str], *, by_name: bool) -> _Arguments | None:
+    """Sort the required arguments; None where one of them is neither a tensor nor has a value that can be guessed.
+
+    ``by_name``: an argument without an annotation may be a tensor too.
+    """
     positional = [*arguments.posonlyargs, *arguments.args]
     required = positional[: len(positional) - len(arguments.defaults)]
-    if any(default is None for default in arguments.kw_defaults) or node.decorator_list:
-        return ()  # a decorator may make anything of it, as triton.jit does
-    is_tensor = [each.annotation is not None and ast.unparse(each.annotation) in ("torch.Tensor", "Tensor") for each in required]
-    return tuple(each.arg for each in required) if all(is_tensor) else ()
+    required += [each for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
+    tensors, numbers = [], []
+    for each in required:
+        annotation = each.annotation and ast.unparse(each.annotation).strip("'\"")
+        if _TENSOR.fullmatch(annotation) if annotation else by_name and _TENSOR_NAMES.fullmatch(each.arg):
+            if each in arguments.kwonlyargs:
+                return None
+            tensors.append(each.arg)
+        elif each.arg in values:
+            numbers.append((each.arg, values[each.arg]))
+        else:
+            return None
+    return tuple(tensors), tuple(numbers)
 
 
-# The first benchmark: of a function of the repository that runs with guessed inputs, else an example.
-
-
-_MOST_FUNCTIONS, _TIME_LIMIT_S = 12, 120.0
-_VECTORS = {"weight", "w", "bias", "b", "gamma", "beta", "scale", "g"}
-"""Arguments that are usually as long as a row."""
-_MATRIX, _VECTOR, _HEADS, _SQUARE = "4096, 1024", "1024", "2, 8, 256, 64", "1024, 1024"
-_SLOWEST_S = 1.0
-"""A first benchmark whose call takes longer is no joy; `torch.equal` waits for the GPU."""
-_RAN = "ratchet-ran:"
-
-
-def attempts(function: Function) -> list[str]:
-    """Return texts of a benchmark of this function, one for each guess at the shapes of its arguments."""
-    first, *others = function.tensors
-    guesses = [
-        {first: _MATRIX, **{name: _VECTOR if name in _VECTORS else _MATRIX for name in others}},
-        dict.fromkeys(function.tensors, _SQUARE),
-        dict.fromkeys(function.tensors, _HEADS),
-    ]
-    return [_of(function, shapes) for shapes in guesses]
-
-
-def _of(function: Function, shapes: Mapping[str, str]) -> str:
-    top = function.module.partition(".")[0]
-    name = f"{function.name}_case" if function.name in (top, "torch", "benchmark") else function.name
-    inputs = ", ".join(f"torch.randn({shapes[each]}, device=device)" for each in function.tensors)
-    imports = "\n".join(sorted([f"import {function.module}", "import torch"]))
-    return f"""\
-# Written by `ratchet init`. The sizes are a guess: set those that matter to you.
-{imports}
-from ratchet import benchmark
-
-
-@benchmark
-def {name}(device):
-    {", ".join(function.tensors)} = {inputs}
-    return lambda: {function.call}
-"""
-
-
-def example(survey: Survey) -> str:
-    """Return the text of a benchmark that runs anywhere, and says what to put in its place."""
-    lines = ["Written by `ratchet init`: an example that runs. It times a function of torch; change lines 1 and 2 to yours."]
-    if survey.functions:
-        lines.append("These did not run here with guessed inputs: " + "; ".join(each.call for each in survey.functions[:3]) + ".")
-    if files := survey.tools.get("pytest-benchmark"):
-        lines.append(f"What pytest-benchmark times in {files[0]} can be called here.")
-    if "CUDA" in survey.tools:
-        lines.append("How to time CUDA C++ is in ratchet's docs/benchmarks.md, section CUDA C++.")
-    comment = "\n".join(f"# {line}" for line in lines)
-    return f"""\
-{comment}
-import torch
-from ratchet import benchmark
-
-
-@benchmark
-def example(device):
-    x = torch.randn(4096, 1024, device=device)  # 1: inputs, as your kernel gets them
-    return lambda: torch.softmax(x, dim=-1)  # 2: one call
-"""
-
-
-def first_that_runs(
-    functions: Sequence[Function], root: Path, python_path: Sequence[str], environ: Mapping[str, str]
-) -> tuple[Function, str] | None:
-    """Import and call the functions in a child program. Return the first that gives the same tensor twice, and its benchmark."""
-    tried = [(function, text) for function in functions[:_MOST_FUNCTIONS] for text in attempts(function)]
-    task = json.dumps([[text for _, text in tried], [str(root / folder) for folder in python_path]])
-    command = [sys.executable, "-P", "-m", "ratchet.adopt.survey", task]
-    try:
-        output = run(command, environ=environ, folder=root, time_limit_s=_TIME_LIMIT_S).output
-    except OSError:
+def _module_arguments(node: ast.ClassDef) -> _Arguments | None:
+    """Return what ``forward`` of a `torch.nn.Module` gets and what the module is made with; None for other classes."""
+    if not any(ast.unparse(base).rpartition(".")[2] == "Module" for base in node.bases):
         return None
-    numbers = [line.removeprefix(_RAN) for line in output.splitlines() if line.startswith(_RAN)]
-    return tried[int(numbers[-1])] if numbers and numbers[-1].isdecimal() and int(numbers[-1]) < len(tried) else None
-
-
-def _try(texts: Sequence[str], folders: Sequence[str]) -> None:
-    """Run benchmarks until one gives the same tensor twice, and print its number."""
-    import torch
-
-    from ratchet.workload import Benchmark
-
-    sys.path[:0] = folders
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    was_used = False
-    for number, text in enumerate(texts):
-        space: dict[str, Any] = {"__name__": "bench.first"}
-        try:
-            exec(compile(text, "bench/first.py", "exec"), space)  # noqa: S102  a text of ours, which calls code of the user
-            (made,) = (value for value in space.values() if isinstance(value, Benchmark))
-            if torch.cuda.is_initialized() and not was_used:  # by the import, after which no worker could be forked
-                continue
-            was_used = True
-            call = made(device=device).run
-            first, started = call(), time.monotonic()
-            if torch.equal(first, call()) and time.monotonic() - started < _SLOWEST_S:  # no tensor: TypeError
-                print(f"\n{_RAN}{number}", flush=True)  # noqa: T201  the answer of a child program
-                return
-        except (Exception, SystemExit):  # noqa: BLE001, S112  the next guess may run
-            continue
-
-
-if __name__ == "__main__":
-    _try(*json.loads(sys.argv[1]))
+    methods = {each.name: each.args for each in node.body if isinstance(each, ast.FunctionDef)}
+    if "forward" not in methods:
+        return None
+    for each in methods.values():
+        del (each.posonlyargs or each.args)[:1]  # self
+    called = _arguments(methods["forward"], {}, by_name=True)
+    made = _arguments(methods["__init__"], _SIZES, by_name=False) if "__init__" in methods else ((), ())
+    if called is None or made is None or made[0]:
+        return None
+    return called[0], made[1]

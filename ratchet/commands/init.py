@@ -22,7 +22,8 @@ from ratchet.adopt.files import (
     with_settings,
     workflow_values,
 )
-from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Function, Survey, example, first_that_runs, survey
+from ratchet.adopt.first_benchmark import Tried, example, first_that_runs
+from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Function, Survey, survey
 from ratchet.config import Settings, load_settings
 from ratchet.errors import OutputError, UsageError
 from ratchet.forge.git import Repository
@@ -63,6 +64,8 @@ class InitPlan:
     survey: Survey
     benchmark: str | None
     """The function that the first benchmark times; None for an example, and where there are benchmarks already."""
+    missing: str
+    """A package that kept the repository's functions from being called."""
     files: tuple[PlannedFile, ...]
     kept: tuple[str, ...]
     """Files that are there and differ from what would be written."""
@@ -86,15 +89,16 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
     is_set = has_settings(pyproject or "")
     if not is_set:
         settings = settings.model_copy(update={"bench": _bench(root, files), "results": _results(files)})
-    planned, chosen = [], None
+    planned, chosen, tried = [], None, Tried()
     bench = f"{settings.bench}/{_FIRST}"
     if not _has_benchmarks(root, files, settings.bench) and not (root / bench).exists():
         folders = settings.python_path if is_set else found.python_path
         safe = without_secrets(environ) | {"PYTHONDONTWRITEBYTECODE": "1"}
         asked = found.functions and may_try(found.functions)
-        tried = first_that_runs(found.functions, root, folders, safe) if asked else None
-        chosen = tried[0].call if tried else None
-        planned.append(PlannedFile(bench, None, tried[1] if tried else example(found)))
+        if asked:
+            tried = first_that_runs(found.functions, root, folders, safe)
+        chosen = tried.function.call if tried.function else None
+        planned.append(PlannedFile(bench, None, tried.text or example(found, tried.missing)))
     planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
     if not is_set:
         planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found)))
@@ -109,7 +113,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
             elif there != text:
                 kept.append(f"{WORKFLOW_FOLDER}/{name}")
     changed = tuple(file for file in planned if file.old != file.new)
-    plan = InitPlan(root, found, chosen, changed, tuple(kept), ())
+    plan = InitPlan(root, found, chosen, tried.missing, changed, tuple(kept), ())
     return replace(plan, to_do=_to_do(plan, request, settings, repository))
 
 
@@ -193,6 +197,8 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     steps = []
     bench = f"{settings.bench}/{_FIRST}"
     if any(file.path == bench for file in plan.files):
+        if plan.missing:
+            steps.append(f"Install {plan.missing}, which your code imports; delete {bench} and run `ratchet init` again.")
         steps.append(f"Set the sizes in {bench} to yours." if plan.benchmark else f"Put a call of yours into {bench}.")
     if plan.files:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.records.verdict import Outcome
 from tests.integration.playground import Playground, git, only_json
 
 COMMIT = "d" * 40
@@ -152,17 +153,71 @@ def test_workflows_belong_to_the_root(shaped: Callable[[str], Playground]) -> No
     assert done.code == 2
     assert "is not the root of the repository" in done.sentence
     assert play.ratchet("init", "--yes", "--repo", "libs/a").code == 0
-    assert "pack_a.ops.scale(x)" in (play.repo / "libs/a/bench/first.py").read_text()
+    assert "from pack_a.ops import scale as timed" in (play.repo / "libs/a/bench/first.py").read_text()
     assert "[tool.ratchet]" in (play.repo / "libs/a/pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize("body", ["return x * 3", "return x * 3, x.sum()"])
+def test_a_function_by_the_name_of_its_module(shaped: Callable[[str], Playground], body: str) -> None:
+    """The package has the function where the module of that name would be looked for; it may return several tensors."""
+    play = shaped("empty")
+    text = f"import torch\n\n\ndef norm(x):\n    {body}\n"
+    play.commit({"kernels/__init__.py": "from .norm import norm\n", "kernels/norm.py": text})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] == "kernels.norm.norm(x)"
+    bench = play.repo / "bench/first.py"
+    bench.write_text(bench.read_text().replace("4096, 1024", "64, 16"))
+    play.commit({"README.md": "measured\n"})
+    done = play.check()
+    assert (done.code, done.outcomes()) == (0, {"norm/default": Outcome.NEW}), done
+
+
+def test_a_module_of_torch(shaped: Callable[[str], Playground]) -> None:
+    """It is made with sizes that suit each other, in evaluation mode, since dropout never gives the same result twice."""
+    play = shaped("empty")
+    text = """
+import torch
+from torch import nn
+
+class GatedNorm(nn.Module):
+    def __init__(self, dim, p=0.5):
+        super().__init__()
+        self.gate, self.dropout = nn.Linear(dim, dim), nn.Dropout(p)
+
+    def forward(self, x):
+        return self.dropout(x * self.gate(x))
+"""
+    play.commit({"kernels/__init__.py": "# a package\n", "kernels/norm.py": text})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] == "kernels.norm.GatedNorm(dim=512)(x)"
+    bench = play.repo / "bench/first.py"
+    bench.write_text(bench.read_text().replace("8, 512, 512", "16, 512"))
+    play.commit({"README.md": "measured\n"})
+    done = play.check()
+    assert (done.code, done.outcomes()) == (0, {"gated_norm/default": Outcome.NEW}), done
+
+
+def test_a_package_that_is_not_installed_is_named(shaped: Callable[[str], Playground]) -> None:
+    """The first step is to install what the repository imports, and the example says that it is missing."""
+    play = shaped("empty")
+    text = "import torch\nimport surely_not_installed.ops\n\n\ndef norm(x):\n    return x * 3\n"
+    play.commit({"kernels/__init__.py": "# a package\n", "kernels/norm.py": text})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] is None
+    assert plan["to_do"][0] == (
+        "Install surely_not_installed, which your code imports; delete bench/first.py and run `ratchet init` again."
+    )
+    assert "there is no surely_not_installed" in (play.repo / "bench/first.py").read_text()
 
 
 HARMLESS = "import time\nimport torch\n\n\ndef {name}(x: torch.Tensor) -> torch.Tensor:\n    {body}\n    return x * 3\n"
 
 
 def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Playground]) -> None:
-    """One that changes its input, is slow, ends the process's hopes or gives no tensor is not the first benchmark."""
+    """One that changes its input, is slow, exits, or gives its input, a view of it or no tensor is not the first benchmark."""
     play = shaped("empty")
     bodies = {"a_in_place": "x += 1", "b_slow": "time.sleep(1.1)", "c_exits": "raise SystemExit(0)", "d_list": "return [x]"}
+    bodies |= {"d_view": "return x.T", "d_number": "return 3", "d_random": "return torch.rand_like(x)"}
     play.commit({f"kernels/{name}.py": HARMLESS.format(name=name, body=body) for name, body in bodies.items()})
     play.commit({"kernels/__init__.py": "# a package\n", "kernels/e_good.py": HARMLESS.format(name="e_good", body="pass")})
     plan = only_json(play.ratchet("init", "--yes", "--json").out)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
-from ratchet.adopt.survey import Function, Survey, attempts, example, survey
+from ratchet.adopt.first_benchmark import attempts, example
+from ratchet.adopt.survey import Function, Survey, survey
 from ratchet.errors import UsageError
 
 COMMIT = "c" * 40
@@ -62,8 +63,54 @@ def test_functions_are_found_where_they_are_imported_from(tmp_path: Path) -> Non
     ],
 )
 def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
-    """Only a public function whose arguments all say that they are tensors counts, in a file that is no script."""
+    """A public function counts whose arguments are tensors by annotation or name, in a file that is no script and knows torch."""
     assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": text}).functions == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("def f(q, k, v, scale=None): ...", "k.f.f(q, k, v)"),
+        ("def f(input: 'torch.FloatTensor', dim: int): ...", "k.f.f(input, dim=-1)"),
+        ("def f(x: Float[Tensor, 'b n'], *, eps: float): ...", "k.f.f(x, eps=1e-6)"),
+        ("warnings.filterwarnings('ignore')\ndef f(x): ...", "k.f.f(x)"),
+        ("class Norm(nn.Module):\n    def forward(self, x): ...", "k.f.Norm()(x)"),
+        (
+            "class A(torch.nn.Module):\n    def __init__(self, dim, heads=8): ...\n    def forward(self, q, k, mask=None): ...",
+            "k.f.A(dim=512)(q, k)",
+        ),
+    ],
+)
+def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: str, tmp_path: Path) -> None:
+    """Tensors are known by the usual names too, numbers and the sizes of a module get usual values."""
+    found = surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"})
+    assert [function.call for function in found.functions] == [call]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(path, x): ...",
+        "def f(): ...",
+        "class A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...",
+        "class A(nn.Module):\n    def __init__(self, net: torch.Tensor): ...\n    def forward(self, x): ...",
+        "class A(nn.Module):\n    def forward(self, x, labels): ...",
+        "class A(Function):\n    def forward(ctx, x): ...",
+        "class A(nn.Module): ...",
+    ],
+)
+def test_what_needs_more_than_a_guess_is_not_offered(text: str, tmp_path: Path) -> None:
+    """One required argument that nobody can guess is enough, and a class has to be a module."""
+    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"}).functions == ()
+
+
+def test_kernels_and_what_a_package_offers_come_first(tmp_path: Path) -> None:
+    """Then come other functions, then helpers, references last, whatever the order of the files."""
+    files = {"k/__init__.py": "from .b import b\n", "k/sub/__init__.py": ""}
+    files |= {f"k/{name}.py": f"import torch\ndef {name.rpartition('/')[2]}(x): ...\n" for name in ("a", "b", "utils", "naive")}
+    files["k/z.py"] = "import torch\nimport triton\ndef z(x): ...\n"
+    calls = [function.call for function in surveyed(tmp_path, files).functions]
+    assert calls == ["k.z.z(x)", "k.b.b(x)", "k.a.a(x)", "k.utils.utils(x)", "k.naive.naive(x)"]
 
 
 def test_functions_of_tests_are_not_offered(tmp_path: Path) -> None:
@@ -144,13 +191,15 @@ def test_values_are_read_back_from_a_workflow() -> None:
 
 
 def test_every_first_benchmark_is_python() -> None:
-    """Also for a function that has the name of its package."""
-    for function in (Function("k.norm", "norm", ("x", "weight")), Function("k", "k", ("x",)), Function("k", "torch", ("x",))):
+    """Also for a function that has the name of its package or of what the file imports."""
+    functions = [Function("k.norm", "norm", ("x", "weight")), *(Function("k", name, ("x",)) for name in ("k", "torch", "timed"))]
+    functions += [Function("k", name, ("x",), (("dim", "512"),), is_module=True) for name in ("RMSNorm", "norm", "Benchmark")]
+    for function in functions:
         for text in attempts(function):
             space: dict[str, object] = {}
             compile(text, "first.py", "exec")
-            exec("\n".join(line for line in text.splitlines() if "import k" not in line), space)
-            assert function.call in text
+            exec("\n".join(line for line in text.splitlines() if "from k" not in line), space)
+            assert f"from {function.module} import {function.name}" in text
     compile(example(NOTHING), "first.py", "exec")
 
 
