@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,19 +106,21 @@ class Tried:
     text: str = ""
     """Its benchmark."""
     missing: str = ""
-    """A package that the repository imports and that is not installed."""
+    """A package without which nothing of the repository can be imported."""
 
 
 def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequence[str], environ: Mapping[str, str]) -> Tried:
     """Import and call the functions in a child program, until one suits."""
     tried = [(function, text) for function in functions[:_MOST_FUNCTIONS] for text in attempts(function)]
-    task = json.dumps([[text for _, text in tried], [str(root / folder) for folder in python_path]])
+    folders = [str(root / folder) for folder in python_path]
+    # Their texts would be longer than an argument of a program may be.
+    task = json.dumps([[asdict(function) for function in functions[:_MOST_FUNCTIONS]], folders])
     command = [sys.executable, "-P", "-m", "ratchet.adopt.first_benchmark", task]
     try:
         output = run(command, environ=environ, folder=root, time_limit_s=_TIME_LIMIT_S).output
     except OSError:
         return Tried()
-    said = dict(line.split(":", 1) for line in reversed(output.splitlines()) if line.startswith((_RAN, _MISSING)))
+    said = dict(line.split(":", 1) for line in output.splitlines() if line.startswith((_RAN, _MISSING)))
     number = said.get(_RAN.rstrip(":"), "")
     if number.isdecimal() and int(number) < len(tried):
         return Tried(*tried[int(number)])
@@ -127,12 +129,12 @@ def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequ
 
 
 def _try(texts: Sequence[str], folders: Sequence[str]) -> None:
-    """Run benchmarks until one suits, and print its number."""
+    """Run benchmarks until one suits, and print its number; or which package is missing, where nothing could be imported."""
     import torch
 
     sys.path[:0] = folders
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    was_used = False
+    was_used, missing = False, ""
     signal.signal(signal.SIGALRM, _give_up)
     for number, text in enumerate(texts):
         space: dict[str, Any] = {"__name__": "bench.first"}
@@ -147,11 +149,13 @@ def _try(texts: Sequence[str], folders: Sequence[str]) -> None:
                 return
         except ModuleNotFoundError as error:
             if error.name and not (any((Path(folder) / error.name.replace(".", "/")).exists() for folder in folders)):
-                print(f"\n{_MISSING}{error.name.partition('.')[0]}", flush=True)  # noqa: T201  likewise
+                missing = missing or error.name.partition(".")[0]
         except (Exception, SystemExit):  # noqa: BLE001, S112  the next guess may run
             continue
         finally:
             signal.alarm(0)
+    if missing and not was_used:
+        print(f"\n{_MISSING}{missing}", flush=True)  # noqa: T201  likewise
 
 
 def _give_up(*_: object) -> None:
@@ -189,4 +193,5 @@ def _tensors(tree: object) -> Iterator[Any]:
 
 
 if __name__ == "__main__":
-    _try(*json.loads(sys.argv[1]))
+    _functions, _folders = json.loads(sys.argv[1])
+    _try([text for function in _functions for text in attempts(Function(**function))], _folders)

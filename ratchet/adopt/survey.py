@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -126,14 +126,15 @@ def survey(root: Path, files: Sequence[str]) -> Survey:
     packages = {PurePosixPath(file).parent for file in files if PurePosixPath(file).name == "__init__.py"}
     homes = {str(package.parent) for package in packages if package.parent not in packages and not _ASIDE & set(package.parts)}
     python_path = (*PYTHON_PATH, *sorted(homes - {*PYTHON_PATH}))
+    packages_text = {str(package): _text(root / package / "__init__.py") for package in packages}
+    offered = {package: set(re.findall(r"\w+", text)) for package, text in packages_text.items()}
     functions = [
         (file, function)
         for file in files
         if file.endswith(".py") and not _ASIDE & set(PurePosixPath(file).parts[:-1])
-        for function in _functions(root / file, file, python_path)
+        for function in _functions(root / file, file, python_path, offered.get(str(PurePosixPath(file).parent), set()))
     ]
-    offered = {file: set(re.findall(r"\w+", _text(root / file))) for file in files if file.endswith("__init__.py")}
-    names = set().union(*(words for file, words in offered.items() if PurePosixPath(file).parent.parent not in packages))
+    names = set().union(*(words for folder, words in offered.items() if PurePosixPath(folder).parent not in packages))
     kernels = {function for file, function in functions if file in tools.get("Triton", ())}
 
     def order(function: Function) -> tuple[bool, ...]:
@@ -152,10 +153,14 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _functions(path: Path, file: str, python_path: Sequence[str]) -> Iterator[Function]:
+def _functions(path: Path, file: str, python_path: Sequence[str], offered: Set[str]) -> Iterator[Function]:
+    """Yield what can be timed in a file. Of a private module these are the names that its package offers: ``offered`` there."""
     home = max((folder for folder in python_path if folder == "." or file.startswith(f"{folder}/")), key=len)
     relative = PurePosixPath(file).relative_to(home).with_suffix("")
     parts = relative.parts[:-1] if relative.name == "__init__" else relative.parts
+    is_private = len(parts) > 1 and parts[-1].startswith("_")
+    if is_private:
+        parts = parts[:-1]
     if relative.name in _SCRIPTS or not parts or not all(part.isidentifier() and part[0] != "_" for part in parts):
         return
     try:
@@ -173,7 +178,9 @@ def _functions(path: Path, file: str, python_path: Sequence[str]) -> Iterator[Fu
             arguments = _module_arguments(node)
         else:
             continue
-        if not node.name.startswith("_") and arguments and arguments[0]:
+        if (is_private and node.name not in offered) or node.name.startswith("_"):
+            continue
+        if arguments and arguments[0]:
             yield Function(module, node.name, *arguments, is_module=isinstance(node, ast.ClassDef))
 
 

@@ -224,6 +224,16 @@ def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Play
     assert plan["benchmark"] == "kernels.e_good.e_good(x)"
 
 
+def test_many_functions_with_long_names_are_tried(shaped: Callable[[str], Playground]) -> None:
+    """What is handed to the program that tries them fits, however many there are."""
+    play = shaped("empty")
+    bad = "".join(f"def refuses_{'very_' * 40}{n}(x):\n    raise ValueError\n\n\n" for n in range(55))
+    text = f"import torch\n\n\n{bad}def norm(x):\n    return x * 3\n"
+    play.commit({"kernels/__init__.py": "# a package\n", "kernels/norm.py": text})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] == "kernels.norm.norm(x)"
+
+
 def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playground]) -> None:
     """Outside git, with a file in the place of a folder, and without a workflow to check, a sentence says what to do."""
     play = shaped("empty")

@@ -50,6 +50,13 @@ def test_functions_are_found_where_they_are_imported_from(tmp_path: Path) -> Non
     assert {function.call for function in found.functions} == {"flat.sub.k.scale(x)", "laid.scale(x)", "inner.k.scale(x)"}
 
 
+def test_what_a_package_offers_from_a_private_module_is_imported_from_the_package(tmp_path: Path) -> None:
+    """Many packages keep their code in private modules; names that the package does not offer stay private."""
+    text = "import torch\ndef dct(x): ...\ndef helper(x): ...\ndef _inner(x): ...\n"
+    found = surveyed(tmp_path, {"k/__init__.py": "from ._inner import dct\n", "k/_inner.py": text, "_inner.py": text})
+    assert [function.call for function in found.functions] == ["k.dct(x)"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
