@@ -98,7 +98,7 @@ def open_history(request: Request, progress: Progress, environ: Mapping[str, str
     places: list[RunFiles] = [FolderFiles(folder)]
     try:
         repository = Repository(request.folder)
-    except GitError:  # outside git
+    except (GitError, UsageError):  # outside git
         if not folder.is_dir():
             raise
     else:

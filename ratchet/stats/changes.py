@@ -82,7 +82,7 @@ def change_points(log_ratios: Sequence[float], errors: Sequence[float] | None = 
     sd = max(LEAST_SD, sd_of_runs(values))
     excess = np.maximum(0.0, own**2 - np.median(own) ** 2) / sd**2
     costs = _Costs(_clipped(values, sd * np.sqrt(1 + excess)), 1 / (sd**2 * (1 + excess)))
-    penalty = PENALTY * lasting_noise(values)
+    penalty = PENALTY * lasting_noise(values, sd)
     cuts = [0, *_cuts(costs, penalty), values.size]
     for number in range(1, len(cuts) - 1):  # at the end of a series, `LEAST_STAY` may have moved one away from its best place
         cuts[number] = costs.best_place(cuts[number - 1], cuts[number + 1])
@@ -112,11 +112,12 @@ def sd_of_runs(values: Floats) -> float:
     return math.sqrt(float(near @ near) / near.size / 2 / (1 - cut_off))
 
 
-def lasting_noise(values: Floats) -> float:
+def lasting_noise(values: Floats, sd: float) -> float:
     """Return how many times the squares that chance explains grow because a run's noise stays in the next ones; 1: not at all.
 
     For noise of which each run keeps ρ of the last one's, the mean of many varies (1 + ρ) / (1 - ρ) times as much as that of
-    independent runs, and `sd_of_runs` is too small by √(1 - ρ). A short series does not show ρ, and most false points appeared
+    independent runs, and ``sd``, from `sd_of_runs`, is too small by √(1 - ρ); by more where most neighbours share an offset, and
+    the steps between offsets look like outliers. A short series does not show ρ, and most false points appeared
     there: so `ASSUMED_LASTING` counts like some more runs. A ρ that is not clearly above zero counts as zero, so that a change in
     independent noise is not found later.
     """
@@ -134,7 +135,8 @@ def lasting_noise(values: Floats) -> float:
     if rho < SURE * error:
         return 1.0
     rho = min(rho + CAUTIOUS * error, MOST_LASTING)
-    return (1 + rho) / (1 - rho) ** 2
+    spread = float(squares.mean()) / sd**2 if squares.size else 0.0
+    return (1 + rho) / (1 - rho) * max(spread, 1 / (1 - rho))
 
 
 def _about_running_median(values: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,13 @@ def test_the_history_as_pages(moved: Playground, tmp_path: Path) -> None:
     elsewhere = moved.ratchet("site", "--out", str(tmp_path / "pages"), "--title", "Adds & <more>")
     assert elsewhere.out.startswith(f"1 case, {runs} runs: ")
     assert "<h1>Adds &amp; &lt;more&gt;</h1>" in (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_copied_history_needs_no_git(moved: Playground, tmp_path: Path) -> None:
+    """A results folder that was downloaded has its table and its pages, outside any repository too."""
+    shutil.copytree(moved.repo / "results" / "history", tmp_path / "results" / "history")
+    table, pages = (moved.ratchet(command, "--repo", str(tmp_path)) for command in ("history", "site"))
+    assert (table.code, pages.code) == (0, 0), (table, pages)
+    assert table.out.splitlines()[2].split()[:2] == [NAME, "4"]
+    assert (tmp_path / "results" / "site" / "index.html").is_file()
+    assert moved.ratchet("history", "--repo", str(tmp_path / "results" / "site")).code == 2

@@ -80,8 +80,15 @@ def test_noise_that_lasts_is_no_change() -> None:
     rng = np.random.default_rng(8)
     waves = [study.persistent(0.5)(rng, 400).values for _ in range(10)]
     assert sum(len(change_points(one.tolist())) for one in waves) <= 1
-    assert np.median([lasting_noise(one) for one in waves]) > 3
-    assert np.median([lasting_noise(_noise(seed, 400)) for seed in range(10)]) == 1
+    assert np.median([lasting_noise(one, sd_of_runs(one)) for one in waves]) > 3
+    assert np.median([lasting_noise(_noise(seed, 400), 0.002) for seed in range(10)]) == 1
+
+
+def test_a_machine_that_is_another_one_in_each_session_is_no_change() -> None:
+    """Where neighbours mostly share a session, and so an offset, their small differences are not all the noise there is."""
+    rng = np.random.default_rng(12)
+    offsets = [study.sessions(study.normal(0.0003), 0.0015)(rng, 400).values for _ in range(10)]
+    assert sum(len(change_points(one.tolist())) for one in offsets) <= 1
 
 
 def test_few_points_come_and_go_in_noise_that_lasts() -> None:
@@ -93,7 +100,7 @@ def test_few_points_come_and_go_in_noise_that_lasts() -> None:
 
 def test_a_short_series_is_taken_to_have_lasting_noise() -> None:
     """Twenty runs do not show whether noise lasts: a step of twelve spreads is a change there, one of two is not yet."""
-    assert lasting_noise(_noise(1, 20)) == (1 + 0.5) / (1 - 0.5) ** 2
+    assert lasting_noise(_noise(1, 20), 0.002) == (1 + 0.5) / (1 - 0.5) ** 2
     assert [point.index for point in change_points(_stepped(1, 20, {12: 0.024}))] == [12]
     assert change_points(_stepped(1, 20, {12: 0.004})) == []
 
@@ -194,5 +201,5 @@ def test_the_cuts_are_those_of_ruptures() -> None:
         running = np.array([np.median(values[max(0, min(i - 5, runs - 11)) :][:11]) for i in range(runs)])
         clipped = np.clip(values, running - 3 * sd, running + 3 * sd)
         found = ruptures.KernelCPD(kernel="linear", min_size=LEAST_STAY).fit(clipped)
-        cuts = found.predict(pen=PENALTY * lasting_noise(values) * sd**2)
+        cuts = found.predict(pen=PENALTY * lasting_noise(values, sd) * sd**2)
         assert [point.index for point in change_points(values.tolist())] == [int(cut) for cut in cuts[:-1]]

@@ -54,6 +54,17 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
         "nvbench",
         {"copy/T_F32-Elements_1048576": 12, "copy/T_F32-Elements_16777216": 12, "copy/T_F32-Elements_1073741824": 0},
     ),
+    "nvbench-cpu.json": (
+        "nvbench",
+        {
+            "copy/Elements_65536": 12,
+            "copy/Elements_1048576": 12,
+            "wait/Clock_sleep": 12,
+            "wait/Clock_absent": 0,
+            "wait/Clock_broken": 0,
+        },
+    ),
+    "nvbench-two-gpus.json": ("nvbench", {"simple/device_0": 1, "simple/device_1": 1}),
     "pytorch-lines.json": (
         "pytorch",
         {
@@ -96,6 +107,8 @@ def test_times_are_in_milliseconds_whatever_the_file_says() -> None:
     assert times("pytest-benchmark.json")["tests.test_wait.test_wait/2"][0] == pytest.approx(2.0900940)
     assert times("nvbench.json")["copy/T_F32-Elements_1048576"] == pytest.approx((0.0055,))
     assert times("nvbench-bulk.json")["copy/T_F32-Elements_1048576"][:2] == pytest.approx((0.005489, 0.0055))
+    assert times("nvbench-two-gpus.json")["simple/device_1"] == pytest.approx((1.0027443,))
+    assert 1.0 < min(times("nvbench-cpu.json")["wait/Clock_sleep"]) < 1.2
     assert times("tritonbench.json")["softmax_fwd/torch_softmax-256-256"] == (0.007168,)
 
 
@@ -143,6 +156,22 @@ def test_what_a_tool_says_of_a_benchmark_that_gave_no_time() -> None:
     assert found["BM_broken/default"].problem == "no device"
     assert found["softmax_fwd/triton_softmax-512-512"].problem == "CUDA OOM"
     assert found["copy/T_F32-Elements_1073741824"].skipped == "Not enough memory on device."
+    assert found["wait/Clock_absent"].skipped == "There is no such clock."
+    assert found["wait/Clock_broken"].problem.startswith("ValueError: the clock stands still")
+
+
+def test_a_benchmark_without_a_gpu_is_named_after_none(tmp_path: Path) -> None:
+    """NVBench writes an arbitrary number where a benchmark has no device; what it was is no part of the case's name."""
+    document = json.loads((DATA / "nvbench-cpu.json").read_text())
+    gpu = json.loads((DATA / "nvbench-two-gpus.json").read_text())["benchmarks"][0]
+    gpu |= {"devices": [0], "states": gpu["states"][:1]}
+    nothing = {**document["benchmarks"][0], "name": "nothing", "states": None}
+    copy = document["benchmarks"][0]
+    for state in copy["states"]:
+        del state["summaries"][-1]  # without the files of its samples, which is what --json writes
+    (tmp_path / "both.json").write_text(json.dumps({**document, "benchmarks": [copy, gpu, nothing]}))
+    names = [case.name for case in read_results(tmp_path / "both.json").cases]
+    assert names == ["copy/Elements_65536", "copy/Elements_1048576", "simple/default"]
 
 
 def test_what_a_file_says_of_its_machine() -> None:

@@ -194,19 +194,27 @@ def _halves(name: str) -> tuple[str, str]:
     return benchmark, config
 
 
+_NVBENCH_FAILED = "Unexpected error: "
+"""NVBench writes an exception as a skip whose reason begins so."""
+_NVBENCH_SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:nv/cpu_only/sample_times")
+
+
 def _nvbench(document: Any, _: Path | None, folder: Path) -> ParsedFile:
     """``--jsonbin FILE`` or ``--json FILE``: GPU times without a warm L2 cache; the samples where ``--jsonbin`` wrote them."""
     devices = {device["id"]: str(device["name"]) for device in document.get("devices") or ()}
-    several = len({state.get("device") for one in document["benchmarks"] for state in one["states"]}) > 1
+    several = len({number for one in document["benchmarks"] for number in one.get("devices") or ()}) > 1
     benchmarks = []
     for one in document["benchmarks"]:
         for state in one["states"] or ():
             axes = {str(axis["name"]): str(axis["value"]) for axis in state.get("axis_values") or ()}
             words = [f"{name}_{value}" for name, value in axes.items()]
-            config = "-".join([f"device_{state['device']}"] * several + words)
+            on_gpu = bool(one.get("devices"))  # else the number of the device was never set, and may be any
+            config = "-".join([f"device_{state['device']}"] * (several and on_gpu) + words)
             if state.get("is_skipped"):
                 reason = clean(state.get("skip_reason", "skipped"))
-                benchmarks.append(TimedBenchmark(str(one["name"]), config, parameters=axes, skipped=reason))
+                failed = reason.startswith(_NVBENCH_FAILED)
+                problem, skipped = (reason.removeprefix(_NVBENCH_FAILED), "") if failed else ("", reason)
+                benchmarks.append(TimedBenchmark(str(one["name"]), config, parameters=axes, problem=problem, skipped=skipped))
                 continue
             summaries = {summary["tag"]: _named_values(summary.get("data") or ()) for summary in state.get("summaries") or ()}
             samples = _nvbench_samples(summaries, folder)
@@ -220,7 +228,7 @@ def _named_values(values: Iterable[Any]) -> dict[str, str]:
 
 def _nvbench_samples(summaries: Mapping[str, Mapping[str, str]], folder: Path) -> tuple[float, ...]:
     """Return every sample, from the file of little-endian float32 beside the JSON; else the mean."""
-    if bulk := summaries.get("nv/json/bin:nv/cold/sample_times"):
+    if bulk := next((summaries[tag] for tag in _NVBENCH_SAMPLES if tag in summaries), None):
         # Older releases name the file by the path that was given to them: only its own folder and name count.
         parts = Path(bulk["filename"]).parts[-2:]
         if ".." in parts:
