@@ -43,7 +43,7 @@ from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSa
 FEWEST, MOST = 3, 30
 """Samples in one block."""
 LONG_BLOCK_MS = 150.0
-"""On the CPU, fewer samples make a block if they take so long: what they tell of their process is not worth the wait."""
+"""Fewer samples make a block if they take so long: what they tell of their process is not worth the wait."""
 FEWEST_BLOCKS = 4
 """Blocks of each side in a pair, at least, unless the plan has fewer: both orders come twice."""
 BLOCK_WALL = 2.5
@@ -354,7 +354,7 @@ class Duet:
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
                 asked = planted.count(side) if planted else count
-                sampled, window = self._sample(side, prepared[side], "block", asked, place=index % places)
+                sampled, window = self._sample(side, prepared[side], "block", asked, place=index % places, untimed=count > 1)
                 times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
                 samples_ms = tuple(map(stored_ms, times_ms))
                 block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
@@ -421,18 +421,20 @@ class Duet:
         places = min(prepared[side].places for side in sides)
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
         on_host = all(one.workload.clock == "cpu" for one in prepared.values())
-        count = FEWEST
+        count = 1 if on_host else FEWEST
         while True:
             for side in sides:
-                sampled, window = self._sample(side, prepared[side], "block", count, place=len(medians[side]) % places)
+                place = len(medians[side]) % places
+                sampled, window = self._sample(side, prepared[side], "block", count, place=place, untimed=count > 1)
                 medians[side].append(statistics.median(sampled.samples_ms))
                 walls[side] = (window[1] - window[0]) * 1e3 / (count + 1)
             rounds, wall_ms = len(medians[sides[0]]), max(walls.values())
             call_ms = max(values[-1] for values in medians.values())
-            fewest = min(FEWEST, max(1, round(LONG_BLOCK_MS / max(call_ms, 1e-9)))) if on_host else FEWEST
+            fewest = min(FEWEST, max(1, round(LONG_BLOCK_MS / max(call_ms, 1e-9))))
             most = min(MOST, max(fewest, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
             count = min(most, max(fewest, round(self._plan.block_ms / max(call_ms, 1e-9))))
-            if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
+            enough = 2 if count == 1 else 3  # the first turn may be slow for reasons of its own
+            if all(_settled(values) for values in medians.values()) or (rounds >= enough and time.monotonic() > deadline):
                 return count
 
     def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:

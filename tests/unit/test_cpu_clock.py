@@ -21,6 +21,15 @@ def test_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 3
 
 
+def test_a_sample_of_a_long_call_needs_no_other_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the untimed call nothing is called or restored that is not timed."""
+    order: list[str] = []
+    clock = CpuClock(lambda: order.append("call"), lambda: order.append("restore"))
+    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: order.append("now") or 5)
+    clock.take(1, untimed=False)
+    assert order == ["restore", "now", "call", "now"]
+
+
 def test_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call too short for the clock takes a nanosecond, since a time of 0 has no logarithm."""
     monkeypatch.setattr(clocks, "perf_counter_ns", itertools.repeat(5).__next__)

@@ -13,6 +13,7 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -212,10 +213,15 @@ class Worker:
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             return vars(HostIdentity(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
 
-    def block(self, samples: int, place: int) -> dict[str, Any]:
-        """Take samples of the prepared case; ``place`` counts through its places in memory."""
+    def block(self, samples: int, place: int, *, untimed: bool = True) -> dict[str, Any]:
+        """Take samples of the prepared case; ``place`` counts through its places in memory.
+
+        Without ``untimed``, a clock that can do without an untimed call before them makes none.
+        """
         clocks = self._current().clocks
-        taken = _without_collector(clocks[place % len(clocks)], samples)
+        clock = clocks[place % len(clocks)]
+        take = partial(clock.take, untimed=untimed) if isinstance(clock, CpuClock) else clock.take
+        taken = _without_collector(take, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def stage(self, name: str, samples: int) -> dict[str, Any]:
@@ -228,7 +234,7 @@ class Worker:
             on_host = outputs.is_on_host(call())
         settle = _synchronize if self._device.type == "cuda" else None
         clock = make_clock("cpu" if on_host else "event", job.cache, call, before=job.call.before, settle=settle)
-        taken = _without_collector(clock, samples)
+        taken = _without_collector(clock.take, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def kernels(self, samples: int) -> dict[str, Any]:
@@ -472,16 +478,16 @@ def _waits_for_host(clock: Clock) -> bool:
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     hidden = 0
     for _ in range(EXPOSED_TRIES):
-        hidden = 0 if _without_collector(clock, count).exposed else hidden + 1
+        hidden = 0 if _without_collector(clock.take, count).exposed else hidden + 1
         if hidden == HIDDEN_TRIES:
             return False
     return True
 
 
-def _without_collector(clock: Clock, samples: int) -> Samples:
+def _without_collector(take: Callable[[int], Samples], samples: int) -> Samples:
     _collector_off()
     try:
-        return clock.take(samples)
+        return take(samples)
     finally:
         _collector_on()
 

@@ -49,12 +49,16 @@ class CpuClock:
         self._before = before
         self._settle = settle
 
-    def take(self, count: int) -> Samples:
-        """Take ``count`` samples after one call that is not timed."""
+    def take(self, count: int, *, untimed: bool = True) -> Samples:
+        """Take ``count`` samples after one call that is not timed, if there is to be one.
+
+        In calls of a tenth of a second it does not show that the caches have to be filled again.
+        """
         call, before, settle, now = self._call, self._before, self._settle, perf_counter_ns
-        if before is not None:
-            before()
-        call()
+        if untimed:
+            if before is not None:
+                before()
+            call()
         times = []
         for _ in range(count):
             if before is not None:
