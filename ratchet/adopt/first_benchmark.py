@@ -6,6 +6,7 @@ script; only that child imports code of the repository.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
@@ -21,6 +22,7 @@ from ratchet.adopt.survey import WIDTH, Function, Survey
 from ratchet.subprocesses import run
 
 _MOST_FUNCTIONS, _TIME_LIMIT_S = 60, 120.0
+_IMPORT_S = 60
 _PATIENCE_S = 10
 """For building and calling one of them."""
 _SLOWEST_S = 1.0
@@ -128,34 +130,52 @@ def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequ
     return Tried(missing=missing if missing.isidentifier() else "")
 
 
-def _try(texts: Sequence[str], folders: Sequence[str]) -> None:
+def _try(functions: Sequence[Function], folders: Sequence[str]) -> None:
     """Run benchmarks until one suits, and print its number; or which package is missing, where nothing could be imported."""
     import torch
 
     sys.path[:0] = folders
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    was_used, missing = False, ""
     signal.signal(signal.SIGALRM, _give_up)
-    for number, text in enumerate(texts):
-        space: dict[str, Any] = {"__name__": "bench.first"}
-        signal.alarm(_PATIENCE_S)
+    broken: set[str] = set()
+    was_used, missing = False, ""
+    number = -1
+    for function in functions:
+        package = function.module.partition(".")[0]
         try:
-            exec(compile(text, "bench/first.py", "exec"), space)  # noqa: S102  a text of ours, which calls code of the user
-            if torch.cuda.is_initialized() and not was_used:  # by the import, after which no worker could be forked
+            signal.alarm(_IMPORT_S)
+            usable = not broken & {package, function.module} and importlib.import_module(function.module) is not None
+        except (Exception, SystemExit) as error:  # noqa: BLE001  code of anybody
+            usable = False
+            # Modules of a package that failed later stay, and would be found by another import here, as in no other process.
+            broken.add(function.module if package in sys.modules else package)
+            if isinstance(error, ModuleNotFoundError) and not _is_in(folders, error.name or "."):
+                missing = missing or (error.name or "").partition(".")[0]
+        for text in attempts(function):
+            number += 1
+            if not usable or (
+                torch.cuda.is_initialized() and not was_used
+            ):  # by the import, after which no worker could be forked
                 continue
             was_used = True
-            if _suits(space, device):
-                print(f"\n{_RAN}{number}", flush=True)  # noqa: T201  the answer of a child program
-                return
-        except ModuleNotFoundError as error:
-            if error.name and not (any((Path(folder) / error.name.replace(".", "/")).exists() for folder in folders)):
-                missing = missing or error.name.partition(".")[0]
-        except (Exception, SystemExit):  # noqa: BLE001, S112  the next guess may run
-            continue
-        finally:
-            signal.alarm(0)
+            signal.alarm(_PATIENCE_S)
+            space: dict[str, Any] = {"__name__": "bench.first"}
+            try:
+                exec(compile(text, "bench/first.py", "exec"), space)  # noqa: S102  a text of ours, which calls code of the user
+                if _suits(space, device):
+                    print(f"\n{_RAN}{number}", flush=True)  # noqa: T201  the answer of a child program
+                    return
+            except (Exception, SystemExit):  # noqa: BLE001, S112  the next guess may run
+                continue
+            finally:
+                signal.alarm(0)
     if missing and not was_used:
         print(f"\n{_MISSING}{missing}", flush=True)  # noqa: T201  likewise
+
+
+def _is_in(folders: Sequence[str], module: str) -> bool:
+    path = module.replace(".", "/")
+    return any((Path(folder) / place).exists() for folder in folders for place in (path, f"{path}.py"))
 
 
 def _give_up(*_: object) -> None:
@@ -194,4 +214,4 @@ def _tensors(tree: object) -> Iterator[Any]:
 
 if __name__ == "__main__":
     _functions, _folders = json.loads(sys.argv[1])
-    _try([text for function in _functions for text in attempts(Function(**function))], _folders)
+    _try([Function(**function) for function in _functions], _folders)
