@@ -50,10 +50,11 @@ def copies() -> None:
 )
 def test_both_find_the_same(function, pattern, ours: str, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """What torch's matcher finds in these, ratchet finds too."""
-    # It looks for TF32 only if every GPU that torch was built for has it, whatever GPU is there.
-    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80"])
     torch.backends.cuda.matmul.allow_tf32 = False
     function()
+    # It looks for TF32 only if every GPU that torch was built for has it, whatever GPU is there. Set once CUDA is up: torch
+    # compares this list with the GPU when it starts.
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80"])
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], with_stack=True, record_shapes=True) as taken:
         function()
         torch.cuda.synchronize()
