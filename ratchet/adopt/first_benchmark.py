@@ -20,6 +20,7 @@ from typing import Any
 
 from ratchet.adopt.survey import WIDTH, Function, Survey
 from ratchet.subprocesses import run
+from ratchet.untrusted import clean
 
 _MOST_FUNCTIONS, _TIME_LIMIT_S = 60, 120.0
 _IMPORT_S = 60
@@ -34,7 +35,7 @@ _SHAPES = ("1024, 1024", "2, 8, 256, 64", "8, 512, 512", "2, 3, 256, 256")
 """Other guesses for a function: square, attention's heads, tokens, pictures."""
 _MODULE_SHAPES = (f"8, 512, {WIDTH}", f"4096, {WIDTH}", f"4, {WIDTH}, 32, 32", f"8, {WIDTH}, 512", "2, 3, 256, 256")
 """Guesses for a module that is `WIDTH` wide: tokens, rows, maps, signals, pictures."""
-_RAN, _MISSING = "ratchet-ran:", "ratchet-missing:"
+_RAN, _MISSING, _FAILED = "ratchet-ran:", "ratchet-missing:", "ratchet-failed:"
 
 
 def attempts(function: Function) -> list[str]:
@@ -74,11 +75,13 @@ def {name}(device):
 """
 
 
-def example(survey: Survey, missing: str = "") -> str:
-    """Return the text of a benchmark that runs anywhere, and says what to put in its place, and which package was ``missing``."""
+def example(survey: Survey, missing: str = "", failure: str = "") -> str:
+    """Return the text of a benchmark that runs anywhere, and says what to put in its place, and why no function ran."""
     lines = ["Written by `ratchet init`: an example that runs. It times a function of torch; change lines 1 and 2 to yours."]
     if missing:
         lines.append(f"No function of this repository ran here: there is no {missing}.")
+    elif failure:
+        lines.append(f"No function of this repository ran here, since it cannot be imported: {failure}")
     elif survey.functions:
         lines.append("These did not run here with guessed inputs: " + "; ".join(each.call for each in survey.functions[:3]) + ".")
     if files := survey.tools.get("pytest-benchmark"):
@@ -109,6 +112,8 @@ class Tried:
     """Its benchmark."""
     missing: str = ""
     """A package without which nothing of the repository can be imported."""
+    failure: str = ""
+    """The first error, where nothing of the repository can be imported for another reason."""
 
 
 def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequence[str], environ: Mapping[str, str]) -> Tried:
@@ -122,35 +127,38 @@ def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequ
         output = run(command, environ=environ, folder=root, time_limit_s=_TIME_LIMIT_S).output
     except OSError:
         return Tried()
-    said = dict(line.split(":", 1) for line in output.splitlines() if line.startswith((_RAN, _MISSING)))
+    said = dict(line.split(":", 1) for line in output.splitlines() if line.startswith((_RAN, _MISSING, _FAILED)))
     number = said.get(_RAN.rstrip(":"), "")
     if number.isdecimal() and int(number) < len(tried):
         return Tried(*tried[int(number)])
     missing = said.get(_MISSING.rstrip(":"), "")
-    return Tried(missing=missing if missing.isidentifier() else "")
+    return Tried(missing=missing if missing.isidentifier() else "", failure=clean(said.get(_FAILED.rstrip(":"), "")))
 
 
 def _try(functions: Sequence[Function], folders: Sequence[str]) -> None:
-    """Run benchmarks until one suits, and print its number; or which package is missing, where nothing could be imported."""
+    """Run benchmarks until one suits, and print its number; or why nothing could be imported, where that is so."""
     import torch
 
     sys.path[:0] = folders
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     signal.signal(signal.SIGALRM, _give_up)
     broken: set[str] = set()
-    was_used, missing = False, ""
+    was_imported, was_used, missing, failure = False, False, "", ""
     number = -1
     for function in functions:
         package = function.module.partition(".")[0]
         try:
             signal.alarm(_IMPORT_S)
             usable = not broken & {package, function.module} and importlib.import_module(function.module) is not None
+            was_imported |= usable
         except (Exception, SystemExit) as error:  # noqa: BLE001  code of anybody
             usable = False
             # Modules of a package that failed later stay, and would be found by another import here, as in no other process.
             broken.add(function.module if package in sys.modules else package)
             if isinstance(error, ModuleNotFoundError) and not _is_in(folders, error.name or "."):
                 missing = missing or (error.name or "").partition(".")[0]
+            without_path = re.sub(r" \((/[^()]*|unknown location)\)$", "", str(error))
+            failure = failure or f"{type(error).__name__}: {without_path}"
         for text in attempts(function):
             number += 1
             if not usable or (
@@ -171,6 +179,8 @@ def _try(functions: Sequence[Function], folders: Sequence[str]) -> None:
                 signal.alarm(0)
     if missing and not was_used:
         print(f"\n{_MISSING}{missing}", flush=True)  # noqa: T201  likewise
+    elif failure and not was_imported:
+        print(f"\n{_FAILED}{clean(failure)}", flush=True)  # noqa: T201  likewise
 
 
 def _is_in(folders: Sequence[str], module: str) -> bool:

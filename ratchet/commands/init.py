@@ -66,6 +66,8 @@ class InitPlan:
     """The function that the first benchmark times; None for an example, and where there are benchmarks already."""
     missing: str
     """A package that kept the repository's functions from being called."""
+    failure: str
+    """Another error that did."""
     files: tuple[PlannedFile, ...]
     kept: tuple[str, ...]
     """Files that are there and differ from what would be written."""
@@ -98,7 +100,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
         if asked:
             tried = first_that_runs(found.functions, root, folders, safe)
         chosen = tried.function.call if tried.function else None
-        planned.append(PlannedFile(bench, None, tried.text or example(found, tried.missing)))
+        planned.append(PlannedFile(bench, None, tried.text or example(found, tried.missing, tried.failure)))
     planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
     if not is_set:
         planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found)))
@@ -113,7 +115,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
             elif there != text:
                 kept.append(f"{WORKFLOW_FOLDER}/{name}")
     changed = tuple(file for file in planned if file.old != file.new)
-    plan = InitPlan(root, found, chosen, tried.missing, changed, tuple(kept), ())
+    plan = InitPlan(root, found, chosen, tried.missing, tried.failure, changed, tuple(kept), ())
     return replace(plan, to_do=_to_do(plan, request, settings, repository))
 
 
@@ -199,6 +201,10 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     if any(file.path == bench for file in plan.files):
         if plan.missing:
             steps.append(f"Install {plan.missing}, which your code imports; delete {bench} and run `ratchet init` again.")
+        elif plan.failure:
+            steps.append(
+                f"Your code cannot be imported here ({plan.failure}): mend that, delete {bench} and run `ratchet init` again."
+            )
         steps.append(f"Set the sizes in {bench} to yours." if plan.benchmark else f"Put a call of yours into {bench}.")
     if plan.files:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))

@@ -210,6 +210,18 @@ def test_a_package_that_is_not_installed_is_named(shaped: Callable[[str], Playgr
     assert "there is no surely_not_installed" in (play.repo / "bench/first.py").read_text()
 
 
+def test_why_nothing_can_be_imported_is_said(shaped: Callable[[str], Playground]) -> None:
+    """Where a package's own import fails, the first step names the error, and so does the example."""
+    play = shaped("empty")
+    text = "import torch\n\n\ndef norm(x):\n    return x * 3\n"
+    play.commit({"kernels/__init__.py": "from math import no_such_name\n", "kernels/norm.py": text})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] is None
+    error = "ImportError: cannot import name 'no_such_name' from 'math'"
+    assert plan["to_do"][0].startswith(f"Your code cannot be imported here ({error}"), plan["to_do"]
+    assert f"it cannot be imported: {error}" in (play.repo / "bench/first.py").read_text()
+
+
 HARMLESS = "import time\nimport torch\n\n\ndef {name}(x: torch.Tensor) -> torch.Tensor:\n    {body}\n    return x * 3\n"
 
 
