@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -451,8 +452,10 @@ def test_host_code_of_a_call_that_waits_or_keeps_the_gpu_waiting(tmp_path: Path)
 
     play.commit({"bench/item.py": "# a comment\n" + files["bench/item.py"]})
     assert changed_cases() == set()
-    planted = [("item", "BLOCK = 256", "BLOCK = 128"), ("item", "* factor", "+ factor"), ("item", "2.0", "3.0")]
-    for name, old, new in [*planted, ("sleep", "0.02", "0.024"), ("sleep", "BLOCK = 256", "BLOCK = 512")]:
-        play.commit({f"bench/{name}.py": files[f"bench/{name}.py"].replace(old, new)})
-        play.commit({f"bench/{name}.py": files[f"bench/{name}.py"]})
-        assert changed_cases() == {f"{name}/default"}, (name, new)
+    in_item = [("BLOCK = 256", "BLOCK = 128"), ("* factor", "+ factor"), ("2.0", "3.0")]
+    in_sleep = [("0.02", "0.024"), ("BLOCK = 256", "BLOCK = 512")]
+    for planted in itertools.zip_longest(in_item, in_sleep):
+        changed = {name: change for name, change in zip(("item", "sleep"), planted, strict=True) if change}
+        play.commit({f"bench/{name}.py": files[f"bench/{name}.py"].replace(*change) for name, change in changed.items()})
+        play.commit(files)
+        assert changed_cases() == {f"{name}/default" for name in changed}, planted

@@ -121,7 +121,8 @@ def test_lines_pinned_in_l2_break_a_rule(monkeypatch: pytest.MonkeyPatch) -> Non
             size._obj.value = pinned
             return 0 if limit == 6 else 1
 
-    monkeypatch.setattr(gpu, "_driver", Driver)
+    drivers: list[type[Driver]] = [Driver]
+    monkeypatch.setattr(gpu, "_driver", lambda: drivers[0]() if drivers else None)
     monkeypatch.setattr(evaluation, "_is_initialized", lambda: True)
     source = SourceFile(path="candidate.py", sha256="", text="def kernel(x):\n    return x\n")
     loader = evaluation._Loader(EvaluationTask(source=source, function="kernel", strict=True))
@@ -131,7 +132,7 @@ def test_lines_pinned_in_l2_break_a_rule(monkeypatch: pytest.MonkeyPatch) -> Non
     pinned = 16 << 20
     with pytest.raises(evaluation.BrokenRule, match=r"^harness: it sets 16.0 MiB of L2 aside"):
         loader.check()
-    monkeypatch.setattr(gpu, "_driver", lambda: None)
+    drivers.clear()
     loader.check()
 
 

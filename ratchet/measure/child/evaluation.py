@@ -80,7 +80,6 @@ def evaluated(folder: Path) -> Benchmark:
             run=timed, setup=arguments.refresh, tolerance=dict.fromkeys(correctness.TOLERANCE, task.tolerance), timed=timed
         )
 
-    loader.guard = Guard()
     _LOADERS.append(loader)
     return evaluate
 
@@ -95,6 +94,7 @@ class _Loader:
 
     task: EvaluationTask
     guard: Guard | None = None
+    """What the harness was before the first file of the user was imported."""
     pinned_before: int = 0
     """Bytes of L2 that were set aside for pinned lines before the file was imported."""
     last_result: Any = None
@@ -136,6 +136,7 @@ class _Loader:
         sys.modules.setdefault(module.__name__, module)  # for pickles and dataclasses, which look their module up
         self._modules[source.path] = module
         self.pinned_before = _pinned_bytes()
+        self.guard = self.guard or Guard()  # not sooner: until the host has read its benchmarks, `gpu_facts` stands in for torch
         try:
             exec(compile(source.text, source.path, "exec"), vars(module))  # noqa: S102  the file that was asked for
         except BaseException:

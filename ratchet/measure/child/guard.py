@@ -1,7 +1,7 @@
 """Notice whether the code under evaluation has replaced what times it, checks it or reports it.
 
-`child.evaluation` takes a `Guard` in the host, before any file of the user is imported, and asks it again after each step. It
-reads attributes, and changes nothing. Native code can write anywhere: this is for what Python can do (SECURITY.md).
+`child.evaluation` takes a `Guard` in the worker, before any file of the user is imported, and asks it again after each step.
+It reads attributes, and changes nothing. Native code can write anywhere: this is for what Python can do (SECURITY.md).
 """
 
 from __future__ import annotations
