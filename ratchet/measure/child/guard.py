@@ -52,6 +52,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._kept = list(_entries())
+        self._tracers = _tracers()
 
     def replaced(self) -> str:
         """Return the first thing that is no longer what it was, as a clause; empty if all is."""
@@ -63,6 +64,8 @@ class Guard:
                 return f"{name} was replaced"
             if isinstance(value, dict) and not _same_table(value, inner):
                 return f"{name} was changed"
+        if _tracers() != self._tracers:
+            return "a tracer of this process was left active"
         return next(_modes(), "")
 
 
@@ -111,11 +114,13 @@ def _called(owner: object) -> str:
 
 
 def _modes() -> Iterator[str]:
-    """Yield what intercepts calls without replacing a function: torch's modes, a tracer of this process."""
+    """Yield what intercepts calls without replacing a function: torch's modes."""
     if _python_dispatch._len_torch_dispatch_stack():  # type: ignore[attr-defined]  # torch does not list it, and uses it
         yield "a dispatch mode of torch was left active"
     modes = torch.overrides._get_current_function_mode_stack()
     if any(type(mode).__name__ != "DeviceContext" for mode in modes):  # that is what torch.set_default_device leaves
         yield "a function mode of torch was left active"
-    if sys.gettrace() or sys.getprofile() or threading.gettrace() or threading.getprofile():
-        yield "a tracer of this process was left active"
+
+
+def _tracers() -> tuple[object, ...]:
+    return sys.gettrace(), sys.getprofile(), threading.gettrace(), threading.getprofile()
