@@ -65,6 +65,7 @@ class WarmRatchet:
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",  # as in an evaluation, whose processes are forks of this one
             "CUDA_VISIBLE_DEVICES": "",
             # Memory in huge pages: a fork of this process copies 500 times fewer entries, and takes a third of the time.
             "PYTHONMALLOC": "malloc",

@@ -52,6 +52,9 @@ SLOPE_ROUNDS, MOST_SLOPE_ROUNDS, SLOPE_S, MOST_CALLS = 5, 20, 0.03, 4096
 MOST_BUSY, IDLE_S = 0.2, 0.02
 """Most that the candidate's process may compute while the baseline is timed, as a share of what that computes, and beyond seconds
 that do not count; it has nothing to do then."""
+NO_SPINNING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4"}
+"""Threads of GNU's and Intel's OpenMP and of OpenBLAS sleep as soon as they have no work. They would spin for up to 200 ms, while
+the other side is timed on the same cores: the baseline would look slower, and an honest candidate like one that slows it."""
 LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
 KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
@@ -112,7 +115,7 @@ def measure_files(
 
     Raises HostError and ForeignModuleError.
     """
-    found = MeasuredFiles()
+    found, environ = MeasuredFiles(), {**environ, **NO_SPINNING}
     with contextlib.ExitStack() as stack:
         progress.stage("Starting processes")
         hosts = stack.enter_context(Hosts(trees, environ)).sides

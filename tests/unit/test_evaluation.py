@@ -15,7 +15,6 @@ from ratchet.errors import Exit
 from ratchet.judge.experiment import exit_code, headline, is_confirmed, timed_verdict
 from ratchet.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
 from ratchet.records.run import Block, WorkerSamples
-from ratchet.report.lines import evaluation_lines
 from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
@@ -95,8 +94,8 @@ REPLACED: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
     "statistics": (lambda patch: patch.setattr(statistics, "median", min), "statistics.median was replaced"),
     "an event": (lambda patch: patch.setattr(torch.cuda.Event, "record", print), "Event.record was replaced"),
     "a method": (lambda patch: patch.setattr(torch.Tensor, "copy_", print), "Tensor.copy_ was replaced"),
-    "the harness": (lambda patch: patch.setattr("ratchet.judge.experiment.headline", print), "headline was replaced"),
-    "code": (lambda patch: patch.setattr(evaluation_lines, "__code__", (lambda record: ()).__code__), "was replaced"),
+    "the harness": (lambda patch: patch.setattr("ratchet.measure.child.calls.seed_all", print), "seed_all was replaced"),
+    "code": (lambda patch: patch.setattr(parse_size, "__code__", (lambda value: 0).__code__), "parse_size was replaced"),
 }
 
 

@@ -45,6 +45,10 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (random, "Random"),
     (gc, "collect disable enable"),
 )
+_NEVER_HERE = tuple(
+    f"ratchet.{package}" for package in ("adopt", "cli", "commands", "forge", "history", "judge", "profile", "report", "tune")
+)
+"""Packages that no worker calls: reading them in a process where they are imported too takes longer than the rest."""
 
 
 class Guard:
@@ -85,7 +89,7 @@ def _entries() -> Iterator[tuple[str, object, object]]:
             value = inspect.getattr_static(owner, name, _GONE)
             yield f"{_called(owner)}.{name}", value, _inner(value)
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] == "ratchet" and isinstance(module, ModuleType):
+        if name.partition(".")[0] == "ratchet" and isinstance(module, ModuleType) and not name.startswith(_NEVER_HERE):
             yield from _of(name, vars(module), functions_only=False)
 
 
