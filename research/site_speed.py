@@ -61,10 +61,15 @@ def main() -> None:
             ):
                 tab.resize(width, height, dark=dark)
                 tab.open(page.as_uri())
-                small = io.BytesIO()
-                with Image.open(io.BytesIO(tab.photograph())) as taken:
-                    taken.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE).save(small, "PNG", optimize=True)
-                save_bytes(options.pictures / f"{name}.png", small.getvalue())
+                save_bytes(options.pictures / f"{name}.png", in_few_colours(tab.photograph()))
+
+
+def in_few_colours(picture: bytes) -> bytes:
+    """Return a PNG with 128 colours, a third as large."""
+    small = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as taken:
+        taken.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE).save(small, "PNG", optimize=True)
+    return small.getvalue()
 
 
 def timed(tab: Tab, page: Path, slower: int) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -161,6 +162,7 @@ def html_template(name: str) -> jinja2.Template:
     )
     environment.filters |= {
         "clean": clean,
+        "whole": lambda text: re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text),  # no line begins with a percent sign
         "wall": units.wall,
         "tree": lambda code: " ".join(_tree(code)),
         "word": words.word,
