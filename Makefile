@@ -6,6 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+PYTEST = $(PY) -m pytest -n auto --dist worksteal
 NODE := tests/workflows/node
 NODE_STAMP := $(NODE)/node_modules/.installed
 OTAVA := $(VENV)/otava
@@ -21,8 +22,14 @@ check: $(STAMP)
 
 # Tests start many processes: compiled code is kept for them even where the environment asks for none.
 test: export PYTHONDONTWRITEBYTECODE :=
+# Coverage is never paused: while a thread of a test still runs, it cannot be turned on again.
 test: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
-	@$(PY) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered $(TEST)
+ifdef TEST
+	@$(PYTEST) $(TEST)
+else
+	@$(PYTEST) -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit
+	@$(PYTEST) -m no_cover
+endif
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check .

@@ -5,7 +5,7 @@ set -euo pipefail
 mkdir -p "$1"
 here=$(cd "$(dirname "$0")/.." && pwd) out=$(realpath "$1") clone=$(mktemp -d)
 shift
-ratchet() { PYTHONPATH="$here" python3 -m ratchet "$@"; }
+ratchet() { PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}" python3 -m ratchet "$@"; }
 mkdir -p "$clone/session/bench"
 cp "$here/bench/pipeline.py" "$clone/session/bench"
 cd "$clone/session"
