@@ -203,7 +203,7 @@ class TuningSession:
         self._keep_evaluations(arrived)
         for done in arrived:
             if done.lost:
-                raise HostError(f"No station is left: {done.lost}", "See `ratchet doctor`.")
+                raise HostError(f"No station is left: {done.lost}", "The record has all that was tried: --resume goes on.")
             if done.evaluation is not None:
                 self._scale = self._scale or _default_ms(done.evaluation)
                 search.tell(done.evaluation.configuration, self._value(done.evaluation))
