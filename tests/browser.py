@@ -25,6 +25,12 @@ WITHOUT = "There is no Chromium here: apt-get install chromium."
 _OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking")
 _CODES = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 _ANSWER_S = 60.0
+_LEFT = -32000
+"""What the browser answers where the page of a command gave way to another one in the middle of it."""
+
+
+class PageLeftError(Exception):
+    """The page was left before the command was answered."""
 
 
 @dataclass
@@ -40,7 +46,7 @@ class Tab:
     """What the browser reported by itself, oldest first."""
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """The browser's answer to one command."""
+        """The browser's answer to one command. Raises PageLeftError where the page was left in the middle of it."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters} | (
             {"sessionId": self._session} if self._session else {}
@@ -48,6 +54,8 @@ class Tab:
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != self._number:
             self.events.append(answer)
+        if answer.get("error", {}).get("code") == _LEFT:
+            raise PageLeftError(answer["error"]["message"])
         assert "error" not in answer, answer
         result: dict[str, Any] = answer["result"]
         return result
@@ -80,9 +88,15 @@ class Tab:
     def wait(self, condition: str) -> None:
         """Wait until an expression in the page is true, while it may be loading another one."""
         end = time.monotonic() + _ANSWER_S
-        while not self.evaluate(f"Boolean({condition})"):
+        while not self._holds(condition):
             assert time.monotonic() < end, condition
             time.sleep(0.02)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.evaluate(f"Boolean({condition})"))
+        except PageLeftError:
+            return False
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """Make the window so large; one of at most 500 pixels is a phone's."""
