@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import socket
 import threading
@@ -32,7 +33,9 @@ Begin = Callable[[Any], AbstractContextManager["RayExecutor"]]
 _START_S = 300.0
 """Longest that the first station may take to start."""
 _REACH_S = 10.0
-"""Longest that a connection to the cluster may take; Ray itself tries for minutes."""
+"""Longest that a connection to the cluster may take; Ray itself tries for 40 s."""
+_TRIES_OF_JOINING = ("RAY_NUM_REDIS_GET_RETRIES", "1")
+"""What Ray reads on import. Its 20 tries of 40 s each are for a head node that is starting; an address names one that runs."""
 _CALLS = 64
 """Calls that an actor answers at once: more than a station takes tasks, those that were withdrawn included."""
 
@@ -44,6 +47,8 @@ def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
     Raises UsageError where Ray is missing, UnfitError where the cluster offers no GPU; opening the stations raises HostError
     where none starts.
     """
+    if environ.get("RAY_ADDRESS"):
+        os.environ.setdefault(*_TRIES_OF_JOINING)
     try:
         import ray
     except ModuleNotFoundError:
@@ -85,11 +90,13 @@ def _join(ray: Any, environ: Mapping[str, str]) -> None:
             ray.init(address="local", include_dashboard=False, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         where = f"The Ray cluster at {address} cannot be joined" if address else "Ray cannot be started here"
-        raise UnfitError(f"{where}: {str(error).splitlines()[0]}", "See `ray status`, or leave --executor out.") from None
+        raise UnfitError(
+            f"{where}: {str(error).splitlines()[0].rstrip('.')}.", "See `ray status`, or leave --executor out."
+        ) from None
 
 
 def _reach(address: str) -> None:
-    """Connect to the address once, since Ray itself tries for minutes. Raises OSError where nothing answers."""
+    """Connect to the address once, since Ray itself tries for 40 s. Raises OSError where nothing answers."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=_REACH_S).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable
@@ -99,8 +100,12 @@ def say(executor, told, given):
 
 
 def run_on_ray(play: Playground, body: str, *words: str, **env: str) -> Finished:
+    return run_script(play, TOY + body, *words, **env)
+
+
+def run_script(play: Playground, text: str, *words: str, **env: str) -> Finished:
     script = play.folder / "toy.py"
-    script.write_text(TOY + body, encoding="utf-8")
+    script.write_text(text, encoding="utf-8")
     # A folder of its own, as /tmp/ray may be somebody else's; a short one, as Ray has sockets in it.
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         env |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": folder}
@@ -189,6 +194,29 @@ except RatchetError as error:
 """,
     )
     assert str(told_by(done)["sentence"]).startswith(sentence)
+
+
+SILENT = """
+import os, socket, sys
+
+from ratchet.errors import RatchetError
+from ratchet.tune.ray_stations import ray_actors
+
+with socket.create_server(("127.0.0.1", 0)) as silent:
+    os.environ["RAY_ADDRESS"] = f"127.0.0.1:{silent.getsockname()[1]}"
+    try:
+        with ray_actors(lambda held: None, os.environ):
+            print("joined")
+    except RatchetError as error:
+        print(error, file=sys.stderr)
+"""
+
+
+def test_an_address_that_answers_nothing_is_given_up(play: Playground) -> None:
+    """Something listens there and is no Ray, or one that died: one sentence, after Ray's first try of 40 s."""
+    done = run_script(play, SILENT)
+    assert done.out == ""
+    assert re.fullmatch(r"The Ray cluster at 127\.0\.0\.1:\d+ cannot be joined: .*", done.err.splitlines()[-1]), done.err
 
 
 KNOBS = """
