@@ -142,6 +142,24 @@ class HostClient:
         other.side = side
         return other
 
+    def twin(self) -> HostClient:
+        """Have the host fork a copy of itself, which waits as it is now and goes on when this host has ended.
+
+        Call it once the tree is imported and before a worker is forked, so that nothing has run in the copy. Raises HostLost.
+        """
+        ours, theirs = socket.socketpair()
+        output = Output()
+        with theirs, output.handed_over() as writer, self._talking:
+            try:
+                self._channel.send_with_files({"op": "twin"}, [theirs.fileno(), writer])
+                self._channel.receive(30)
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
+                ours.close()
+                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
+        twin = HostClient(self.side, self._tree, wire.Channel(ours), output, self._common)
+        twin._listing, twin.import_s = self._listing, self.import_s
+        return twin
+
     def close(self) -> None:
         self._channel.close()
 

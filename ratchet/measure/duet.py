@@ -52,9 +52,11 @@ SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
 Cases that are noisier than that end their warm-up at the limit."""
-WARM_S = {"cuda": 0.2, "cpu": 0.1}
+WARM_S = {"cuda": 0.1, "cpu": 0.1}
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
+CHECKED_SHARE = 0.25
+"""Share of a check's pairs whose results are checked after they were timed, besides the first and the last pair of each round."""
 
 
 class MeasureProgress(Protocol):
@@ -95,6 +97,7 @@ class WorkerResult:
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     kernels_ms: tuple[float, ...] = ()
     checked: Checked | None = None
+    """The check after timing; None in a pair that was timed alone."""
 
     @property
     def waited_for_host(self) -> bool:
@@ -102,12 +105,7 @@ class WorkerResult:
         return all(taken.block.exposed for taken in self.blocks)
 
     def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
-        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed.
-
-        Raises ValueError for a worker that did not finish.
-        """
-        if self.checked is None:
-            raise ValueError("this worker did not finish")
+        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
         return WorkerSamples(
             pair=self.pair,
             started_first=self.started_first,
@@ -116,7 +114,7 @@ class WorkerResult:
             ),
             ready_s=self.ready_s,
             peak_memory_bytes=self.peak_memory_bytes,
-            error=self.checked.error,
+            error=None if self.checked is None else self.checked.error,
             stages_ms=self.stages_ms,
             kernels_ms=self.kernels_ms,
         )
@@ -174,7 +172,9 @@ class Duet:
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
         planted: Mapping[str, Planted] | None = None,
+        checked_share: float = 1.0,
     ) -> None:
+        """``checked_share`` of the pairs are checked after timing, besides the first pair and the last one of each round."""
         self.workers = Workers(hosts, plan, sampler, variants or {})
         self.progress = progress
         self._peaks = peaks
@@ -182,6 +182,8 @@ class Duet:
         self._plan = plan
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
         self._crew = Crew()
+        self._checked_share = checked_share
+        self._round_end = 0
 
     def measure(self, cases: Sequence[CaseSides], rounds: Rounds) -> dict[str, Measured]:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
@@ -200,7 +202,7 @@ class Duet:
                 going = [case for case in going if case.name in undecided]
                 budget.look()
             total = done + len(going) * (last - first)
-            pair = first
+            pair, self._round_end = first, last
             while pair < last:
                 order = [case for case in going if results[case.name].left(case.sides) and budget.allows(case.name, first)]
                 if pair and pair == self._plan.restart_after and order and rounds.restart:
@@ -257,6 +259,7 @@ class Duet:
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
+        self.workers.wait_for_ends()  # the hosts that end now are asked how their workers ended
         try:
             self.workers.hosts = restart([case.name for case in order], results)
         except HostError as error:
@@ -370,6 +373,29 @@ class Duet:
             asked = planted.count(side) if planted else KERNEL_SAMPLES
             kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
             workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
+        if self._is_checked(pair, case.name):
+            self._check(pair, sides, prepared, workers, at_once=at_once)
+        if times_kernels:
+            self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
+        return workers
+
+    def _is_checked(self, pair: int, case: str) -> bool:
+        """Return whether a pair is checked after timing: the first, the last of a round, and others that no code can foresee."""
+        if pair in (0, self._round_end - 1):
+            return True
+        drawn = random.Random(f"{self._plan.order_seed} check {case} {pair}").random()  # noqa: S311  reproducible on purpose
+        return drawn < self._checked_share
+
+    def _check(
+        self,
+        pair: int,
+        sides: Sequence[Side],
+        prepared: Mapping[Side, Prepared],
+        workers: Mapping[Side, WorkerResult],
+        *,
+        at_once: bool,
+    ) -> None:
+        """Check both sides once more, on inputs that neither has seen. Raises CaseTrouble."""
         seed = self._plan.seed + 2 * pair + 1
         compared = len(sides) == 2 and not prepared["head"].has_reference
         checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
@@ -381,9 +407,6 @@ class Duet:
             checked["head"] = checked["head"].model_copy(update={"error": apart.error})
         for side in sides:
             workers[side].checked = checked[side]
-        if times_kernels:
-            self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
-        return workers
 
     def _suffices(self, blocks: int, workers: Collection[WorkerResult], prepared: Mapping[Side, Prepared]) -> bool:
         """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.

@@ -48,8 +48,11 @@ class ResidentSessions(Sessions):
             self._surveyed = survey()
         return self._surveyed
 
-    def start_spare(self) -> None:
+    def keep_twins(self, hosts: Mapping[Side, HostClient]) -> None:
         """Do nothing: the other set is there."""
+
+    def replace_twins(self, *, at_once: bool) -> None:
+        """Do nothing: the other set has imported its trees."""
 
     def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
         """Return the hosts of the later pairs."""

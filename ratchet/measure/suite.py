@@ -18,7 +18,7 @@ from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
+from ratchet.measure.duet import CHECKED_SHARE, CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.planted import Planted
@@ -42,7 +42,7 @@ _TIMES_ITSELF = (
     " keeps its choices, and the check is faster: docs/benchmarks.md#triton."
 )
 SPARE_CORES = 8
-"""With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
+"""With so many cores, what imports on some of them does not disturb what is timed on another."""
 
 
 Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
@@ -144,10 +144,10 @@ def measure_suite(
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
-        if plan.restart_after and gpu is not None and task.cores >= SPARE_CORES:
-            sessions.start_spare()
+        if plan.restart_after and gpu is not None:
+            sessions.keep_twins(hosts)
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted)
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted, checked_share=CHECKED_SHARE)
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
@@ -162,7 +162,7 @@ def measure_suite(
         waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
         if wanted:
             if any(waits_for_host):
-                sessions.wait_for_spare()
+                sessions.replace_twins(at_once=task.cores >= SPARE_CORES)
             progress.start(len(wanted), task.looks[-1])
 
         # What keeps other cores busy could disturb blocks that wait for the host.
@@ -264,6 +264,8 @@ class Sessions:
         self._environ = environ
         self._identify = identify
         self._held = contextlib.ExitStack()
+        self._opened: Mapping[Side, HostClient] = {}
+        self._twins: Mapping[Side, HostClient] = {}
         self._spare: Hosts | None = None
 
     def __enter__(self) -> Sessions:
@@ -271,26 +273,39 @@ class Sessions:
 
     def __exit__(self, *_: object) -> None:
         try:
+            self._end_twins()
             self._held.close()
         finally:
             self._end_spare()
 
     def open(self) -> dict[Side, HostClient]:
         """Start a host for each side that has a tree."""
-        return dict(self._held.enter_context(self._started(SIDES, identify=self._identify)).sides)
+        self._opened = self._held.enter_context(self._started(SIDES, identify=self._identify)).sides
+        return dict(self._opened)
 
     def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
         """Return what a survey with these hosts finds."""
         return survey()
 
-    def start_spare(self) -> None:
-        """Start the hosts that `renew` will take. Nobody needs them where nothing has to be timed, so nobody waits here."""
-        self._spare = self._started(tuple(reversed(SIDES)))
+    def keep_twins(self, hosts: Mapping[Side, HostClient]) -> None:
+        """Fork the hosts that `renew` will take from these, which have imported their trees and have not run anything.
 
-    def wait_for_spare(self) -> None:
-        """Wait until the spare hosts have imported their trees, where what they do on other cores could disturb a block."""
+        That is for a GPU alone. Times of its kernels do not depend on where a host's libraries lie, and a tree is imported the
+        same way each time (docs/decisions/0007-biases.md); the CPU's do, so there `renew` starts hosts that import it again.
+        """
+        self._twins = {side: host.twin() for side, host in hosts.items()}
+
+    def replace_twins(self, *, at_once: bool) -> None:
+        """Let `renew` take hosts that import their trees again, since a GPU waits for the host's code in some case.
+
+        ``at_once``: import them now, and wait for it, since what that does on other cores could disturb a block.
+        """
+        self._end_twins()
+        if not at_once:
+            return
+        self._spare = self._started(tuple(reversed(SIDES)))
         try:
-            for host in self._spare.sides.values() if self._spare else ():
+            for host in self._spare.sides.values():
                 host.listing()
         except RatchetError:
             self._end_spare()  # if others are needed, they will say the same
@@ -300,8 +315,17 @@ class Sessions:
         if spare:
             spare.__exit__(None, None, None)
 
+    def _end_twins(self) -> None:
+        for twin in self._twins.values():
+            twin.close()
+        self._twins = {}
+
     def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
-        """End the current hosts, and return others in which nothing has run yet. They were forked in the other order."""
+        """End the current hosts, and return others in which nothing has run yet."""
+        if self._twins:
+            for host in self._opened.values():
+                host.close()
+            return {side: twin for side, twin in self._twins.items() if side in sides}
         self._held.close()
         spare, self._spare = self._spare, None
         hosts = self._held.enter_context(spare or self._started([side for side in reversed(SIDES) if side in sides]))

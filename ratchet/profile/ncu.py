@@ -262,7 +262,7 @@ def _options(chosen: NcuOptions, report: Path) -> list[str]:
 def accepted(profile: Profile, wanted: str | None) -> Profile:
     """Return the profile if it can be used: it has launches, with ``wanted`` among them, and that one (None: each) has figures.
 
-    ``wanted`` is the bare name of the kernel that takes most of the call. Raises ProfileError.
+    ``wanted`` is the bare name of the kernel, of those that were asked for, that takes most of the call. Raises ProfileError.
     """
     if not profile.kernels:
         raise ProfileError("The report of ncu holds no kernel.", "Does the case launch any?")

@@ -135,7 +135,9 @@ def _number(row: dict[str, Any], name: str) -> float:
 
 
 MATTERS = 0.95
-"""Part of a call's time on the device whose kernels are worth counters."""
+"""Part of a call's time on the device whose kernels are worth counters. Of two sides, also part of the time between them."""
+ALIKE = 0.02
+"""Two sides whose kernels differ by less than this part of their time are alike: which ones differ most would be chance."""
 
 
 def kernel_times(activity: Activity) -> dict[str, float]:
@@ -147,9 +149,13 @@ def kernel_times(activity: Activity) -> dict[str, float]:
     return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
-def busiest(activity: Activity | None) -> str | None:
-    """Return the bare name of the kernel that takes most of the device's time; None where no kernel ran."""
-    return next(iter(kernel_times(activity)), None) if activity else None
+def busiest(activity: Activity | None, among: Collection[str] = ()) -> str | None:
+    """Return the bare name of the kernel that takes most of the device's time; None where no kernel ran.
+
+    ``among`` leaves only kernels of these names, unless it is empty.
+    """
+    times = kernel_times(activity) if activity else {}
+    return next((name for name in times if not among or name in among), None)
 
 
 def that_matter(activity: Activity) -> list[str]:
@@ -158,6 +164,25 @@ def that_matter(activity: Activity) -> list[str]:
     while sum(times[name] for name in chosen) < MATTERS * sum(times.values()):
         chosen.append(list(times)[len(chosen)])
     return chosen
+
+
+def worth_counters(sides: Sequence[Activity]) -> list[str]:
+    """Return the bare names of the kernels of a case whose counters explain it: of one side, those that matter.
+
+    Of two sides those that, besides, make up nearly all of the difference in time, and at least one kernel of each side.
+    """
+    matter = dict.fromkeys(name for activity in sides for name in that_matter(activity))
+    times = [{name: s / max(1, activity.calls) for name, s in kernel_times(activity).items()} for activity in sides]
+    apart = {name: max(of.get(name, 0.0) for of in times) - min(of.get(name, 0.0) for of in times) for name in matter}
+    whole = sum(apart.values())
+    if len(sides) < 2 or whole < ALIKE * max(sum(of.values()) for of in times):
+        return list(matter)
+    chosen = set[str]()
+    for name in sorted(matter, key=lambda name: -apart[name]):
+        if sum(apart[one] for one in chosen) < MATTERS * whole:
+            chosen.add(name)
+    chosen |= {next(iter(of)) for of in times if of and not chosen & set(of)}
+    return [name for name in matter if name in chosen]
 
 
 def launches_of(activity: Activity, names: Collection[str]) -> int:

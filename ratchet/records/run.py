@@ -219,8 +219,11 @@ class WorkerSamples:
     ready_s: NotNegative
     """From the fork to a usable device."""
     peak_memory_bytes: Count
-    error: NotNegative
-    """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed; 0 where there is nothing to compare with."""
+    error: NotNegative | None
+    """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed; 0 where there is nothing to compare with.
+
+    None in a pair that was not checked after timing.
+    """
     stages_ms: dict[str, tuple[SampleMs, ...]] = field(default_factory=dict)
     kernels_ms: tuple[SampleMs, ...] = ()
     """Time of all kernels of a call, without the host's: where the GPU waited for the host on both sides."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -19,7 +20,7 @@ from ratchet.measure import client
 from ratchet.measure.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
 from ratchet.measure.messages import Prepared
 from ratchet.measure.tree_spec import TreeSpec
-from tests.integration.playground import Playground, new_repository
+from tests.integration.playground import Playground, new_repository, wait_until
 
 TREE = """
 import torch
@@ -98,6 +99,42 @@ def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground]) 
             hosts.sides["reference"].listing()
         assert len(hosts.sides["head"].listing().cases) == 1
         assert hosts.sides["head"].fork().end() == 0
+
+
+def status_of(pid: int) -> list[str]:
+    """The fields of proc(5) from the state on: Z is a process that has ended and was not waited for."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+
+
+def parent_of_worker(host: HostClient) -> int:
+    worker = host.fork()
+    parent = int(status_of(worker.pid)[1])
+    worker.end()
+    return parent
+
+
+def test_a_twin_measures_on_when_its_host_has_ended(make: Callable[..., Playground]) -> None:
+    """A twin is another process with the import of its host and what that made; it ends with the hosts, not with its own."""
+    imports = """
+import atexit, os, pathlib, shutil, tempfile
+made = pathlib.Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, made)
+imported_by = os.getpid()
+"""
+    flops = "imported_by if made.exists() else 0"
+    play = make({"bench/adds.py": imports + TREE.replace("flops=size", f"flops={flops}")})
+    with Hosts({"head": spec(play)}, play.environ()) as hosts:
+        host = hosts.sides["head"]
+        cases = host.listing().cases
+        with contextlib.closing(host.twin()) as twin:
+            first = parent_of_worker(host)
+            host.close()
+            wait_until(lambda: status_of(first)[0] == "Z", "the host goes on")
+            assert twin.listing().cases == cases
+            assert prepared(twin, seed=1).workload.flops == first
+            second = parent_of_worker(twin)
+    assert second != first
+    wait_until(lambda: not Path(f"/proc/{second}").exists(), "the twin is still there")
 
 
 def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(

@@ -31,6 +31,7 @@ from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import NcuOptions
 from ratchet.profile.readers import read
+from ratchet.profile.traces import worth_counters
 from ratchet.records.files import load
 from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
 from ratchet.records.run import Side
@@ -442,10 +443,28 @@ def test_both_sides_replay_the_kernels_that_matter_on_either(play: Playground, t
         (words,) = said(tmp_path, f"a.b.{side}")
         assert "regex:^(scale|fill)$" in words
     assert found["head"].profile is not None
-    left_out = "2 of 4 kernels, 96 % of the call's time on the GPU, were profiled; left out: cast, add."
+    left_out = (
+        "2 of 4 kernels, 96 % of the call's time on the GPU, were profiled; the others are short or hardly differ: cast, add."
+    )
     assert left_out in found["head"].profile.warnings
     assert found["reference"].profile is not None
-    assert not any("left out" in warning for warning in found["reference"].profile.warnings)
+    assert not any("were profiled" in warning for warning in found["reference"].profile.warnings)
+
+
+@pytest.mark.parametrize(
+    ("reference", "now", "chosen"),
+    [
+        ({"forward": 50, "backward": 50}, {"forward": 50, "backward": 150}, ["backward"]),
+        ({"forward": 51, "backward": 50}, {"forward": 50, "backward": 150}, ["backward"]),  # as noisy as traces are
+        ({"forward": 50, "split": 25, "sum": 25}, {"forward": 50, "backward": 150}, ["split", "sum", "backward"]),
+        ({"forward": 100}, {"forward": 100, "copy": 50}, ["forward", "copy"]),  # so that each side has a kernel
+        ({"forward": 50, "backward": 50}, {"forward": 50, "backward": 51}, ["forward", "backward"]),  # nothing stands out
+        ({"forward": 90, "short": 3}, {"forward": 90, "short": 4}, ["forward"]),
+    ],
+)
+def test_kernels_that_hardly_differ_are_not_counted(reference: dict[str, int], now: dict[str, int], chosen: list[str]) -> None:
+    """Of two sides, those kernels are counted in which nearly all of the difference lies; each costs seconds."""
+    assert worth_counters([activity(**reference), activity(**now)]) == chosen
 
 
 def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,12 +240,13 @@ def _groups(waiting: Waiting, options_of: Mapping[str, NcuOptions]) -> Iterator[
 
 
 def _names(waiting: Waiting, cases: Sequence[str]) -> tuple[str, ...]:
-    """Return the bare names of all kernels that matter on a side of one of these cases; none where a side has no trace."""
+    """Return the bare names of the kernels to count in these cases; none where a side has no trace."""
     names: dict[str, None] = {}
-    for activity in (activity for case in cases for activity in waiting[case].values()):
-        if activity is None:
+    for sides in (waiting[case].values() for case in cases):
+        activities = [activity for activity in sides if activity is not None]
+        if len(activities) < len(sides):
             return ()
-        names |= dict.fromkeys(traces.that_matter(activity))
+        names |= dict.fromkeys(traces.worth_counters(activities))
     return tuple(names)
 
 
@@ -320,7 +321,7 @@ def _count(
             try:
                 if isinstance(profile, RatchetError):
                     raise profile
-                ncu.accepted(profile, traces.busiest(activity))
+                ncu.accepted(profile, traces.busiest(activity, group.options.kernels))
             except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
                 result.steps_down.append(str(error).replace(str(task.report), "The report of ncu"))
                 continue
@@ -392,7 +393,10 @@ def _left_out(profile: Profile, activity: Activity | None, options: NcuOptions) 
         share = 1 - sum(times[name] for name in missing) / total
         names = listed(missing, NAMES_SHOWN, lambda name: clean(name, 60))
         of = f"{len(times) - len(missing)} of {plural(len(times), 'kernel')}"
-        yield f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled; left out: {names}."
+        yield (
+            f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled;"
+            f" the others are short or hardly differ: {names}."
+        )
     launches = traces.launches_of(activity, options.kernels or tuple(times)) if activity else 0
     if len(profile.kernels) >= ncu.MOST_KERNELS and launches > ncu.MOST_KERNELS:
         yield f"The call launches these kernels {launches} times; the first {ncu.MOST_KERNELS} launches were profiled."

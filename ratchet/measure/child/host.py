@@ -1,5 +1,7 @@
 """The program of the hosts: each imports one tree's benchmarks once, never touches CUDA, and forks workers on request.
 
+A host can also fork a twin: a copy of itself in which nothing has run, for a second session of pairs.
+
 The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
 so that libraries are in the same places in all of them. Each host talks, and prints, to the file descriptors that it is given.
 
@@ -102,6 +104,7 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
     if was_enabled:
         gc.enable()
     _serve(channel, tree)
+    os._exit(0)  # a twin may need what the imports made and would clean up now, such as a temporary folder
 
 
 def load(spec: TreeSpec) -> LoadedTree:
@@ -175,6 +178,19 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
             pid = os.fork()
             if pid == 0:
                 _become_worker(channel, descriptors[0], descriptors[1], tree)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            spared.add(pid)
+            channel.send({"pid": pid})
+        elif message["op"] == "twin" and len(descriptors) == 2:
+            pid = os.fork()
+            if pid == 0:  # it outlives this process, and ends with the one from which hosts are forked
+                channel.close()
+                adopt_orphans()
+                channel = Channel(socket.socket(fileno=descriptors[0]))
+                _write_to(descriptors[1])
+                spared = set()
+                continue
             for descriptor in descriptors:
                 os.close(descriptor)
             spared.add(pid)
