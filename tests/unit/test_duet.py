@@ -176,6 +176,20 @@ def pairs(result: Measured, side: Side) -> list[int]:
 
 
 @pytest.mark.parametrize(
+    ("share", "order_seed", "fewest", "most"), [(0.0, 1, 4, 4), (0.25, 1, 5, 10), (0.25, 2, 5, 10), (1.0, 1, 20, 20)]
+)
+def test_which_pairs_are_checked_after_timing(share: float, order_seed: int, fewest: int, most: int) -> None:
+    """The first, those after which a case may be decided, and a share of the others, drawn anew for each run."""
+    chosen = plan(20).model_copy(update={"order_seed": order_seed})
+    duet = duet_of(Script(), chosen, checked_share=share)
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((6, 8, 20), 0, lambda _: [CASE]))[CASE]
+    checked = {side: [one.pair for one in workers if one.samples().error is not None] for side, workers in result.workers.items()}
+    assert checked["head"] == checked["reference"]
+    assert {0, 5, 7, 19} <= set(checked["head"])
+    assert fewest <= len(checked["head"]) <= most
+
+
+@pytest.mark.parametrize(
     ("clock", "waits", "most", "blocks"),
     [
         ("event", (), 8, 4),
