@@ -20,8 +20,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Blob, Repository
 from ratchet.forge.push import FileChange, PushTarget, Remote, RemoteFile, push_file
-from ratchet.history.index import History, IndexedCase
-from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, RunFiles, name_of, text_of
+from ratchet.history import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, name_of, text_of
 from ratchet.judge.history import history_run
 from ratchet.judge.mutes import warnings
 from ratchet.records.baseline import Baseline

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.errors import UsageError
-from ratchet.judge.experiment import luck
-from ratchet.judge.rotation import ceilings, is_plateau, rotation
+from ratchet.judge.experiment import ceilings, is_plateau, luck, rotation
 from ratchet.records.experiment import WHOLE, ExperimentRecord, SessionRecord, StatusRecord
 from ratchet.records.files import load, save, save_text
 from ratchet.report.experiment import handoff_text, table_text
