@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.commands.experiment.session import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
+from ratchet.commands.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.judge.experiment import (
     E2E,
