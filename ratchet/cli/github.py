@@ -1,4 +1,4 @@
-"""Commands of jobs that may write on GitHub: publish, command. They never run the measured code.
+"""Commands of jobs that may write on GitHub: publish, command and notify. They never run the measured code.
 
 Loaded by `ratchet.cli` when one of them is called. They read GitHub's environment variables and talk to GitHub with GITHUB_TOKEN;
 publish also writes the outputs and the summary of its workflow step.
