@@ -2,8 +2,8 @@
 
 `append` adds a run to a folder, under a name that no other run has, so that writers never meet. `ratchet history`, `ratchet site`
 and the search for change points open a `History`, which reads from `RunFiles`: a folder (`FolderFiles`), or a branch of a git
-repository, which `ratchet.commands.history` puts in. Opened again it reads only new files, and deleted it is made again from
-the files. It is one file below the cache folder; where that cannot be written, it is in memory.
+repository, which `ratchet.commands.history` puts in. The index is one file below the cache folder; where that cannot be written,
+it is in memory. Opened again it reads only new files, and deleted it is made again from the files.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _layout(database: sqlite3.Connection) -> str:
     return str(layout)
 
 
-# The files: one for each run.
+# The files: one for each judged run.
 
 
 def text_of(run: HistoryRun) -> str:
