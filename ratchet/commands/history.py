@@ -22,7 +22,7 @@ from ratchet.forge.git import Blob, Repository
 from ratchet.forge.push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.history import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, name_of, text_of
 from ratchet.judge.history import history_run
-from ratchet.judge.verdict import mute_warnings
+from ratchet.judge.mutes import warnings
 from ratchet.records.baseline import Baseline
 from ratchet.records.history import Series
 from ratchet.records.run import RunRecord
@@ -79,7 +79,7 @@ class OpenedHistory:
     @property
     def ended_mutes(self) -> list[str]:
         """A sentence for each mute of the settings that is over."""
-        return list(mute_warnings((), self.settings.mute, datetime.now(UTC).date()))
+        return list(warnings((), self.settings.mute, datetime.now(UTC).date()))
 
 
 def open_history(request: Request, progress: Progress, environ: Mapping[str, str], *, fetch: bool) -> OpenedHistory:

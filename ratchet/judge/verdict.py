@@ -17,6 +17,8 @@ from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
+from ratchet.judge.mutes import warnings as mute_warnings
+from ratchet.judge.mutes import with_mutes
 from ratchet.judge.outcome import (
     CaseThresholds,
     Judgement,
@@ -31,7 +33,7 @@ from ratchet.judge.outcome import (
 from ratchet.judge.profile import Roofs, measured_roofs, share
 from ratchet.judge.sequential import held_to_best, thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
-from ratchet.records.run import CaseRun, Mute, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, kernels_median_ms, medians_ms
 
@@ -439,32 +441,3 @@ def _also(*counts: tuple[int, str]) -> str:
 def _counted(cases: Sequence[CaseVerdict]) -> str:
     counts = Counter(case.outcome for case in cases)
     return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no benchmark"
-
-
-# Muted cases: a slowdown of one fails nothing until a date, and is said in every report.
-
-
-def with_mutes(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> list[CaseVerdict]:
-    """Return the cases of a run of this day, each with the sentence of the mute that covers it."""
-    active = [mute for mute in mutes if day <= mute.until]
-    muted = []
-    for case in cases:
-        mute = next((mute for mute in active if mute.covers(case.name)), None)
-        sentence = f"Until {mute.until} by {mute.owner}: {mute.reason}" if mute else None
-        muted.append(case.model_copy(update={"muted": sentence}) if sentence else case)
-    return muted
-
-
-def mute_warnings(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> Iterator[str]:
-    """Yield a sentence for each mute that is over, and for each case that is muted, with what it hides."""
-    for mute in mutes:
-        if day > mute.until:
-            yield (
-                f"The mute of {mute.case} by {mute.owner} ended on {mute.until}, so the case counts again. Remove it from the "
-                "settings, or give it a later date."
-            )
-    for case in cases:
-        if case.muted:
-            ratio = case.changed_ratio
-            what = f"slower by {units.change(ratio)}, which fails nothing" if case.is_silenced and ratio else "fails nothing now"
-            yield f"{case.name} is muted ({units.lowered(case.muted)}) and {what}."

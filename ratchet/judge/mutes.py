@@ -1,0 +1,42 @@
+"""Muted cases: a slowdown of one fails nothing until a date, and is said in every report.
+
+A verdict calls `with_mutes` and `warnings`. `ratchet history` asks for the mutes that have ended, so this
+file loads no NumPy. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from ratchet import units
+from ratchet.records.run import Mute
+from ratchet.records.verdict import CaseVerdict
+
+
+def with_mutes(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> list[CaseVerdict]:
+    """Return the cases of a run of this day, each with the sentence of the mute that covers it."""
+    active = [mute for mute in mutes if day <= mute.until]
+    muted = []
+    for case in cases:
+        mute = next((mute for mute in active if mute.covers(case.name)), None)
+        sentence = (
+            f"Until {mute.until} by {mute.owner}: {mute.reason}" if mute else None
+        )  # Until 2026-12-01 by @jo: waiting for …
+        muted.append(case.model_copy(update={"muted": sentence}) if sentence else case)
+    return muted
+
+
+def warnings(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> Iterator[str]:
+    """Yield a sentence for each mute that is over, and for each case that is muted, with what it hides."""
+    for mute in mutes:
+        if day > mute.until:
+            yield (
+                f"The mute of {mute.case} by {mute.owner} ended on {mute.until}, so the case counts again. Remove it from the "
+                "settings, or give it a later date."
+            )
+    for case in cases:
+        if case.muted:
+            ratio = case.changed_ratio
+            what = f"slower by {units.change(ratio)}, which fails nothing" if case.is_silenced and ratio else "fails nothing now"
+            yield f"{case.name} is muted ({units.lowered(case.muted)}) and {what}."
