@@ -1,7 +1,7 @@
 """Muted cases: a slowdown of one fails nothing until a date, and is said in every report.
 
-A verdict calls `with_mutes` and `warnings`. `ratchet history` asks for the mutes that have ended, so this
-file loads no NumPy. Pure.
+A verdict calls `with_mutes` and `warnings`. `ratchet history` asks for the mutes that have ended, so this file loads no NumPy.
+Pure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ def with_mutes(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -
     muted = []
     for case in cases:
         mute = next((mute for mute in active if mute.covers(case.name)), None)
-        sentence = (
-            f"Until {mute.until} by {mute.owner}: {mute.reason}" if mute else None
-        )  # Until 2026-12-01 by @jo: waiting for …
+        sentence = f"Until {mute.until} by {mute.owner}: {mute.reason}" if mute else None
         muted.append(case.model_copy(update={"muted": sentence}) if sentence else case)
     return muted
 
