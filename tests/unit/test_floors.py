@@ -172,7 +172,7 @@ def test_the_history_is_read_without_what_measures() -> None:
     code = "import sys, ratchet.commands.history, ratchet.report.history; sys.exit(', '.join({*sys.modules} & {*sys.argv[1:]}))"
     needless = ("numpy", "jinja2", "rich", "ratchet.measure")
     done = subprocess.run([sys.executable, "-P", "-c", code, *needless], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert done.stderr.strip() == ""  # a traceback would stand there, too
 
 
 def test_table_of_commands() -> None:
