@@ -110,16 +110,14 @@ def first_of(sentences: Sequence[str]) -> str:
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Suggest the names that look most like one: ``Did you mean copy/a or copy/b?``; empty where none does."""
     near = difflib.get_close_matches(name, known, n=3)
-    near = difflib.get_close_matches(name, near, n=3, cutoff=_likeness(name, near[0]) - _ABOUT_AS_LIKE) if near else []
+    if near:
+        likeness = difflib.SequenceMatcher(None, near[0], name).ratio()
+        near = difflib.get_close_matches(name, near, n=3, cutoff=likeness - _ABOUT_AS_LIKE)
     return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 _ABOUT_AS_LIKE = 0.1
 """Names that look so much less like one than the best are not what was meant."""
-
-
-def _likeness(name: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, other, name).ratio()
 
 
 def lowered(sentence: str) -> str:

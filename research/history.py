@@ -22,8 +22,7 @@ import numpy as np
 from record_speed import spent
 
 from ratchet.commands.history import case_histories
-from ratchet.history.index import History
-from ratchet.history.store import FolderFiles, append
+from ratchet.history import FolderFiles, History, append
 from ratchet.judge.history import series_of
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ratchet.profile import report_file
+from ratchet.profile import readers
 
 RUNS = 5
 READ = """
@@ -37,8 +37,8 @@ def repeated(report: bytes, launches: int) -> bytes:
     while place < len(report):
         (length,) = struct.unpack_from("<I", report, place)
         header = report[place + 4 : place + 4 + length]
-        end = place + 4 + length + report_file.number(header, report_file.PAYLOAD_SIZE)
-        if count := report_file.number(header, _RESULTS):
+        end = place + 4 + length + readers.number(header, readers.PAYLOAD_SIZE)
+        if count := readers.number(header, _RESULTS):
             counts.append((count, report[place:end]))
         place = end
     count, last = counts[-1]

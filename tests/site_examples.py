@@ -9,8 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-from ratchet.history.index import History
-from ratchet.history.store import FolderFiles, name_of, text_of
+from ratchet.history import FolderFiles, History, name_of, text_of
 from ratchet.judge.profile import shortened
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo

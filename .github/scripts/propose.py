@@ -10,8 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ratchet.commands.tune.recorded import apply_tuning
-from ratchet.commands.tune.tune import remove_pictures, render_again
+from ratchet.commands.tune.tune import apply_tuning, remove_pictures, render_again
 from ratchet.config import load_settings
 from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.artifact import take_in_tuning

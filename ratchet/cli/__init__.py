@@ -55,8 +55,8 @@ SECTIONS = {
     },
     "Main over time": {
         "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
-        "history": ("history:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
-        "site": ("history:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
+        "history": ("results:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
+        "site": ("results:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
         "badge": ("results:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {

@@ -21,9 +21,8 @@ from ratchet.commands.evaluate import (
     read_source,
     request_again,
 )
-from ratchet.commands.experiment.run import RunRequest, run
-from ratchet.commands.experiment.session import handoff, show_experiment, show_status, status_of
-from ratchet.commands.experiment.start import StartRequest, start
+from ratchet.commands.experiment import StartRequest, handoff, show_experiment, show_status, start, status_of
+from ratchet.commands.experiment_run import RunRequest, run
 from ratchet.commands.request import results_folder
 from ratchet.errors import Exit
 from ratchet.judge.experiment import exit_code

@@ -1,4 +1,4 @@
-"""Commands of jobs that may write on GitHub: publish, command. They never run the measured code.
+"""Commands of jobs that may write on GitHub: publish, command and notify. They never run the measured code.
 
 Loaded by `ratchet.cli` when one of them is called. They read GitHub's environment variables and talk to GitHub with GITHUB_TOKEN;
 publish also writes the outputs and the summary of its workflow step.
@@ -19,9 +19,8 @@ from ratchet.commands.github.event import event_of
 from ratchet.commands.github.notify import NotifyRequest, notify
 from ratchet.commands.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
 from ratchet.errors import Exit
-from ratchet.forge.actions import append_summary, write_outputs
+from ratchet.forge.actions import append_summary, send_to_webhook, write_outputs
 from ratchet.forge.github import GitHub
-from ratchet.forge.webhook import send
 from ratchet.report.check_run import workflow_commands
 from ratchet.report.notice import notice_lines
 from ratchet.untrusted import log_line
@@ -105,7 +104,11 @@ def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, **op
     with 0 whatever it tells; with 2 or 3 where something could not be told.
     """
     told = notify(
-        NotifyRequest(artifacts, issues, webhook), GitHub.from_environ(os.environ), send, request_of((), options), os.environ
+        NotifyRequest(artifacts, issues, webhook),
+        GitHub.from_environ(os.environ),
+        send_to_webhook,
+        request_of((), options),
+        os.environ,
     )
     print_result(told.notice or {}, notice_lines(told.notice, told.done), as_json=options["as_json"])
     if told.failed:

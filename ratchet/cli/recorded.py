@@ -14,9 +14,8 @@ import click
 
 from ratchet.cli.options import common, harness_format, judging, request_of
 from ratchet.cli.output import print_paths, print_result, show
-from ratchet.commands.harness import exported, import_results
 from ratchet.commands.output import write, write_report
-from ratchet.commands.recorded import compare, judge_again, merge, replay, replay_simulated
+from ratchet.commands.recorded import compare, exported, import_results, judge_again, merge, replay, replay_simulated
 from ratchet.commands.request import Request
 from ratchet.errors import Exit, UsageError
 from ratchet.judge.replay import worst_code

@@ -14,9 +14,8 @@ import click
 
 from ratchet.cli.options import common, device, duration, request_of, waiting
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.tune.recorded import apply_recorded, export_tuning, tune_replay
 from ratchet.commands.tune.subject import TuneRequest
-from ratchet.commands.tune.tune import tune
+from ratchet.commands.tune.tune import apply_recorded, export_tuning, tune, tune_replay
 from ratchet.errors import Exit
 from ratchet.records.files import dumps
 from ratchet.report.suggestions import replay_lines, tuning_lines

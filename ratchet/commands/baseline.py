@@ -27,7 +27,7 @@ from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
 from ratchet.forge.git import Repository
 from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
-from ratchet.history.store import append
+from ratchet.history import append
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
 from ratchet.judge.baseline.chain import joined, problems

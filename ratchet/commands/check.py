@@ -21,8 +21,7 @@ from ratchet.commands.machine import Machine, environment_of, in_parallel, joine
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
-from ratchet.commands.trees import build, cases_of, measure, tree_specs
-from ratchet.commands.unmeasured import unmeasured
+from ratchet.commands.trees import build, cases_of, measure, tree_specs, unmeasured
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees

@@ -1,6 +1,6 @@
 """Carry out `ratchet history`: read the judged runs of main; and keep them, on a branch of the remote.
 
-`ratchet.cli.history` calls `case_histories`; the pages and the search for change points call `open_history`; `ratchet baseline
+`ratchet.cli.results` calls `case_histories`; the pages and the search for change points call `open_history`; `ratchet baseline
 push` calls `push_runs`. Reads a folder and a branch, and keeps an index of them below the cache folder; `push_runs` pushes.
 """
 
@@ -20,8 +20,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Blob, Repository
 from ratchet.forge.push import FileChange, PushTarget, Remote, RemoteFile, push_file
-from ratchet.history.index import History, IndexedCase
-from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, RunFiles, name_of, text_of
+from ratchet.history import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, name_of, text_of
 from ratchet.judge.history import history_run
 from ratchet.judge.mutes import warnings
 from ratchet.records.baseline import Baseline

@@ -12,7 +12,7 @@ from ratchet.commands.history import kept_cases, open_history
 from ratchet.commands.request import Request
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
-from ratchet.history.index import History
+from ratchet.history import History
 from ratchet.report.history import problem_lines
 from ratchet.report.progress import Progress
 from ratchet.report.site import LISTED_RUNS, CaseLine, CaseSummary, Site, SiteRun, summary_of

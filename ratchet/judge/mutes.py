@@ -1,4 +1,8 @@
-"""Muted cases: a slowdown of one fails nothing until a date, and is said in every report. Pure."""
+"""Muted cases: a slowdown of one fails nothing until a date, and is said in every report.
+
+A verdict calls `with_mutes` and `warnings`. `ratchet history` asks for the mutes that have ended, so this file loads no NumPy.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,12 @@ from ratchet.records.verdict import CaseVerdict
 def with_mutes(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> list[CaseVerdict]:
     """Return the cases of a run of this day, each with the sentence of the mute that covers it."""
     active = [mute for mute in mutes if day <= mute.until]
-    sentences = {case.name: next((sentence(mute) for mute in active if mute.covers(case.name)), None) for case in cases}
-    return [case.model_copy(update={"muted": sentences[case.name]}) if sentences[case.name] else case for case in cases]
+    muted = []
+    for case in cases:
+        mute = next((mute for mute in active if mute.covers(case.name)), None)
+        sentence = f"Until {mute.until} by {mute.owner}: {mute.reason}" if mute else None
+        muted.append(case.model_copy(update={"muted": sentence}) if sentence else case)
+    return muted
 
 
 def warnings(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> Iterator[str]:
@@ -30,8 +38,3 @@ def warnings(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> 
             ratio = case.changed_ratio
             what = f"slower by {units.change(ratio)}, which fails nothing" if case.is_silenced and ratio else "fails nothing now"
             yield f"{case.name} is muted ({units.lowered(case.muted)}) and {what}."
-
-
-def sentence(mute: Mute) -> str:
-    """Return ``Until 2026-12-01 by @jo: waiting for driver 590``."""
-    return f"Until {mute.until} by {mute.owner}: {mute.reason}"

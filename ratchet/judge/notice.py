@@ -1,8 +1,8 @@
-"""Which regressions of main are certain enough to be told, which of them are one cause, and which issue each belongs to. Pure.
+"""Choose the regressions of main that are certain enough to report, join those of one cause, and find the issue of each. Pure.
 
-A regression is told when two runs of one commit, of which the second began after the first had ended, both call it one. An issue
-is found again by what its first lines say. A case that an open issue names belongs to that issue, whatever its cause is called by
-now, and so does one that a closed issue names if it is compared with the same commit: there is never a second one.
+A regression is reported when two runs of one commit, of which the second began after the first had ended, both call it one. An
+issue is found again by what its first lines say. A case that an open issue names belongs to that issue, whatever its cause is
+called by now, and so does one that a closed issue names if it is compared with the same commit: there is never a second one.
 """
 
 from __future__ import annotations

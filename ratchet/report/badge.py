@@ -1,4 +1,7 @@
-"""A verdict as a badge for a README: an SVG, or JSON for shields.io's endpoint badge. Pure."""
+"""A verdict as a badge for a README: an SVG, or JSON for shields.io's endpoint badge.
+
+`ratchet badge` writes either; the badge of `ratchet soak` has the same form. Pure.
+"""
 
 from __future__ import annotations
 

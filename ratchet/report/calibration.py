@@ -1,6 +1,6 @@
 """Text and JSON fields for `ratchet calibrate` and `ratchet replay`.
 
-`ratchet.cli.check` prints them; `ratchet.commands.recorded` fills `ReplayedFile` and `Simulation`. Pure.
+`ratchet.cli.soak` and `ratchet.cli.recorded` print them; `ratchet.commands.recorded` fills `ReplayedFile` and `Simulation`. Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The history in a terminal: a line for each case, or for each run of a case, with the trend as a row of bars.
 
-`ratchet.cli.history` prints it. Pure.
+`ratchet.cli.results` prints it. Pure.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 
 from ratchet import units
-from ratchet.records.history import HistoryCase, Point, RatioTo, Series
+from ratchet.records.history import HistoryCase, Point, Series
 from ratchet.report.words import NOTHING, WORDS, aligned
 from ratchet.untrusted import CELL, clean, log_line
 
@@ -41,7 +41,8 @@ def case_lines(series: Series, last: int) -> list[str]:
     for point, line in zip(shown, table[1:], strict=True):
         lines += [log_line(f"  {_BREAK} {point.seam}", 600)] if point.seam else []
         lines.append(line)
-    return [*lines, *_muted(shown[-1])]
+    muted = shown[-1].case.muted
+    return [*lines, *([log_line(f"  Muted: {muted}", 600)] if muted else [])]
 
 
 def problem_lines(problems: Sequence[str], ended: Sequence[str] = ()) -> list[str]:
@@ -91,7 +92,7 @@ def _run_row(point: Point) -> tuple[str, ...]:
         _time(point),
         *_change(point),
         WORDS[case.outcome].text,
-        _against(case.reference),
+        units.change(case.reference.ratio) if case.reference else "",
         _roof(point),
         _rate(case),
         units.size(case.peak_memory_bytes) if case.peak_memory_bytes else "",
@@ -110,10 +111,6 @@ def _change(point: Point) -> tuple[str, str]:
     return units.change(point.index), units.interval(point.low, point.high)
 
 
-def _against(reference: RatioTo | None) -> str:
-    return units.change(reference.ratio) if reference else ""
-
-
 def _roof(point: Point) -> str:
     return units.percent(point.case.share_of_roof) if point.case.share_of_roof is not None else ""
 
@@ -123,7 +120,3 @@ def _rate(case: HistoryCase) -> str:
     if case.gflops and (case.roof == "matmul" or not case.gb_s):
         return units.rate(case.gflops * 1e9, "FLOP/s")
     return units.rate(case.gb_s * 1e9, "B/s") if case.gb_s else ""
-
-
-def _muted(point: Point) -> list[str]:
-    return [log_line(f"  Muted: {point.case.muted}", 600)] if point.case.muted else []

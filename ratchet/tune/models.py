@@ -1,6 +1,6 @@
 """The model that guides a search, a Gaussian process, and the history that it learns from.
 
-`ratchet.tune.strategies` asks it what to try next. Pure: random draws come from the generator that it is given.
+`ratchet.tune.search` asks it what to try next. Pure: random draws come from the generator that it is given.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ratchet.commands.request import Request
-from ratchet.commands.tune.recorded import apply_recorded, apply_tuning
+from ratchet.commands.tune.tune import apply_recorded, apply_tuning
 from ratchet.errors import RecordError, UsageError
 from ratchet.records.files import load, save
 from ratchet.records.run import Policy

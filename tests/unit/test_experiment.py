@@ -12,22 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.commands.experiment.session import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
+from ratchet.commands.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.judge.experiment import (
     E2E,
+    KINDS,
     STAGE,
     ChangeEvidence,
     category_of,
+    ceilings,
     change_between,
     clears,
     decide,
+    exhausted_kinds,
+    is_plateau,
     kind_of,
     luck,
+    rotation,
     settled,
     wants_reruns,
+    what_profile_says,
 )
-from ratchet.judge.rotation import KINDS, ceilings, exhausted_kinds, is_plateau, rotation, what_profile_says
 from ratchet.records.experiment import (
     WHOLE,
     CopyRow,

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ratchet.cli.tune import tune_command
-from ratchet.commands.tune.recorded import export_tuning, results_of
+from ratchet.commands.tune.tune import export_tuning, results_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.records.files import load, save
 from ratchet.records.tuning import TUNED_FILE, Tuned

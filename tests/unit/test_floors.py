@@ -167,6 +167,14 @@ def test_commands_that_measure_nothing_load_nothing_that_does(command: str, need
     assert done.stderr.strip() == ""
 
 
+def test_the_history_is_read_without_what_measures() -> None:
+    """The table of `ratchet history` takes neither NumPy nor what measures, which its help alone would not show."""
+    code = "import sys, ratchet.commands.history, ratchet.report.history; sys.exit(', '.join({*sys.modules} & {*sys.argv[1:]}))"
+    needless = ("numpy", "jinja2", "rich", "ratchet.measure")
+    done = subprocess.run([sys.executable, "-P", "-c", code, *needless], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""  # a traceback would stand there, too
+
+
 def test_table_of_commands() -> None:
     """Each command that `ratchet --help` lists is there, by the name that it is called by."""
     for name in COMMANDS:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.harness import exported, import_results
-from ratchet.commands.recorded import compare
+from ratchet.commands.recorded import compare, exported, import_results
 from ratchet.commands.request import Request
 from ratchet.errors import FingerprintError, RecordError
 from ratchet.measure.harness.results import read_results

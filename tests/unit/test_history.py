@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ratchet.cli.history import history_command
+from ratchet.cli.results import history_command
 from ratchet.commands.history import BranchFiles, case_histories
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Repository
-from ratchet.history.index import History
-from ratchet.history.store import FolderFiles, append, name_of, text_of
+from ratchet.history import FolderFiles, History, append, name_of, text_of
 from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
 from ratchet.judge.profile import shortened
 from ratchet.judge.verdict import judge_run
@@ -168,9 +167,9 @@ def test_unreadable_files(tmp_path: Path, kind: str, words: str) -> None:
 
 def test_a_history_of_many_files_is_announced_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before many new files are read there is a sentence, once; an interrupt keeps what was read, and nothing is read twice."""
-    monkeypatch.setattr("ratchet.history.index._MANY_FILES", 10)
-    monkeypatch.setattr("ratchet.history.index._COMMIT_EVERY", 4)
-    monkeypatch.setattr("ratchet.history.index._MOST_ROWS", 3)
+    monkeypatch.setattr("ratchet.history._MANY_FILES", 10)
+    monkeypatch.setattr("ratchet.history._COMMIT_EVERY", 4)
+    monkeypatch.setattr("ratchet.history._MOST_ROWS", 3)
     folder, said, read = tmp_path / "history", [], []
     runs = [run_at(day, 1 + day, case_of(to(1, 1.0))) for day in range(30)]
     for run in runs:

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from ratchet.errors import UnreachableError, UsageError
-from ratchet.forge import webhook
+from ratchet.forge import actions
 from ratchet.judge.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
 from ratchet.records.forge import Issue, Notice, SlowCase, SlowCause
 from ratchet.records.profile import CaseProfile, Finding, Profile
@@ -209,7 +209,7 @@ SECRET = "T000/B000/XXXXSECRET"
 def test_only_https_is_told(address: str) -> None:
     """Any other address is refused, and not repeated in the sentence."""
     with pytest.raises(UsageError) as caught:
-        webhook.send(address, {})
+        actions.send_to_webhook(address, {})
     assert "SECRET" not in str(caught.value)
 
 
@@ -232,19 +232,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         post = requests.post
         there = f"http://127.0.0.1:{served.server_address[1]}/{SECRET}"
-        monkeypatch.setattr(webhook.requests, "post", lambda _, **more: post(there, **more))
+        monkeypatch.setattr(requests, "post", lambda _, **more: post(there, **more))
         yield Handler
         served.shutdown()
 
 
 def test_the_webhook_gets_the_document_and_nobody_else_does(server: Any) -> None:
     """An error and a redirection are errors; no sentence has the address."""
-    assert webhook.send(f"https://hooks.example/{SECRET}", {"text": "slower"}) == "hooks.example"
+    assert actions.send_to_webhook(f"https://hooks.example/{SECRET}", {"text": "slower"}) == "hooks.example"
     assert server.seen == [b'{"text": "slower"}']
     for status in (302, 404, 500):
         server.status = status
         with pytest.raises(UnreachableError, match=f"hooks.example answered {status}") as caught:
-            webhook.send(f"https://hooks.example/{SECRET}", {})
+            actions.send_to_webhook(f"https://hooks.example/{SECRET}", {})
         assert "SECRET" not in str(caught.value)
 
 
@@ -255,11 +255,11 @@ def test_what_goes_wrong_on_the_way_names_the_host_alone(error: Exception, monke
     """The texts of the library's errors hold the address."""
 
     def fail(*_: object, **more: Any) -> None:
-        assert more["timeout"] == (webhook.CONNECT_S, webhook.ANSWER_S)
+        assert more["timeout"] == (actions.CONNECT_S, actions.ANSWER_S)
         raise error
 
-    monkeypatch.setattr(webhook.requests, "post", fail)
+    monkeypatch.setattr(requests, "post", fail)
     with pytest.raises(UnreachableError, match=r"hooks\.example") as caught:
-        webhook.send(f"https://hooks.example/{SECRET}", {})
+        actions.send_to_webhook(f"https://hooks.example/{SECRET}", {})
     assert "SECRET" not in str(caught.value)
     assert caught.value.__suppress_context__

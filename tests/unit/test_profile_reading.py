@@ -13,8 +13,7 @@ import pytest
 
 from ratchet.errors import RatchetError, RecordError
 from ratchet.profile.ncu import ProfileError
-from ratchet.profile.readers import read, rules
-from ratchet.profile.report_file import examine
+from ratchet.profile.readers import examine, read, rules
 from ratchet.records.profile import KernelProfile, Profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"

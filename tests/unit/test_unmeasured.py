@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.unmeasured import unmeasured
+from ratchet.commands.trees import unmeasured
 from ratchet.forge.git import Repository
 from tests.integration.playground import commit, git, new_repository
 

@@ -1,7 +1,7 @@
-"""`ratchet notify`: tell people of a regression of main that two runs have shown, by one issue a cause and by a webhook.
+"""`ratchet notify`: report a regression of main that two runs have shown, by one issue a cause and by a webhook.
 
 The job that moves the baseline calls this after it. It reads the artifacts as hostile data, judges them by the checkout's own
-settings and baseline, and writes issues through GitHub's API. What was accepted in a pull request is not told.
+settings and baseline, and writes issues through GitHub's API. A regression that was accepted in a pull request is left out.
 """
 
 from __future__ import annotations

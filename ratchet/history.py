@@ -1,32 +1,38 @@
-"""An index of the history in SQLite: opened again it reads only new files, and deleted it is made again from the files.
+"""The history of main: a file for each judged run, which never changes, and an index of them in SQLite.
 
-`ratchet history`, `ratchet site` and the search for change points open a `History`. The index is one file below the cache folder;
-where that cannot be written, it is in memory.
+`append` adds a run to a folder, under a name that no other run has, so that writers never meet. `ratchet history`, `ratchet site`
+and the search for change points open a `History`, which reads from `RunFiles`: a folder (`FolderFiles`), or a branch of a git
+repository, which `ratchet.commands.history` puts in. The index is one file below the cache folder; where that cannot be written,
+it is in memory. Opened again it reads only new files, and deleted it is made again from the files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import itertools
+import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pydantic import ValidationError
 
 from ratchet import __version__
-from ratchet.errors import RecordError
-from ratchet.history.store import RunFiles, text_of
+from ratchet.errors import OutputError, RecordError
 from ratchet.judge.history import Link, placed_series, places_of
 from ratchet.records.environment import Fingerprint
-from ratchet.records.files import loads
+from ratchet.records.files import loads, save_text
 from ratchet.records.history import HistoryCase, HistoryRun, Series
 
+LARGEST_RUN_BYTES = 16 * 2**20
+"""Of one file; 5,000 cases, the most that a run may have, take 2 MiB."""
+SUFFIX = ".json"
 LAYOUT = f"2 {__version__}"
 """The layout of the tables, and the version that read the files: a newer one may read what this one refused."""
 _TABLES = """
@@ -246,3 +252,74 @@ def _layout(database: sqlite3.Connection) -> str:
         return ""
     ((layout,),) = database.execute("SELECT layout FROM about").fetchall() or (("",),)
     return str(layout)
+
+
+# The files: one for each judged run.
+
+
+def text_of(run: HistoryRun) -> str:
+    """Return the text of a run's file: one line, without fields that are not known."""
+    return f"{run.model_dump_json(exclude_none=True)}\n"
+
+
+def name_of(run: HistoryRun) -> str:
+    """Return the path of a run's file within the history: ``2026-11/20261122T143005Z-0123456789-0123456789ab.json``.
+
+    The digest is of machine, commit and start, to the microsecond: no two runs share them, and a run that is kept again, perhaps
+    judged by a later baseline, has the name that it had.
+    """
+    at = run.started_at.astimezone(UTC)
+    digest = hashlib.sha256(f"{run.fingerprint.key} {run.commit} {at.isoformat()}".encode()).hexdigest()[:12]
+    return f"{at:%Y-%m}/{at:%Y%m%dT%H%M%SZ}-{run.commit[:10]}-{digest}{SUFFIX}"
+
+
+def append(folder: Path, run: HistoryRun) -> Path:
+    """Add a run to a folder; return its file, which may have been there before. Raises OutputError."""
+    path = folder / name_of(run)
+    if not path.exists():
+        save_text(path, text_of(run))
+    return path
+
+
+class RunFiles(Protocol):
+    """A place that holds the files of a history."""
+
+    def listed(self) -> Mapping[str, str]:
+        """Return the path of each file within the history → what changes if its content does."""
+
+    def contents(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | RecordError]]:
+        """Yield the path and the content of these files; the error of one that cannot be read."""
+
+
+class FolderFiles:
+    """The files of a folder. A folder that is not there holds none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def listed(self) -> dict[str, str]:
+        """Return path → size and time of change. Raises OutputError for a folder that cannot be listed."""
+        found: dict[str, str] = {}
+        try:
+            months = [entry for entry in os.scandir(self.folder) if entry.is_dir()] if self.folder.is_dir() else []
+            for month in months:
+                for entry in os.scandir(month):
+                    if entry.name.endswith(SUFFIX) and not entry.name.startswith("."):
+                        status = entry.stat()
+                        found[f"{month.name}/{entry.name}"] = f"{status.st_size}-{status.st_mtime_ns}"
+        except OSError as error:
+            raise OutputError(f"The history {self.folder} cannot be read: {error.strerror}.", "Check its permissions.") from error
+        return found
+
+    def contents(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | RecordError]]:
+        """Yield what each file holds; larger ones than `LARGEST_RUN_BYTES` are not read."""
+        for name in names:
+            path = self.folder / name
+            try:
+                with path.open("rb") as stream:
+                    content = stream.read(LARGEST_RUN_BYTES + 1)
+            except OSError as error:
+                yield name, RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check its permissions.")
+                continue
+            too_large = RecordError(f"{path} is larger than 16 MiB, so ratchet did not write it.", "Check the path.")
+            yield name, too_large if len(content) > LARGEST_RUN_BYTES else content

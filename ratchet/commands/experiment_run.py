@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.cache import scratch_folder
-from ratchet.commands.experiment.session import minutes_left, open_session, save_session
-from ratchet.commands.experiment.start import BLOCKS, pairs_by_stage, settings_of
+from ratchet.commands.experiment import BLOCKS, minutes_left, open_session, pairs_by_stage, save_session, settings_of
 from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of_case
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
