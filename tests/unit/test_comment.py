@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -161,6 +162,7 @@ def test_the_next_step_and_a_host_bound_case() -> None:
     assert "⏳ Host-bound, the GPU mostly waited for the CPU: `copy/64m`." in open_part
 
 
+@functools.cache
 def many(count: int, name: str = "bench/config_{}") -> CommentPage:
     """A page with so many cases, a third of each of them regressed, failed and improved, with profiles."""
     kinds = (Outcome.REGRESSED, Outcome.FAILED, Outcome.IMPROVED)
@@ -175,6 +177,7 @@ def many(count: int, name: str = "bench/config_{}") -> CommentPage:
     return pages.page(report.model_copy(update={"profiles": profiles, "unprofiled": tuple(case.name for case in cases)}))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("limit", [8_000, 20_000, LIMIT])
 @pytest.mark.parametrize("name", ["bench/config_{}", "<&|`[]*~$\\>" * 20 + "/{}", "größe🟰" * 20 + "/{}"])
 def test_a_long_comment_fits(limit: int, name: str) -> None:
