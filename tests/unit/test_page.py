@@ -466,6 +466,7 @@ def test_our_style_stays_ours(tmp_path: Path) -> None:
     assert mpl.rcParams.copy() == before
 
 
+@pytest.mark.no_cover
 def test_without_a_home(tmp_path: Path) -> None:
     """With no home, no pyplot and no display the picture comes, and nothing is said."""
     home = tmp_path / "home"
@@ -502,6 +503,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.no_cover
 def test_hollow_and_solid() -> None:
     """Counted points are solid and declared ones hollow, and a line below the title explains those that there are."""
     counted = RooflinePoint(case="a/b", flops=1e9, precision="fp32", bytes=1e6, seconds=1e-4, source="counters")
