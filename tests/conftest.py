@@ -27,12 +27,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_xdist_auto_num_workers() -> int | None:
-    """Return the number of workers of ``-n auto``: more than there are cores, since many tests wait half of their time."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Return the number of workers of ``-n auto``: more than there are cores, since many tests wait half of their time.
+
+    Those that are run with coverage hardly wait, and a worker needs 20 s of a core to import what the tests do.
+    """
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None  # pytest-xdist reads it
     cores = len(os.sched_getaffinity(0))
-    return cores + min(cores, 4)
+    return cores if config.getoption("cov_source", None) else cores + min(cores, 4)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -51,6 +51,12 @@ def packed(*entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.
     return stream.getvalue()
 
 
+@functools.cache
+def _empty(count: int) -> bytes:
+    """So many empty entries; one archive for all jobs, since it takes longer than any of them."""
+    return packed(*((f"{number}", b"") for number in range(count)))
+
+
 def text_of(document: Json) -> bytes:
     return json.dumps(document).encode()
 
@@ -84,7 +90,7 @@ def archives() -> Iterator[Attack]:
     yield Attack("its record is a folder", lambda _, name: packed((f"{name}/", b"")), "The artifact h")
     yield Attack("nothing but folders", lambda *_: packed(("tuning/", b""), ("nsight/", b"")), "The artifact h")
     for count in (2_001, 60_000):
-        yield Attack(f"{count} entries", lambda *_, count=count: packed(*((f"{n}", b"") for n in range(count))), "more than 2000")
+        yield Attack(f"{count} entries", lambda *_, count=count: _empty(count), "more than 2000")
     yield Attack("its record twice", lambda good, name: _twice(text_of(good), name), "one name twice")
     yield Attack("a flat bomb", lambda good, name: packed((name, text_of(good)), ("x", bytes(90 * MIB))), "unpacks to far more")
     yield Attack("a bomb for a record", lambda good, name: packed((name, text_of(good) + b" " * 90 * MIB)), "unpacks to far more")

@@ -80,7 +80,7 @@ def _killed_and_gone_on_with(folder: Path) -> Searched:
     child.kill()
     child.communicate()
     before = load(_state(play), SearchRecord)
-    return Searched(play, commits, before, play.finish(play.start("bisect", "adds/small", "HEAD~8", *QUICK)))
+    return Searched(play, commits, before, play.ratchet("bisect", "adds/small", "HEAD~8", *QUICK))
 
 
 def test_the_planted_slowdown_is_named(searched: Searched) -> None:

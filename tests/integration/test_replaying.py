@@ -91,13 +91,19 @@ def test_unchanged_pull_requests_are_not_red(play: Playground) -> None:
     assert (same["runs"], same["pairs"], same["gate"], same["seed"]) == (300, 20, 0.03, 1)
     assert sorted(same["cases"]) == sorted(QUIET.split(","))
     assert set(same["recorded_pairs"].values()) == {6}
-    assert rates(play, *words) == same
     slower = rates(play, *words, "--plant", "copy=1.035", "--plant", "gemm*=1.05")
     assert slower["caught"] >= 0.95
     assert slower["any_red"] <= 0.01
     assert slower["planted"] == {"copy": 1.035, "gemm_2k": 1.05, "gemm_4k": 1.05}
     assert {name for name, share in slower["red"].items() if share > 0.5} == set(slower["planted"])
     assert 6 <= same["pairs_mean"] < slower["pairs_mean"] <= 20
+
+
+def test_one_seed_draws_the_same_pull_requests(play: Playground) -> None:
+    """The same command prints the same rates, and another seed's are others."""
+    words = (RECORDED, "--simulate", 30, "--cases", QUIET, "--pairs", 20, "--gate", "3%", "--plant", "gemm*=1.03")
+    assert rates(play, *words, "--seed", 1) == rates(play, *words, "--seed", 1)
+    assert rates(play, *words, "--seed", 1)["pairs_mean"] != rates(play, *words, "--seed", 2)["pairs_mean"]
 
 
 def test_pairs_of_all_files_are_drawn_from(play: Playground, tmp_path: Path) -> None:

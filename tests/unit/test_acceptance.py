@@ -108,6 +108,7 @@ def test_only_our_own_acknowledgements_are_read() -> None:
     assert acknowledged_in(copies, BOT) == (acceptance(),)
 
 
+@pytest.mark.no_cover
 @given(st.text(min_size=1, max_size=500))
 def test_an_acknowledgement_is_read_again(reason: str) -> None:
     """Any reason comes back as it was, and none ends the HTML comment that holds it."""

@@ -12,6 +12,8 @@ from ratchet.adopt.first_benchmark import attempts, example
 from ratchet.adopt.survey import Function, Survey, survey
 from ratchet.errors import UsageError
 
+pytestmark = pytest.mark.no_cover
+
 COMMIT = "c" * 40
 TENSORS = "import torch\n\n\ndef scale(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:\n    return x * by\n"
 NOTHING = Survey({}, (), (".", "src"), ())

@@ -79,12 +79,14 @@ def holds(advice: Advice, name: str) -> None:
         assert lines[where.line - 1].strip()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", SIMULATED)
 def test_a_script_for_a_gpu_simulated(name: str, read: Callable[[Any], Advice]) -> None:
     """The plant is named first, and clean scripts have no finding, in traces of the simulator."""
     holds(read(simulated(name)), name)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted({*SIMULATED} - MISSED_ON_A_SLOW_HOST))
 def test_a_script_for_a_gpu_whose_host_is_slow(name: str, read: Callable[[Any], Advice], monkeypatch: pytest.MonkeyPatch) -> None:
     """The same holds where launches take several times as long, and the profiler costs more than it says."""
@@ -93,6 +95,7 @@ def test_a_script_for_a_gpu_whose_host_is_slow(name: str, read: Callable[[Any], 
     holds(read({**simulate(SCRIPTS[name]), "ratchetOverhead": 1.0}), name)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}")
 def test_a_script_on_a_real_machine(path: Path) -> None:
     """The same holds in traces that torch.profiler took; a GPU's work is in view."""
@@ -143,6 +146,7 @@ def test_a_wait_stands_before_small_kernels() -> None:
     assert found[0].lost_us < found[1].lost_us
 
 
+@pytest.mark.no_cover
 def test_the_profiler_s_own_time_is_taken_off(read: Callable[[Any], Advice]) -> None:
     """Where the profiler made the host slow, launches are not said to be."""
     document = json.loads(simulated("small_kernels"))
@@ -267,6 +271,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest
         read_trace(DATA / "cpu" / "element_loop.json.gz")
 
 
+@pytest.mark.no_cover
 def test_events_may_be_cut_anywhere_between_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The size of a read changes nothing."""
     path = tmp_path / "trace.json"
@@ -277,6 +282,7 @@ def test_events_may_be_cut_anywhere_between_reads(tmp_path: Path, monkeypatch: p
         assert advise(read_trace(path), "x") == whole
 
 
+@pytest.mark.no_cover
 def test_a_trace_that_is_cut_anywhere_is_refused_or_read(tmp_path: Path) -> None:
     """Only what stands behind the events may be missing."""
     text = simulated("fused_activation")
@@ -313,6 +319,7 @@ EVENT = st.fixed_dictionaries(
 EVENTS = st.lists(EVENT | VALUES, max_size=40)
 
 
+@pytest.mark.no_cover
 @given(EVENTS, st.dictionaries(st.sampled_from(["ratchetCallers", "ratchetOverhead", "deviceProperties"]), VALUES))
 def test_any_events_end_with_advice_or_a_sentence(events: list[Any], fields: dict[str, Any]) -> None:
     """Whatever stands in the list, and around it; and its advice can be printed."""

@@ -16,6 +16,8 @@ from ratchet.records.baseline import Baseline
 from tests import pages
 from tests.pages import h200_bytes
 
+pytestmark = pytest.mark.no_cover
+
 FILES = {"current.json": "current.json", "nsight/profiles.json": "profiles.json"}
 
 

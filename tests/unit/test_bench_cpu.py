@@ -15,6 +15,8 @@ import torch
 
 from ratchet import Benchmark
 
+pytestmark = pytest.mark.no_cover
+
 BENCH = Path(__file__).parents[2] / "bench"
 CPU = torch.device("cpu")
 

@@ -20,6 +20,8 @@ from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.correctness import WrongResult, check, evidence
 from ratchet.measure.child.trials import Trials
 
+pytestmark = pytest.mark.no_cover
+
 
 @dataclasses.dataclass
 class Moments:

@@ -91,6 +91,7 @@ def test_a_machine_that_is_another_one_in_each_session_is_no_change() -> None:
     assert sum(len(change_points(one.tolist())) for one in offsets) <= 1
 
 
+@pytest.mark.no_cover
 def test_few_points_come_and_go_in_noise_that_lasts() -> None:
     """If somebody looks after each run, waves of lasting noise make a point in a thousand runs, and not ten."""
     rng = np.random.default_rng(10)
@@ -111,6 +112,7 @@ def test_a_level_of_a_few_runs_does_not_hide_itself() -> None:
     assert found.count(2) >= 45
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("size", "goal"), [(0.02, 0.95), (0.01, 0.9)])
 def test_the_goals_hold_in_few_histories(size: float, goal: float) -> None:
     """What research/change_points.py shows with many histories, with ten: steps in noise of 0.4 % with outliers are found."""
@@ -162,6 +164,7 @@ def otava() -> study.Finder:
     return study.otava(python)
 
 
+@pytest.mark.no_cover
 def test_apache_otava_sees_the_same_changes(otava: study.Finder) -> None:
     """In quiet series without outliers both find every step; Otava has a point wherever we have one, and a few that are false."""
     rng = np.random.default_rng(4)

@@ -13,6 +13,8 @@ from ratchet.records.tuning import keep_earlier, tuning_path
 from tests import tuning_examples as sample
 from tests.unit.test_git import commit, identity, repo
 
+pytestmark = pytest.mark.no_cover
+
 __all__ = ["identity", "repo"]
 
 

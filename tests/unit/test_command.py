@@ -115,6 +115,7 @@ _MARKUP = (
 _PIECES = [*_MARKUP.split(), LINE, "\n", "\n\n", "\n  ", "\n    ", "\t", " "]
 
 
+@pytest.mark.no_cover
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
 @settings(max_examples=1000)
 def test_what_is_obeyed_is_seen(body: str) -> None:

@@ -15,6 +15,8 @@ from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.correctness import WrongResult, relative_error, tolerance_of
 from ratchet.measure.child.outputs import poison
 
+pytestmark = pytest.mark.no_cover
+
 VALUES = [1.5, -2.0, 3.25, 0.5]
 
 

@@ -26,6 +26,8 @@ from ratchet.profile.metrics import (
 )
 from ratchet.records.profile import Activity, Finding, KernelProfile, Profile
 
+pytestmark = pytest.mark.no_cover
+
 PLANTED = sorted((Path(__file__).parents[1] / "data" / "planted").glob("*.json"))
 
 

@@ -18,6 +18,8 @@ from ratchet.measure.device.doctor import Check, examine, render, to_json
 from ratchet.measure.device.environment import Answer, ask, find_program, program_version
 from ratchet.measure.device.nvml import Nvidia, NvidiaGpu
 
+pytestmark = pytest.mark.no_cover
+
 GIT = Path("git")
 
 

@@ -17,6 +17,8 @@ import ratchet
 from ratchet.measure.device.environment import cpu_model, describe, installed_version, nvcc_version
 from ratchet.records.environment import Card
 
+pytestmark = pytest.mark.no_cover
+
 CPUINFO = "processor\t: 0\nmodel name\t: Fast CPU\x1b[31m  @ 3 GHz\n\nprocessor\t: 1\nmodel name\t: Second\n"
 
 

@@ -101,6 +101,7 @@ def slow_bootstrap(values: Floats, confidence: float) -> tuple[float, float, flo
     return centre - most * error, centre - least * error, centre - bound * error
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("count", [5, 8, 20, 100])
 def test_the_interval_is_a_studentised_bootstrap(count: int) -> None:
     """The vectorised interval is that of a slow, direct studentised bootstrap with the same draws."""
@@ -158,6 +159,7 @@ def test_many_values_make_it_students_interval() -> None:
     assert (low, high) == pytest.approx((student.low, student.high), abs=0.05 * (student.high - student.low))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("count", [4, 5, 8, 20])
 def test_the_interval_holds_what_it_says(count: int) -> None:
     """Of normal pairs, the 95 % interval holds the truth in 93 to 97 of 100 runs, and the bound fails a fifth as often."""
@@ -251,6 +253,7 @@ def test_correlation_of_few_or_equal_values_is_none() -> None:
     assert estimate([0.1] * 20, 0.95).correlation == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("rho", [0.0, 0.5])
 def test_correlation_is_what_was_drawn(rho: float) -> None:
     """Over many runs of 40 pairs that remember a share of the pair before, that share comes out, within a tenth."""

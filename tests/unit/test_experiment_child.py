@@ -18,6 +18,8 @@ from ratchet.measure.child.outputs import is_on_host
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, HotSpot
 from ratchet.workload import Workload
 
+pytestmark = pytest.mark.no_cover
+
 X = torch.linspace(0, 1, 1000).reshape(10, 100)
 NAN = torch.where(X > 0.5, math.nan, X)
 

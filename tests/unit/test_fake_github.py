@@ -17,6 +17,8 @@ from tests.fake_github import Answer, FakeGitHub, State
 from tests.fake_github.contract import broken_request, broken_response, description, template_of
 from tests.fake_github.shapes import Shapes
 
+pytestmark = pytest.mark.no_cover
+
 BASE = "/repos/octo-org/kernels"
 SEEN = f"{BASE}/pulls/7"
 TESTS = Path(__file__).parents[1]

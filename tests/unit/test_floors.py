@@ -16,6 +16,8 @@ import pytest
 
 from ratchet.cli import COMMANDS, cli
 
+pytestmark = pytest.mark.no_cover
+
 PACKAGE = Path(__file__).parents[2] / "ratchet"
 EDGES = ("adopt", "measure", "profile", "forge", "tune", "lab", "history", "report")
 FLOORS: dict[str, int] = {

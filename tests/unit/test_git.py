@@ -11,6 +11,8 @@ import pytest
 from ratchet.errors import Exit, GitError, UsageError
 from ratchet.forge.git import Repository
 
+pytestmark = pytest.mark.no_cover
+
 
 @pytest.fixture(autouse=True)
 def identity(monkeypatch: pytest.MonkeyPatch) -> None:

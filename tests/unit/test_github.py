@@ -18,6 +18,8 @@ from tests.fake_github.operations import connect
 from tests.fake_github.routes.base import LARGEST_COMMENT
 from tests.fake_github.shapes import Shapes
 
+pytestmark = pytest.mark.no_cover
+
 MARKER = "<!-- ratchet:report:default -->"
 BOT = "github-actions[bot]"
 HERE, FORK = "octo-org/kernels", "octocat/kernels"

@@ -15,6 +15,8 @@ from tests.fake_github import Answer, FakeGitHub, State
 from tests.fake_github.operations import ANSWERS, MARKER, OPERATIONS, REPLY, connect, far, populate
 from tests.fake_github.shapes import Shapes
 
+pytestmark = pytest.mark.no_cover
+
 HERE = "octo-org/kernels"
 BOT = "github-actions[bot]"
 COMMENTS = "/issues/7/comments"

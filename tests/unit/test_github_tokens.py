@@ -13,6 +13,8 @@ from ratchet.forge.github import GitHub
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import ANSWERS, OPERATIONS, Operation, connect, populate
 
+pytestmark = pytest.mark.no_cover
+
 HERE = "octo-org/kernels"
 SECRET = "ghs_D1st1nct1v3T0k3nThatMustNotBeSeen"
 PIECES = (SECRET, SECRET[4:], SECRET.lower())

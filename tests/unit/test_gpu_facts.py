@@ -12,6 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+pytestmark = pytest.mark.no_cover
+
 torch = pytest.importorskip("torch")
 
 from ratchet.measure.child import evaluation  # noqa: E402  after the skip

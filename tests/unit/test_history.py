@@ -391,6 +391,7 @@ def history_of_breaks(length: int) -> list[HistoryRun]:
     return runs
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("last", [1, 40, None])
 def test_the_index_reads_no_more_than_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int | None) -> None:
     """The latest points are those of the whole series, whatever came before, and only their cases and runs are read whole.
@@ -414,6 +415,7 @@ def test_the_index_reads_no_more_than_is_shown(tmp_path: Path, monkeypatch: pyte
     assert {point.bridged for point in whole.points} == {True, False}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("last", [1, 50])
 def test_the_lines_of_a_case_need_no_more_than_they_show(tmp_path: Path, last: int) -> None:
     """Wherever a series ends, its latest points give the lines that all of its points give, with the anchor of their segment."""
@@ -423,10 +425,10 @@ def test_the_lines_of_a_case_need_no_more_than_they_show(tmp_path: Path, last: i
         append(tmp_path / "history", runs[end - 1])
         series = opened(tmp_path / "history").series(NAME, FINGERPRINT.hardware, max(last, TREND_RUNS))
         lines = case_lines(series, last)
-        assert lines == case_lines(only_series(runs[:end]), last)
+        whole = only_series(runs[:end])
+        assert lines == case_lines(whole, last)
         titles.add(lines[0].partition("; ")[2])
-        points = only_series(runs[:end]).points
-        anchors = [point.case.anchor for point in points if point.segment == points[-1].segment]
+        anchors = [point.case.anchor for point in whole.points if point.segment == whole.points[-1].segment]
         assert series.origin == next((anchor.commit for anchor in anchors if anchor), None)
     assert len(titles) > 2
 

@@ -41,6 +41,8 @@ from ratchet.measure.wire import ProtocolError
 from ratchet.records.tuning import Tuned
 from ratchet.workload import Benchmark, Workload
 
+pytestmark = pytest.mark.no_cover
+
 PAGE = 1 << 40
 """Far above any scalar that these tests use."""
 

@@ -15,6 +15,8 @@ from ratchet.measure import identity
 from ratchet.measure.identity.driver import Driver
 from ratchet.measure.identity.launches import Launches, Node
 
+pytestmark = pytest.mark.no_cover
+
 GEMM = Node("kernel", "nvjet_hsh_128x256", (4, 1, 1, 128, 1, 1, 0), function=1)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.measure.child.worker import padding_objects
+
+pytestmark = pytest.mark.no_cover
 
 SEEDS = st.integers(0, 2**32)
 

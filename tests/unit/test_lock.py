@@ -20,6 +20,8 @@ import ratchet
 from ratchet.errors import BusyError, OutputError
 from ratchet.measure.device.lock import held_by, hold, lock_folder
 
+pytestmark = pytest.mark.no_cover
+
 HOLDER = """
 import sys
 from pathlib import Path

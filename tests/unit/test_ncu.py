@@ -16,6 +16,8 @@ from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import ProfileError, Surroundings
 from ratchet.records.profile import Activity, KernelProfile, Profile
 
+pytestmark = pytest.mark.no_cover
+
 OWN = "the case: "
 RIGHT = 'import pathlib; pathlib.Path(sys.argv[sys.argv.index("--export") + 1]).write_bytes(b"report")'
 

@@ -10,6 +10,8 @@ from ratchet import nvcc
 from ratchet.cache import cache_root
 from ratchet.errors import CudaBuildError, Exit
 
+pytestmark = pytest.mark.no_cover
+
 STAND_IN = """#!{python} -S
 import subprocess, sys, time
 if sys.argv[1:] == ["--version"]:

@@ -24,6 +24,8 @@ from ratchet.measure.child import outputs
 from ratchet.measure.child.correctness import WrongResult, evidence
 from ratchet.measure.child.outputs import MOST_PARTS, Value, parts, sketch
 
+pytestmark = pytest.mark.no_cover
+
 ONE = torch.ones(2)
 
 

@@ -262,12 +262,14 @@ def written(figure: Figure) -> str:
         return " ".join(text.get_text().replace("\n", " ") for text in texts(figure))
 
 
+@pytest.mark.no_cover
 def test_nothing_overlaps(drawn: Figure) -> None:
     """No text lies on another."""
     places = [(text.get_text(), box(text).padded(-1)) for text in texts(drawn)]  # without the leading
     assert [(one, other) for (one, mine), (other, theirs) in combinations(places, 2) if mine.overlaps(theirs)] == []
 
 
+@pytest.mark.no_cover
 def test_nothing_is_cut_off(drawn: Figure) -> None:
     """No text leaves the picture."""
     for text in texts(drawn):
@@ -277,12 +279,14 @@ def test_nothing_is_cut_off(drawn: Figure) -> None:
         assert drawn.bbox.containsy(box(text).y1), text
 
 
+@pytest.mark.no_cover
 def test_a_phone_shows_it(drawn: Figure) -> None:
     """On a screen of 400 pixels every text is at least 7.5 pixels high."""
     for text in texts(drawn):
         assert text.get_fontsize() / 72 / drawn.get_figwidth() * 400 >= 7.5, text
 
 
+@pytest.mark.no_cover
 def test_no_mark_hides_a_text(drawn: Figure) -> None:
     """Texts stand beside the marks of cases, never on them."""
     places = [(text, box(text)) for text in texts(drawn)]
@@ -295,6 +299,7 @@ def test_no_mark_hides_a_text(drawn: Figure) -> None:
                 assert not any(place.contains(x, y) for x, y in points), text
 
 
+@pytest.mark.no_cover
 def test_no_text_is_mathematics(drawn: Figure) -> None:
     """A dollar sign is a dollar sign, and no text holds what moves or hides other text."""
     for text in texts(drawn):
@@ -431,6 +436,7 @@ def test_roofs_of_a_small_picture() -> None:
     assert {roof.key for roof in needed_roofs(unknown)} >= {"dram report", "tensor_bf16 report"}
 
 
+@pytest.mark.no_cover
 def test_files(tmp_path: Path) -> None:
     """The PNG is 1200 pixels wide; both files are the same every time, whatever settings and day."""
     roofline = both_sides(full())
@@ -450,6 +456,7 @@ def test_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["page.png", "page.svg"]
 
 
+@pytest.mark.no_cover
 def test_our_style_stays_ours(tmp_path: Path) -> None:
     """Drawing leaves matplotlib's settings as they were, and warns of nothing."""
     before = mpl.rcParams.copy()
@@ -459,6 +466,7 @@ def test_our_style_stays_ours(tmp_path: Path) -> None:
     assert mpl.rcParams.copy() == before
 
 
+@pytest.mark.no_cover
 def test_without_a_home(tmp_path: Path) -> None:
     """With no home, no pyplot and no display the picture comes, and nothing is said."""
     home = tmp_path / "home"
@@ -486,6 +494,7 @@ def test_without_matplotlib(tmp_path: Path) -> None:
     assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr
 
 
+@pytest.mark.no_cover
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """A file in the place of the folder is one sentence, and stays."""
     (tmp_path / "taken").write_text("mine", encoding="utf-8")
@@ -494,6 +503,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.no_cover
 def test_hollow_and_solid() -> None:
     """Counted points are solid and declared ones hollow, and a line below the title explains those that there are."""
     counted = RooflinePoint(case="a/b", flops=1e9, precision="fp32", bytes=1e6, seconds=1e-4, source="counters")

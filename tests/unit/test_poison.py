@@ -21,6 +21,8 @@ from tests.poisoned_files import poisoned_files
 from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records
 from tests.rendered import faults
 
+pytestmark = pytest.mark.no_cover
+
 POISONS = [*poisoned_records(), *poisoned_files()]
 ENTRY = re.compile(r"[0-9A-Za-z_.-]+")
 

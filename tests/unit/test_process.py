@@ -13,6 +13,8 @@ from ratchet.tune.models import LEVELS, MOST_PRODUCTS, Process, SearchHistory, _
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Space, Value, candidates
 
+pytestmark = pytest.mark.no_cover
+
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SPACE = Space({"x": POWERS, "y": POWERS, "layout": ("row", "column", "tile")})
 

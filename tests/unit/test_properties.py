@@ -21,6 +21,8 @@ from ratchet.stats.comparison import Pair, cliffs_delta, compare_pairs, compare_
 from ratchet.stats.estimate import estimate, estimate_apart, estimate_between_days
 from tests import examples, pair_examples, reports
 
+pytestmark = pytest.mark.no_cover
+
 STEADY = settings(deadline=None, derandomize=True, max_examples=80)
 BAR = pair_examples.bar(cases=4)
 POLICY = BAR.policy

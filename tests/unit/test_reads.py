@@ -13,6 +13,8 @@ import pytest
 
 from ratchet.measure.child.reads import SharedFiles, installed_copies, shared_files
 
+pytestmark = pytest.mark.no_cover
+
 PROGRAM = """\
 import json, sys
 from pathlib import Path

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.no_cover
+
 DISCOVER = """
 import dataclasses, json, sys
 from pathlib import Path

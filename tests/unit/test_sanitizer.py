@@ -16,6 +16,8 @@ from ratchet.measure.sanitizer import errors_of, find_sanitizer
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.evaluation import EvaluationTask, InputSpec, SourceFile
 
+pytestmark = pytest.mark.no_cover
+
 STAND_IN = """\
 #!{python} -IS
 import json, os, pathlib, subprocess, sys, time

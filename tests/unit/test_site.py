@@ -386,6 +386,7 @@ def test_a_phone_and_the_dark(site: Path, tab: Tab) -> None:
     assert tab.complaints() == []
 
 
+@pytest.mark.no_cover
 def test_hostile_names_in_a_browser(site: Path, tab: Tab) -> None:
     """No script of a name runs, no picture of one loads, and the name is read as it is; the policy of the page stops others."""
     tab.resize(1280, 900)

@@ -13,6 +13,8 @@ import pytest
 from ratchet.forge.git import Repository
 from tests.unit.test_git import identity
 
+pytestmark = pytest.mark.no_cover
+
 __all__ = ["identity"]
 
 

@@ -15,6 +15,8 @@ from ratchet.errors import UsageError
 from ratchet.tune import space as enumeration
 from ratchet.tune.space import Candidates, Space, candidates
 
+pytestmark = pytest.mark.no_cover
+
 VALUES = st.lists(st.integers(-3, 40), min_size=1, max_size=5, unique=True)
 CONSTRAINTS: dict[str, Callable[..., Any]] = {
     "product": lambda a, b: a * b <= 200,

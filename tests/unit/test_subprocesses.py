@@ -12,6 +12,8 @@ import pytest
 
 from ratchet.subprocesses import KEPT_BYTES, Output, run
 
+pytestmark = pytest.mark.no_cover
+
 
 def run_python(code: str, time_limit_s: float = 60) -> tuple[int | None, str]:
     """Run a piece of Python under a guard."""

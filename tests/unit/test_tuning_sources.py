@@ -8,6 +8,8 @@ import pytest
 
 from ratchet.commands.tune.subject import sources_of
 
+pytestmark = pytest.mark.no_cover
+
 FILES = {
     "bench/case.py": """\
         import torch

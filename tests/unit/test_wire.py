@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from ratchet.measure import wire
 from ratchet.measure.wire import Channel, Disconnected, ProtocolError, Timeout
 
+pytestmark = pytest.mark.no_cover
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

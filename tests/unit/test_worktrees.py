@@ -14,6 +14,8 @@ from ratchet.errors import GitError, OutputError
 from ratchet.forge.git import Repository, Snapshot, worktrees
 from ratchet.records.run import Tree
 
+pytestmark = pytest.mark.no_cover
+
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
