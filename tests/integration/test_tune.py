@@ -348,7 +348,9 @@ def test_what_was_applied_is_what_is_timed(knobs: Callable[..., Playground]) -> 
     done = play.check("knobs/small", "knobs/large", *PROOF)
     assert done.code == 0, done
     assert done.case("knobs/small").tuning == {"REPEAT": 0, "KIND": "ok"}
-    assert done.verdict("knobs/small").outcome == "IMPROVED"
+    faster = done.verdict("knobs/small").comparison
+    assert faster is not None
+    assert faster.ratio < 0.6, "2 ms less of waiting shows on any machine; whether it is proven depends on how busy that is"
     assert done.case("knobs/large").tuning == {"REPEAT": 40, "KIND": "ok"}
     _apply(play, "another machine", REPEAT=20)
     done = play.ratchet("run", "--device", "cpu", "--pairs", "3", "knobs/small")
