@@ -103,8 +103,8 @@ def example(device):
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What came of calling functions of the repository."""
+class FirstBenchmark:
+    """The first function of the repository that could be called and becomes a benchmark, or why there is none."""
 
     function: Function | None = None
     """The first that suits; None where none does."""
@@ -116,7 +116,9 @@ class Tried:
     """The first error, where nothing of the repository can be imported for another reason."""
 
 
-def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequence[str], environ: Mapping[str, str]) -> Tried:
+def first_that_runs(
+    functions: Sequence[Function], root: Path, python_path: Sequence[str], environ: Mapping[str, str]
+) -> FirstBenchmark:
     """Import and call the functions in a child program, until one suits."""
     tried = [(function, text) for function in functions[:_MOST_FUNCTIONS] for text in attempts(function)]
     folders = [str(root / folder) for folder in python_path]
@@ -126,13 +128,13 @@ def first_that_runs(functions: Sequence[Function], root: Path, python_path: Sequ
     try:
         output = run(command, environ=environ, folder=root, time_limit_s=_TIME_LIMIT_S).output
     except OSError:
-        return Tried()
+        return FirstBenchmark()
     said = dict(line.split(":", 1) for line in output.splitlines() if line.startswith((_RAN, _MISSING, _FAILED)))
     number = said.get(_RAN.rstrip(":"), "")
     if number.isdecimal() and int(number) < len(tried):
-        return Tried(*tried[int(number)])
+        return FirstBenchmark(*tried[int(number)])
     missing = said.get(_MISSING.rstrip(":"), "")
-    return Tried(missing=missing if missing.isidentifier() else "", failure=clean(said.get(_FAILED.rstrip(":"), "")))
+    return FirstBenchmark(missing=missing if missing.isidentifier() else "", failure=clean(said.get(_FAILED.rstrip(":"), "")))
 
 
 def _try(functions: Sequence[Function], folders: Sequence[str]) -> None:

@@ -101,16 +101,16 @@ def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, **op
     """Tell people of a regression of main that two runs have shown, and of its end.
 
     ARTIFACTS are those of the two runs that the job of the baseline has: it works in a job of the default branch alone. Exits
-    with 0 whatever it tells; with 2 or 3 where something could not be told.
+    with 0 whatever it tells them, and with 2 or 3 where a message could not be sent.
     """
-    told = notify(
+    notified = notify(
         NotifyRequest(artifacts, issues, webhook),
         GitHub.from_environ(os.environ),
         send_to_webhook,
         request_of((), options),
         os.environ,
     )
-    print_result(told.notice or {}, notice_lines(told.notice, told.done), as_json=options["as_json"])
-    if told.failed:
-        raise told.failed
+    print_result(notified.notice or {}, notice_lines(notified.notice, notified.done), as_json=options["as_json"])
+    if notified.failed:
+        raise notified.failed
     return int(Exit.PASS)

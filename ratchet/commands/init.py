@@ -22,7 +22,7 @@ from ratchet.adopt.files import (
     with_settings,
     workflow_values,
 )
-from ratchet.adopt.first_benchmark import Tried, example, first_that_runs
+from ratchet.adopt.first_benchmark import FirstBenchmark, example, first_that_runs
 from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Function, Survey, survey
 from ratchet.config import Settings, load_settings
 from ratchet.errors import OutputError, UsageError
@@ -91,7 +91,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
     is_set = has_settings(pyproject or "")
     if not is_set:
         settings = settings.model_copy(update={"bench": _bench(root, files), "results": _results(files)})
-    planned, chosen, tried = [], None, Tried()
+    planned, chosen, tried = [], None, FirstBenchmark()
     bench = f"{settings.bench}/{_FIRST}"
     if not _has_benchmarks(root, files, settings.bench) and not (root / bench).exists():
         folders = settings.python_path if is_set else found.python_path

@@ -77,12 +77,12 @@ def notify(
         headline=_headline(causes),
         causes=tuple(causes),
     )
-    told = Notified(notice if causes else None)
+    notified = Notified(notice if causes else None)
     if wanted.issues:
-        told = _with_issues(notice, settled(reports) | accepted, github)
-    if wanted.webhook and told.notice:
-        told = _with_webhook(told, told.notice, wanted.webhook, send, environ)
-    return told
+        notified = _with_issues(notice, settled(reports) | accepted, github)
+    if wanted.webhook and notified.notice:
+        notified = _with_webhook(notified, notified.notice, wanted.webhook, send, environ)
+    return notified
 
 
 def _headline(causes: Sequence[SlowCause]) -> str:
@@ -140,7 +140,11 @@ def _write(plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github:
 
 
 def _with_webhook(
-    told: Notified, notice: Notice, form: Literal["slack", "json"], send: Callable[[str, Any], str], environ: Mapping[str, str]
+    notified: Notified,
+    notice: Notice,
+    form: Literal["slack", "json"],
+    send: Callable[[str, Any], str],
+    environ: Mapping[str, str],
 ) -> Notified:
     try:
         address = environ.get("RATCHET_WEBHOOK_URL", "")
@@ -148,5 +152,5 @@ def _with_webhook(
             raise UsageError("RATCHET_WEBHOOK_URL is not set, so there is no webhook to tell.", "Set the secret of that name.")
         host = send(address, slack_message(notice) if form == "slack" else notice.model_dump(mode="json"))
     except RatchetError as error:
-        return replace(told, failed=told.failed or error)
-    return replace(told, done=(*told.done, f"Told the webhook at {host}."))
+        return replace(notified, failed=notified.failed or error)
+    return replace(notified, done=(*notified.done, f"Told the webhook at {host}."))
