@@ -225,12 +225,13 @@ EQUAL = [("triton_comment", "triton"), ("cuda_comment", "cuda"), ("cuda_host", "
 DIFFERENT = [(name, "triton") for name in TRITON_CASES if name not in ("triton", "triton_comment")]
 DIFFERENT += [(name, "cuda") for name in ("cuda_constant", "cuda_macro", "cuda_ptxas", "cuda_variable")]
 DIFFERENT += [("autograd_more", "autograd")]
+WAITS = "the GPU waits for the host"
 OPAQUE = {
     "cuda_default_stream": "a CUDA graph cannot hold its launches",
     "cuda_own_stream": "a stream of its own",
-    "synchronises": "the GPU waits for the host",
+    "synchronises": WAITS,
     "from_host": "the host",
-    "slow_host": "the GPU waits for the host",
+    "slow_host": WAITS,
 }
 
 
@@ -302,15 +303,19 @@ class Sides:
         return worker.ask("prepare", Prepared, case=case, check=check, **settings)
 
     def identified(self, side: Side, case: str) -> tuple[Identified, Any]:
-        """The identity, and what its digest was made of."""
+        """The identity, and what its digest was made of. A busy machine keeps a GPU waiting, so that is asked up to three times."""
         needs_nvcc(case)
-        if (side, case) not in self._known:
+        tries = 0
+        while (side, case) not in self._known:
             worker = self.hosts.sides[side].fork()
             try:
                 self.prepare(worker, case, check=side == "head")  # as a survey does, and it must not matter
                 found = worker.ask("identify", Identified)
             finally:
                 worker.end()
+            tries += 1
+            if found.opaque.startswith(WAITS) and tries < 3 and not OPAQUE.get(case.partition("/")[0], "").startswith(WAITS):
+                continue
             told = self.trees[side] / "bench" / "told" / f"{worker.pid}.json"
             self._known[side, case] = found, json.loads(told.read_text()) if told.exists() else None
         return self._known[side, case]
