@@ -303,7 +303,7 @@ class Sides:
         return worker.ask("prepare", Prepared, case=case, check=check, **settings)
 
     def identified(self, side: Side, case: str) -> tuple[Identified, Any]:
-        """The identity, and what its digest was made of. A busy machine keeps a GPU waiting, so that is asked up to three times."""
+        """The identity, and what its digest was made of. A busy machine keeps a GPU waiting: it may be asked thrice."""
         needs_nvcc(case)
         tries = 0
         while (side, case) not in self._known:
