@@ -20,7 +20,6 @@ from functools import partial
 from typing import Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import (
@@ -34,7 +33,7 @@ from ratchet.measure.lost import (
     problem_of,
     worth_repeating,
 )
-from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled
+from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled, between_sides
 from ratchet.measure.planted import Planted
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks

@@ -13,14 +13,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ratchet.errors import HostError, RatchetError
-from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CHECKED_SHARE, CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
-from ratchet.measure.messages import Listing
+from ratchet.measure.messages import Listing, between_sides
 from ratchet.measure.planted import Planted
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
