@@ -19,9 +19,8 @@ from ratchet.commands.request import Request
 from ratchet.config import Settings
 from ratchet.errors import CudaBuildError, UnfitError, UsageError
 from ratchet.judge.verdict import judge_run
-from ratchet.measure import identity
+from ratchet.measure import clocks, identity
 from ratchet.measure.build import benchmark_environ
-from ratchet.measure.clocks import gpu as clocks
 from ratchet.measure.device import amd, doctor, vendor
 from ratchet.measure.device.amd import Amd, AmdGpu, ListedGpu, listed_by_torch, load_amdsmi
 from ratchet.measure.device.environment import Answer, describe

@@ -11,7 +11,7 @@ to be non-blocking. Two measures detect them.
 - The GPU sleeps in the default stream meanwhile, between two events. Work that was not captured runs after the sleep and before
   the second event, and so shows in the time between them.
 
-Work on a stream that nothing waits for is not seen. It is not between the events of `clocks.gpu.EventClock` either.
+Work on a stream that nothing waits for is not seen. It is not between the events of `clocks.EventClock` either.
 
 Two things need the operators of torch, with their results kept until the call ends. Which free memory torch takes for a tensor
 depends on addresses, which differ between processes: where nothing is freed, each address stands for one tensor. And torch's own
