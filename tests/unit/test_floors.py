@@ -129,7 +129,7 @@ def test_torch_loads_where_something_is_timed() -> None:
     names = ("host", "worker", "calls", "outputs", "correctness", "evaluation", "experiment", "guard")
     allowed = {
         "ratchet.measure.clocks",
-        "ratchet.measure.identity",
+        "ratchet.measure.identity.__init__",
         "ratchet.measure.identity.capture",
         *(f"ratchet.measure.child.{name}" for name in names),
     }
