@@ -34,7 +34,7 @@ from ratchet.error_lines import LONGEST, first_error
 from ratchet.errors import BuildError, OutputError, RecordError
 from ratchet.measure.device import vendor_here
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.base import SCHEMA_VERSION, Count, Record
+from ratchet.records import SCHEMA_VERSION, Count, Record
 from ratchet.records.files import load, save
 from ratchet.subprocesses import STRAY, run
 from ratchet.untrusted import clean, last_lines

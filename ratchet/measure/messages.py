@@ -19,7 +19,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.measure.wire import ProtocolError
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.experiment import Equality, Floors, ProfileBaseline
 from ratchet.records.profile import Activity
 from ratchet.records.run import SampleMs, WorkloadIdentity
