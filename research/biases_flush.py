@@ -171,7 +171,7 @@ def flusher(variant: FlushVariant, buffers: Sequence[Any], size: int) -> Callabl
 
 
 class EventBlocks:
-    """Blocks of samples between CUDA events, as in ratchet.measure.clocks.gpu, with the GPU's clock read meanwhile."""
+    """Blocks of samples between CUDA events, as in ratchet.measure.clocks, with the GPU's clock read meanwhile."""
 
     def __init__(self, empty: Callable[[int, int], None], gpu: Gpu | None) -> None:
         import torch

@@ -25,8 +25,7 @@ from ratchet.errors import RecordError, UsageError
 from ratchet.judge.experiment import headline, is_confirmed, looks_that_decide, timed_verdict
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
-from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
-from ratchet.measure.sanitizer import find_sanitizer
+from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, find_sanitizer, measure_files, write_tree
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
 from ratchet.records.files import load

@@ -33,8 +33,7 @@ from ratchet.judge.soak import Meter, meters
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.lock import Wanted
-from ratchet.measure.planted import Planted
-from ratchet.measure.resident import ResidentSessions
+from ratchet.measure.soak import Planted, ResidentSessions
 from ratchet.measure.suite import measure_suite
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.baseline import Baseline

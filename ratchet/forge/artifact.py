@@ -24,7 +24,7 @@ from pathlib import Path
 from ratchet.errors import ArtifactError, RecordError
 from ratchet.forge import reading_child
 from ratchet.judge.consistency import CASE_NAME, contradictions, with_own_figures
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.records.files import AnyRecord, load, save_bytes
 from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import Block, RunRecord, WorkerSamples

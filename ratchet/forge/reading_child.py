@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ratchet.errors import RecordError
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.records.files import load
 from ratchet.records.profile import Profiles
 from ratchet.records.run import RunRecord

@@ -29,7 +29,7 @@ from ratchet.measure.build import benchmark_environ
 from ratchet.measure.lost import REPEATS
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
 from ratchet.measure.tree_spec import TreeSpec, child_command
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.records.run import Failure, LostWorker, Side
 from ratchet.subprocesses import Output, end_guard
 from ratchet.untrusted import clean

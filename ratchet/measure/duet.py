@@ -17,10 +17,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import (
@@ -34,11 +33,13 @@ from ratchet.measure.lost import (
     problem_of,
     worth_repeating,
 )
-from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled
-from ratchet.measure.planted import Planted
+from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled, between_sides
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
+
+if TYPE_CHECKING:
+    from ratchet.measure.soak import Planted  # which imports this module, through `suite`
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""

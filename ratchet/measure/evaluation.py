@@ -1,28 +1,32 @@
 """Evaluate two files: compare their results on inputs that neither has seen, time them in pairs, and audit the times.
 
 `ratchet.commands.evaluate` calls `measure_files`. Each file is a tree of its own with one case (`child.evaluation`), and the
-pairs are those of `duet`. It starts processes through `client.Hosts`, and writes trees and results to a scratch folder.
+pairs are those of `duet`. It starts processes through `client.Hosts`, and writes trees and results to a scratch folder. NVIDIA's
+compute-sanitizer looks for accesses out of bounds and races in shared memory, each of its tools in a process that imports the
+tree and calls the case (the program that profilers look at, too), with its log in the scratch folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet import units
-from ratchet.errors import HostError, UnfitError
-from ratchet.measure.child.profile_target import ProfileTarget
+from ratchet.errors import HostError, UnfitError, UsageError
+from ratchet.measure.build import benchmark_environ
+from ratchet.measure.child.profile_target import MARK, ProfileTarget, read_status
 from ratchet.measure.client import CaseTrouble, Hosts, WorkerClient
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import beyond_hardware
 from ratchet.measure.messages import RULE, Compared, Prepared, Probed, Sampled
-from ratchet.measure.sanitizer import TOOLS, errors_of
 from ratchet.measure.survey import trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.workers import Workers
@@ -30,6 +34,8 @@ from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, Pro
 from ratchet.records.files import save
 from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, Plan, Side, WorkerSamples
+from ratchet.subprocesses import run
+from ratchet.untrusted import clean, last_lines
 
 CASE = "evaluate/default"
 _HINTS = {
@@ -63,6 +69,15 @@ OTHER_SHAPE: InputKind = "other shape"
 ONE_SHAPE = "The candidate works at the given shape only"
 SEEDS = len(KINDS) + 2
 """Seeds of an evaluation: one for each kind of input, and the last one for what is timed."""
+
+SANITIZER_TOOLS = ("memcheck", "racecheck")
+SANITIZER_LIMIT_S = 300.0
+"""Longest that one of these tools may take: kernels run tens of times slower under it."""
+# Calls of the runtime that fail belong to torch's own probing. The cache of torch's allocator would hide what lies out of bounds.
+_SANITIZER_OPTIONS = ("--report-api-errors", "no", "--print-limit", "1", "--target-processes", "all")
+_UNCACHED = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+_SUMMARY = re.compile(r"=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: .*\((\d+) error)")
+_BANNER = "COMPUTE-SANITIZER"
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,17 @@ def write_tree(folder: Path, task: EvaluationTask) -> Path:
     (folder / "bench" / "evaluate.py").write_text(_BENCH, encoding="utf-8")
     save(folder / TASK_FILE, task)
     return folder
+
+
+def find_sanitizer(environ: Mapping[str, str]) -> Path:
+    """Return compute-sanitizer on the PATH, else that of the CUDA toolkit. Raises UsageError where there is none."""
+    for path in (environ.get("PATH", ""), "/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer"):
+        if program := shutil.which("compute-sanitizer", path=path):
+            return Path(program).absolute()
+    raise UsageError(
+        "compute-sanitizer was not found, so --sanitize cannot look for races and wrong accesses.",
+        "Install it with the CUDA toolkit or put it on the PATH, or leave --sanitize out.",
+    )
 
 
 def measure_files(
@@ -237,17 +263,51 @@ def _sanitize(
 ) -> None:
     """Run the candidate under each tool. What the baseline does as well is only noted: it may lie in a library."""
     targets = {side: ProfileTarget(trees[side], (CASE,), seed) for side in SIDES}
-    for tool in TOOLS:
+    for tool in SANITIZER_TOOLS:
         progress.stage(f"Running the candidate under compute-sanitizer ({tool})")
         try:
-            error = errors_of(targets["head"], tool, sanitizer, folder, environ)
-            if error and (own := errors_of(targets["reference"], tool, sanitizer, folder, environ)):
+            error = sanitizer_errors(targets["head"], tool, sanitizer, folder, environ)
+            if error and (own := sanitizer_errors(targets["reference"], tool, sanitizer, folder, environ)):
                 found.notes.append(f"{tool} reports errors of both files, which is held against neither. The baseline: {own}")
             elif error:
                 found.violations.append(Violation(rule="sanitizer", message=f"{tool}: {error}"))
         except UnfitError as trouble:
             found.trouble = str(trouble)
             return
+
+
+def sanitizer_errors(
+    target: ProfileTarget,
+    tool: str,
+    sanitizer: Path,
+    folder: Path,
+    environ: Mapping[str, str],
+    limit_s: float = SANITIZER_LIMIT_S,
+) -> str:
+    """Return the first error that a tool reports of a case, as a clause; empty where there is none.
+
+    Raises UnfitError where the tool or the case comes to no end.
+    """
+    log, status = folder / f"{tool}.log", folder / f"{tool}.status"
+    log.unlink(missing_ok=True)
+    command = target.command(limit_s, status=status, turn=folder / f"{tool}.turn")
+    ended = run(
+        [str(sanitizer), "--tool", tool, *_SANITIZER_OPTIONS, "--log-file", str(log), *command],
+        environ=benchmark_environ(environ, target.tree) | _UNCACHED,
+        folder=folder,
+        time_limit_s=limit_s,
+    )
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    summary = next(filter(None, map(_SUMMARY.match, reversed(lines))), None)
+    if summary is not None and int(summary[1] or summary[2]):
+        said = [line.lstrip("= ") for line in lines if line.startswith("=") and _BANNER not in line and not _SUMMARY.match(line)]
+        return clean(" ".join(said[:2]), 300) or "it reports an error"
+    trouble = read_status(status).get(target.cases[0])
+    if summary is not None and trouble == "":
+        return ""
+    last = "".join(last_lines(ended.output, 1)).removeprefix(MARK)
+    why = f"it did not end within {limit_s:g} s" if ended.status is None else trouble or last or "the case was not called"
+    raise UnfitError(f"compute-sanitizer --tool {tool} gave no result: {clean(why)}.", "Leave --sanitize out.")
 
 
 def _note_failures(measured: Measured, found: MeasuredFiles) -> None:

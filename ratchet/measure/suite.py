@@ -11,17 +11,16 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ratchet.errors import HostError, RatchetError
-from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CHECKED_SHARE, CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
-from ratchet.measure.messages import Listing
-from ratchet.measure.planted import Planted
+from ratchet.measure.messages import Listing, between_sides
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
@@ -29,6 +28,9 @@ from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import listed, plural, size
+
+if TYPE_CHECKING:
+    from ratchet.measure.soak import Planted  # which has hosts of its own for a suite
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
@@ -129,7 +131,7 @@ def measure_suite(
 ) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    ``sessions`` are the hosts, where the caller has them (`resident.ResidentSessions`); else they are started here, and ended.
+    ``sessions`` are the hosts, where the caller has them (`soak.ResidentSessions`); else they are started here, and ended.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.

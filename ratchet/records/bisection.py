@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
-from ratchet.records.base import Positive, Record
+from ratchet.records import Positive, Record
 from ratchet.records.environment import Fingerprint
 from ratchet.records.run import Plan, Tree
 from ratchet.records.verdict import Comparison

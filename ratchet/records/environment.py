@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from ratchet.records.base import Count, NotNegative, Record
+from ratchet.records import Count, NotNegative, Record
 
 
 class Fingerprint(Record):

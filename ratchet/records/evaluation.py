@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
 from ratchet.records.run import Side, WorkerSamples
 from ratchet.records.verdict import Comparison

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ratchet.errors import OutputError, RecordError
-from ratchet.records.base import SCHEMA_VERSION, Record
+from ratchet.records import SCHEMA_VERSION, Record
 from ratchet.records.run import CaseRun, RunRecord, stored_ms
 from ratchet.untrusted import clean
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from ratchet.records.base import Positive, Record
+from ratchet.records import Positive, Record
 from ratchet.records.baseline import Commit
 
 Level = Literal["notice", "warning", "failure"]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.baseline import Commit
 from ratchet.records.environment import Fingerprint
 from ratchet.records.profile import CaseProfile

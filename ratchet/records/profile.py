@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.run import Side, Tree
 
 Percent = Annotated[float, Field(ge=0)]

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AwareDatetime, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from ratchet.records.base import RULES, Count, NotNegative, Positive, Record
+from ratchet.records import RULES, Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
 from ratchet.workload import Parameter
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.records.baseline import Baseline
 from ratchet.records.history import HistoryRun
 from ratchet.records.profile import Profiles, Roofline

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import AwareDatetime, ValidationError
 
 from ratchet.errors import OutputError, RecordError
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
 from ratchet.records.files import load, reading
 from ratchet.records.run import Policy, Tree

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AwareDatetime, Field, model_validator
 
 from ratchet.errors import OutputError
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Fingerprint
 from ratchet.records.files import dumps, save_text
 from ratchet.records.run import SampleMs, Tree, WorkloadIdentity

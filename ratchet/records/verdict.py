@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import Plan, Policy, Tree

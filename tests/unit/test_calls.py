@@ -14,11 +14,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ratchet import Workload
-from ratchet.measure.agreement import between_sides
 from ratchet.measure.child import outputs
 from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.correctness import WrongResult, check, evidence
 from ratchet.measure.child.trials import Trials
+from ratchet.measure.messages import between_sides
 
 pytestmark = pytest.mark.no_cover
 

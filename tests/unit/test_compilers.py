@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from ratchet.measure.device.gpu import Gpu
-from ratchet.measure.tuning.compilers import how_many
+from ratchet.measure.tuning.trials import compiling_processes
 
 GIB = 1 << 30
 
@@ -41,4 +41,4 @@ def test_cores_and_memory_say_how_many(
 ) -> None:
     """One core each, three being left, and half of the free memory; none where a single one would take more than that."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    assert how_many(cast("Gpu", Memory(free)), workload, stations) == wanted
+    assert compiling_processes(cast("Gpu", Memory(free)), workload, stations) == wanted

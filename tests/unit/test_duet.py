@@ -20,7 +20,7 @@ from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, O
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, Prepared, Sampled, Traced
-from ratchet.measure.planted import Planted
+from ratchet.measure.soak import Planted
 from ratchet.measure.suite import _pairs_ahead
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.records.baseline import Baseline

@@ -19,10 +19,10 @@ from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
 
+from ratchet.measure import clocks  # noqa: E402
 from ratchet.measure.child import evaluation  # noqa: E402  after the skip: it needs torch
 from ratchet.measure.child.guard import Guard  # noqa: E402
 from ratchet.measure.child.outputs import Value  # noqa: E402
-from ratchet.measure.clocks import gpu  # noqa: E402
 
 
 def workers(*times_ms: float) -> list[WorkerSamples]:
@@ -121,7 +121,7 @@ def test_lines_pinned_in_l2_break_a_rule(monkeypatch: pytest.MonkeyPatch) -> Non
             return 0 if limit == 6 else 1
 
     drivers: list[type[Driver]] = [Driver]
-    monkeypatch.setattr(gpu, "_driver", lambda: drivers[0]() if drivers else None)
+    monkeypatch.setattr(clocks, "_driver", lambda: drivers[0]() if drivers else None)
     monkeypatch.setattr(evaluation, "_is_initialized", lambda: True)
     source = SourceFile(path="candidate.py", sha256="", text="def kernel(x):\n    return x\n")
     loader = evaluation._Loader(EvaluationTask(source=source, function="kernel", strict=True))

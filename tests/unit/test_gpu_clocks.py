@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ratchet.measure.clocks import gpu
+from ratchet.measure import clocks
 
 
 class Stream:
@@ -31,14 +31,13 @@ def record(one: Any, stream: Any) -> None:
 def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
     """Takes the place of what the clocks bound at their import; what torch offers now raises."""
     stream = Stream()
-    for module in (gpu, gpu, gpu):
-        monkeypatch.setattr(module, "current_stream", lambda: stream, raising=False)
-        monkeypatch.setattr(module, "synchronize", lambda: None, raising=False)
-    monkeypatch.setattr(gpu, "_Event", Event)
-    monkeypatch.setattr(gpu, "_sleep", lambda _: None)
-    monkeypatch.setattr(gpu, "_record", record)
-    monkeypatch.setattr(gpu, "_query", lambda _: False)
-    monkeypatch.setattr(gpu, "_elapsed_ms", lambda start, end: end.at - start.at)
+    monkeypatch.setattr(clocks, "current_stream", lambda: stream)
+    monkeypatch.setattr(clocks, "synchronize", lambda: None)
+    monkeypatch.setattr(clocks, "_Event", Event)
+    monkeypatch.setattr(clocks, "_sleep", lambda _: None)
+    monkeypatch.setattr(clocks, "_record", record)
+    monkeypatch.setattr(clocks, "_query", lambda _: False)
+    monkeypatch.setattr(clocks, "_elapsed_ms", lambda start, end: end.at - start.at)
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("asked of torch while timing")
@@ -56,7 +55,7 @@ def test_event_clock(stream: Stream) -> None:
         calls.append(stream.now)
         stream.now += 1.0
 
-    clock = gpu.EventClock(call, "warm")
+    clock = clocks.EventClock(call, "warm")
     assert clock.take(3).times_ms == (1.0, 1.0, 1.0)
     assert clock.take(2).times_ms == (1.0, 1.0)
     assert len(calls) == 4 + 3
@@ -68,11 +67,11 @@ def test_graph_clock(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     def replay(_: object) -> None:
         stream.now += 5.0
 
-    monkeypatch.setattr(gpu, "_replay", replay)
-    clock = object.__new__(gpu.GraphClock)
-    clock._before, clock._calls = None, gpu.CALLS
-    clock._graph, clock._lead = object(), gpu.Lead()  # type: ignore[assignment]  nothing is captured here
-    assert clock.take(2).times_ms == (5.0 / gpu.CALLS,) * 2
+    monkeypatch.setattr(clocks, "_replay", replay)
+    clock = object.__new__(clocks.GraphClock)
+    clock._before, clock._calls = None, clocks.CALLS
+    clock._graph, clock._lead = object(), clocks.Lead()  # type: ignore[assignment]  nothing is captured here
+    assert clock.take(2).times_ms == (5.0 / clocks.CALLS,) * 2
 
 
 def test_what_comes_before_a_call_is_not_timed(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +86,8 @@ def test_what_comes_before_a_call_is_not_timed(stream: Stream, monkeypatch: pyte
         def __call__(self) -> None:
             note("flush", 50.0)
 
-    monkeypatch.setattr(gpu, "L2Flush", Flush)
-    clock = gpu.EventClock(lambda: note("call", 1.0), "cold", before=lambda: note("restore", 100.0))
+    monkeypatch.setattr(clocks, "L2Flush", Flush)
+    clock = clocks.EventClock(lambda: note("call", 1.0), "cold", before=lambda: note("restore", 100.0))
     assert clock.take(2).times_ms == (1.0, 1.0)
     assert order == ["restore", "call", *["restore", "flush", "call"] * 2]
 
@@ -111,12 +110,12 @@ def test_graph_with_a_restore_holds_one_call(stream: Stream, monkeypatch: pytest
             order.append("exit")
 
     stream.wait_stream = lambda _: None  # type: ignore[attr-defined]  as a real one has
-    monkeypatch.setattr(gpu, "_new_stream", lambda: stream)
-    monkeypatch.setattr(gpu, "_on_stream", Context)
-    monkeypatch.setattr(gpu, "_capture", Context)
-    monkeypatch.setattr(gpu, "_new_graph", object)
-    monkeypatch.setattr(gpu, "_replay", lambda _: note("replay", 5.0))
-    clock = gpu.GraphClock(lambda: note("call", 1.0), before=lambda: note("restore", 100.0))
+    monkeypatch.setattr(clocks, "_new_stream", lambda: stream)
+    monkeypatch.setattr(clocks, "_on_stream", Context)
+    monkeypatch.setattr(clocks, "_capture", Context)
+    monkeypatch.setattr(clocks, "_new_graph", object)
+    monkeypatch.setattr(clocks, "_replay", lambda _: note("replay", 5.0))
+    clock = clocks.GraphClock(lambda: note("call", 1.0), before=lambda: note("restore", 100.0))
     assert order == ["enter", *["restore", "call"] * 3, "restore", "exit", "enter", "call", "exit"]
     order.clear()
     assert clock.take(2).times_ms == (5.0, 5.0)
@@ -125,31 +124,31 @@ def test_graph_with_a_restore_holds_one_call(stream: Stream, monkeypatch: pytest
 
 def test_clocks_hold_what_torch_offered_at_their_import() -> None:
     """Each function that a clock uses is torch's own."""
-    assert gpu._record is torch.cuda.Event.record
-    assert gpu._query is torch.cuda.Event.query
-    assert gpu._elapsed_ms is torch.cuda.Event.elapsed_time
-    assert gpu.synchronize is torch.cuda.synchronize
-    assert gpu._replay is torch.cuda.CUDAGraph.replay
-    assert gpu._fill_with_zeros is torch.Tensor.zero_
+    assert clocks._record is torch.cuda.Event.record
+    assert clocks._query is torch.cuda.Event.query
+    assert clocks._elapsed_ms is torch.cuda.Event.elapsed_time
+    assert clocks.synchronize is torch.cuda.synchronize
+    assert clocks._replay is torch.cuda.CUDAGraph.replay
+    assert clocks._fill_with_zeros is torch.Tensor.zero_
 
 
 def test_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sleep covers what queueing took and a half more, is short again after a slow call, and is given up where none helps."""
     asleep: list[float] = []
     clock = [0.0]
-    monkeypatch.setattr(gpu, "_sleep", lambda cycles: asleep.append(cycles / gpu._CYCLES_PER_SECOND))
-    monkeypatch.setattr(gpu, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(clocks, "_sleep", lambda cycles: asleep.append(cycles / clocks._CYCLES_PER_SECOND))
+    monkeypatch.setattr(clocks, "perf_counter", lambda: clock[0])
 
     class Last:
         def __init__(self, passed: bool) -> None:
             self.has_passed = lambda: passed
 
-    def block(lead: gpu.Lead, calls: int, took_s: float, passed: bool | None = None) -> bool:
+    def block(lead: clocks.Lead, calls: int, took_s: float, passed: bool | None = None) -> bool:
         lead.give(calls)
         clock[0] += took_s
         return lead.judge(Last(took_s > asleep[-1] if passed is None else passed))  # type: ignore[arg-type]  asked one thing
 
-    lead = gpu.Lead()
+    lead = clocks.Lead()
     assert [block(lead, 10, 0.001) for _ in range(3)] == [True, False, False]
     assert asleep[-1] == pytest.approx(0.0015)
     assert block(lead, 20, 0.002) is False, "a longer block has a longer lead"

@@ -13,7 +13,7 @@ from ratchet.commands.recorded import compare, exported, import_results
 from ratchet.commands.request import Request
 from ratchet.errors import FingerprintError, RecordError
 from ratchet.measure.harness.results import read_results
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.records.files import load, save
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord

@@ -20,6 +20,7 @@ from ratchet.measure import identity
 from ratchet.measure.child.loader import LoadedTree, Provenance
 from ratchet.measure.child.registry import Case, Catalogue
 from ratchet.measure.child.worker import Worker
+from ratchet.measure.identity.capture import Operators, described
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
 from ratchet.measure.identity.launches import (
     Comparable,
@@ -34,7 +35,6 @@ from ratchet.measure.identity.launches import (
     shown,
 )
 from ratchet.measure.identity.memory import Allocation, Allocations, Contents, Memory, covering, live, reserved, weights
-from ratchet.measure.identity.operators import Operators, described
 from ratchet.measure.messages import Identified, parse
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import ProtocolError

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.measure import kept_builds
-from ratchet.measure.build import build_tree
-from ratchet.measure.kept_builds import KeptBuild
+from ratchet.measure.build import KeptBuild, build_tree, kept_folder, restore_kept
 from ratchet.records.files import load, save
 
 pytestmark = pytest.mark.no_cover
@@ -91,7 +89,7 @@ def test_a_variable_that_the_build_names_builds_again(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/setup.py").write_text("import os\nDEBUG = os.environ.get('ACME_DEBUG')\n")
     entries = [
-        kept_builds.entry(BUILD, OUTPUTS, "content", tmp_path / "a", {"PATH": os.environ["PATH"], **more})
+        kept_folder(BUILD, OUTPUTS, "content", tmp_path / "a", {"PATH": os.environ["PATH"], **more})
         for more in ({}, {"ACME_DEBUG": "1"}, {"ACME_DEBUG": "2"}, {"INVOCATION_ID": "7"})
     ]
     assert len(set(entries)) == 3
@@ -199,5 +197,5 @@ def test_a_folder_of_the_tree_that_leads_out_takes_nothing(tmp_path: Path) -> No
     tree = tmp_path / "other"
     tree.mkdir()
     (tree / "out").symlink_to(tmp_path / "elsewhere")
-    assert not kept_builds.restore(the_entry(tmp_path), tree, OUTPUTS)
+    assert not restore_kept(the_entry(tmp_path), tree, OUTPUTS)
     assert not list((tmp_path / "elsewhere").iterdir())

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet import Workload
-from ratchet.measure.agreement import difference
 from ratchet.measure.child import outputs
 from ratchet.measure.child.correctness import WrongResult, evidence
 from ratchet.measure.child.outputs import MOST_PARTS, Value, parts, sketch
+from ratchet.measure.messages import evidence_difference
 
 pytestmark = pytest.mark.no_cover
 
@@ -152,9 +152,9 @@ def test_a_tree_agrees_with_itself(tree: Any) -> None:
     found = parts(tree)
     assert len(found) == len(list(outputs.leaves(tree, "output")))
     one, other = evidence(made, found), evidence(made, parts(tree))
-    assert difference(one, other, ("a", "b")).problem is None
+    assert evidence_difference(one, other, ("a", "b")).problem is None
     changed = parts((tree, 1))
-    assert difference(one, evidence(made, changed), ("a", "b")).problem
+    assert evidence_difference(one, evidence(made, changed), ("a", "b")).problem
 
 
 @given(st.integers(1, 3000), st.integers(0, 2**31), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
@@ -209,11 +209,11 @@ def test_exact_types_have_a_digest(dtype: torch.dtype) -> None:
     def of(*values: int) -> Any:
         return evidence(made, parts(torch.tensor(values).to(dtype)))
 
-    assert difference(of(1, 0, 1), of(1, 0, 1), ("a", "b")).problem is None
-    assert difference(of(1, 0, 1), of(1, 1, 0), ("a", "b")).problem == "the output is not the same in a and b"
+    assert evidence_difference(of(1, 0, 1), of(1, 0, 1), ("a", "b")).problem is None
+    assert evidence_difference(of(1, 0, 1), of(1, 1, 0), ("a", "b")).problem == "the output is not the same in a and b"
     relaxed = Workload(run=lambda: None, tolerance={"int64": 0.5})
     near = [evidence(relaxed, parts(torch.tensor(values))) for values in ([100, 100], [100, 101])]
-    assert difference(*near, ("a", "b")).problem is None
+    assert evidence_difference(*near, ("a", "b")).problem is None
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_exact_types_have_a_digest(dtype: torch.dtype) -> None:
 def test_differences(one: Any, other: Any, said: str) -> None:
     """Two results that do not agree are told with the place and by how much."""
     made = Workload(run=lambda: None)
-    found = difference(evidence(made, parts(one)), evidence(made, parts(other)), ("a", "b"))
+    found = evidence_difference(evidence(made, parts(one)), evidence(made, parts(other)), ("a", "b"))
     assert found.problem is not None
     assert re.search(said, found.problem), found.problem
 

@@ -11,8 +11,7 @@ import pytest
 
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.child.profile_target import ProfileTarget
-from ratchet.measure.evaluation import CASE, write_tree
-from ratchet.measure.sanitizer import errors_of, find_sanitizer
+from ratchet.measure.evaluation import CASE, find_sanitizer, sanitizer_errors, write_tree
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.evaluation import EvaluationTask, InputSpec, SourceFile
 
@@ -61,7 +60,7 @@ def error_of(target: ProfileTarget, folder: Path, log: str, trouble: str | None 
     program = folder / "compute-sanitizer"
     program.write_text(STAND_IN.format(python=sys.executable, log=log, trouble=trouble), encoding="utf-8")
     program.chmod(0o755)
-    return errors_of(target, "memcheck", find_sanitizer({"PATH": str(folder)}), folder, dict(os.environ), limit_s)
+    return sanitizer_errors(target, "memcheck", find_sanitizer({"PATH": str(folder)}), folder, dict(os.environ), limit_s)
 
 
 def test_a_file_under_evaluation_is_run(target: ProfileTarget, tmp_path: Path) -> None:

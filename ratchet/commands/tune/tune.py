@@ -38,7 +38,7 @@ from ratchet.errors import PageError, RecordError, UnfitError, UsageError
 from ratchet.judge.tuning import recommend
 from ratchet.measure.client import Hosts
 from ratchet.measure.tuning.station import StationPlace
-from ratchet.measure.tuning.timing import Aim
+from ratchet.measure.tuning.trials import Aim
 from ratchet.records.files import load, save_over, save_text
 from ratchet.records.run import Policy
 from ratchet.records.tuning import (

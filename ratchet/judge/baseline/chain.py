@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.records.baseline import SETTING, UNSEALED, Baseline, BaselineEntry, Day, Figures, Step, StepKind
 
 _UNDO = "Undo the edit, or restore the file from git."

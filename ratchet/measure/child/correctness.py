@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ratchet.measure.agreement import difference
 from ratchet.measure.child import outputs
 from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.outputs import Part, Value
-from ratchet.measure.messages import Evidence
+from ratchet.measure.messages import Evidence, evidence_difference
 from ratchet.workload import Workload
 
 # Largest ‖out − ref‖ / ‖ref‖ by output type: a few times the rounding of one operation in that type.
@@ -67,7 +66,7 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> CheckR
     try:
         if before is None:
             return CheckResult(compare(workload, call.outputs(result), expected or {}), found)
-        if problem := difference(evidence(workload, found), before, ("the second call", "the first one")).problem:
+        if problem := evidence_difference(evidence(workload, found), before, ("the second call", "the first one")).problem:
             raise WrongResult(f"two calls in a row do not agree: {problem}. {_CHANGES}")
     except WrongResult as error:
         if workload.is_restored or _CHANGES in str(error):

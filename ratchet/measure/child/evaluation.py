@@ -30,7 +30,7 @@ from ratchet.measure.child import correctness, outputs
 from ratchet.measure.child.calls import seed_all
 from ratchet.measure.child.guard import Guard
 from ratchet.measure.child.outputs import Part, Value
-from ratchet.measure.clocks.gpu import persisting_l2_bytes
+from ratchet.measure.clocks import persisting_l2_bytes
 from ratchet.measure.messages import Evidence
 from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, SourceFile
 from ratchet.records.files import load

@@ -22,7 +22,7 @@ from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.evaluation import apart, read_parts, write_parts
 from ratchet.measure.child.outputs import Part, Value
 from ratchet.measure.child.trace import is_gpu_range, profiled, settle, trace
-from ratchet.measure.clocks.gpu import warm_up
+from ratchet.measure.clocks import warm_up
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 from ratchet.untrusted import clean
 from ratchet.workload import Device

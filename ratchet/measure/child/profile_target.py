@@ -24,7 +24,7 @@ from ratchet.errors import ForeignModuleError, RatchetError
 from ratchet.measure.child.loader import LoadedTree, load_tree, use_last_cores
 from ratchet.measure.child.trace import settle, warmed
 from ratchet.measure.tree_spec import TreeSpec, child_command
-from ratchet.records.base import Record
+from ratchet.records import Record
 from ratchet.workload import Device
 
 if TYPE_CHECKING:

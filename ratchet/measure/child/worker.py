@@ -29,8 +29,7 @@ from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
 from ratchet.measure.child.trace import kernels_ms, trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
-from ratchet.measure.clocks import Call, Clock, CpuClock, Samples
-from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
+from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, Lead, Samples
 from ratchet.measure.host_code import FunctionWatch, HostIdentity
 from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected

@@ -21,9 +21,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ratchet.measure.device.vendor import vendor_here
+import torch
+
+from ratchet.measure.device import vendor_here
 from ratchet.measure.identity import launches
-from ratchet.measure.identity.capture import Recorder, undisturbed
+from ratchet.measure.identity.capture import Operators, Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
 from ratchet.measure.identity.driver import Driver, Identity, Opaque
 from ratchet.measure.identity.launches import Comparable, LaunchReader
@@ -58,10 +60,6 @@ def failed(error: BaseException) -> Identity:
 
 
 def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
-    import torch
-
-    from ratchet.measure.identity.operators import Operators  # of torch, which a controller does not load
-
     driver = _driver()
     device = torch.device("cuda", torch.cuda.current_device())
     stream = torch.cuda.current_stream().cuda_stream

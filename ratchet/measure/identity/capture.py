@@ -1,6 +1,6 @@
 """Capture one call of a workload into a CUDA graph: nothing of it runs, and its launches are in the graph.
 
-`identity.of` uses a `Recorder`. It runs the author's code in this process, on the GPU's current device.
+`identity.of` uses a `Recorder`, and with it `Operators`. It runs the author's code in this process, on the GPU's current device.
 
 Launches on a stream that takes no part in the capture run at once and are missing from the graph, without an error
 (pytorch/pytorch#114048). Yet they are timed, if the default stream waits for that stream, as it does unless the stream was made
@@ -11,7 +11,12 @@ to be non-blocking. Two measures detect them.
 - The GPU sleeps in the default stream meanwhile, between two events. Work that was not captured runs after the sleep and before
   the second event, and so shows in the time between them.
 
-Work on a stream that nothing waits for is not seen. It is not between the events of `clocks.gpu.EventClock` either.
+Work on a stream that nothing waits for is not seen. It is not between the events of `clocks.EventClock` either.
+
+Two things need the operators of torch, with their results kept until the call ends. Which free memory torch takes for a tensor
+depends on addresses, which differ between processes: where nothing is freed, each address stands for one tensor. And torch's own
+kernels get arguments in structures of which parts are never written, so their bytes differ from call to call: the operators say
+what they compute.
 """
 
 from __future__ import annotations
@@ -19,17 +24,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ratchet.measure.identity.driver import Driver, Opaque
+from ratchet.measure.identity.launches import TensorAt, Unknown
 from ratchet.measure.identity.memory import Allocations, Range
-
-if TYPE_CHECKING:
-    from ratchet.measure.identity.operators import Operators
 
 Call = Callable[[], object]
 
@@ -40,6 +48,8 @@ _STRAY_S = 2e-6
 """A kernel that waits for another stream, runs and is waited for takes longer than this, however small it is."""
 MOST_EVENTS = 1_000_000
 """Events that torch's allocator keeps; a call that makes more of them is opaque."""
+MOST_HOST_BYTES = 1 << 20
+"""A larger tensor in the host's memory is not compared."""
 _failed: list[Any] = []
 """Graphs whose capture failed: torch's allocator still asks them which memory is theirs, so they must not go."""
 
@@ -63,8 +73,6 @@ class Recorder:
     """A recorder that captures calls on one stream into one pool of memory, which the first capture fills for the later ones."""
 
     def __init__(self, driver: Driver) -> None:
-        import torch
-
         self._stream = torch.cuda.ExternalStream(_blocking_stream(driver))
         self._pool = torch.cuda.graph_pool_handle()
         self._kept: list[Recording] = []
@@ -77,8 +85,6 @@ class Recorder:
 
     def warm_up(self, call: Call) -> None:
         """Call once outside of a capture, on the stream of the captures: the call creates here what it needs only once."""
-        import torch
-
         torch.cuda.synchronize()
         with torch.cuda.stream(self._stream):
             call()
@@ -91,8 +97,6 @@ class Recorder:
 
         With ``operators``, these are recorded, and no result of one is freed until the call is over.
         """
-        import torch
-
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         graph = torch.cuda.CUDAGraph(keep_graph=True)
         torch.cuda.synchronize()
@@ -132,8 +136,6 @@ class Recorder:
         raise Opaque("its launches take too long to queue")
 
     def _new_events(self) -> list[Mapping[str, Any]]:
-        import torch
-
         events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
         if len(events) >= MOST_EVENTS:
             raise Opaque("it allocates memory too often")
@@ -141,8 +143,6 @@ class Recorder:
         return list(fresh)
 
     def _capture(self, graph: Any, call: Call) -> None:
-        import torch
-
         with torch.cuda.stream(self._stream):
             # "global": a wait for the GPU, by any thread and on any stream, is an error rather than a gap in the graph.
             graph.capture_begin(pool=self._pool, capture_error_mode="global")
@@ -155,14 +155,65 @@ class Recorder:
             graph.capture_end()
 
 
+class Operators(TorchDispatchMode):
+    """A context in which the operators of torch are recorded, also those that autograd runs in threads of its own."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch would import its compiler (2 to 5 s in each process) to keep it from compiling the method below.
+        return "torch._dynamo" in sys.modules
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's base class is not typed
+        self.calls: list[list[Any]] = []
+        """Name, arguments and result of each operator, as `described`."""
+        self._results: list[object] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        before = [described(args), described(sorted(named.items()))]  # an operator in place changes its arguments
+        result = func(*args, **named)
+        self._results.append(result)
+        self.calls.append([str(func), *before, described(result)])
+        return result
+
+    def held(self, call: Callable[[], object]) -> Callable[[], None]:
+        """Return the call within this context; the results are let go when it is over."""
+
+        def run() -> None:
+            try:
+                with self:
+                    call()
+            finally:
+                self._results.clear()
+
+        return run
+
+
+def described(value: object) -> Any:
+    """Return an argument of an operator as plain values, with a `TensorAt` for each tensor on the GPU."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [described(part) for part in value]
+    if isinstance(value, torch.dtype | torch.device | torch.layout | torch.memory_format):
+        return str(value)
+    if isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout == torch.strided:
+        facts = (list(value.shape), list(value.stride()), str(value.dtype))
+        if value.device.type == "cuda":
+            return TensorAt(value.data_ptr(), facts)
+        if value.device.type == "cpu" and value.nbytes <= MOST_HOST_BYTES:
+            content = value.detach().contiguous().reshape(-1).view(torch.uint8)
+            return [*facts, hashlib.sha256(bytes(content.tolist())).hexdigest()]
+    return Unknown(type(value).__name__)
+
+
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Switch off the collector, which might free a CUDA object within a capture, and the warning that a graph is empty.
 
     Meanwhile torch's allocator records what it does.
     """
-    import torch
-
     gc.collect()
     was_on = gc.isenabled()
     gc.disable()

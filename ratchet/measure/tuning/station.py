@@ -25,8 +25,7 @@ from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds
 from ratchet.measure.messages import Compiled
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.measure.tuning.compilers import Compilers, how_many
-from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
+from ratchet.measure.tuning.trials import Aim, Compilers, OutOfTime, Timer, compiling_processes
 from ratchet.measure.workers import Variant
 from ratchet.records.run import SIDES, Plan, Policy, Side
 from ratchet.records.tuning import Configuration, Confirmation, Done, Task
@@ -171,7 +170,7 @@ class LocalStation:
         """Why nothing can be done here any more."""
         self._confirm_until = math.inf
         self._compilers: Compilers | None = None
-        self._processes = how_many(place.gpu, aim.bytes, stations) if place.gpu else 0
+        self._processes = compiling_processes(place.gpu, aim.bytes, stations) if place.gpu else 0
         self._timer = Timer(self._head, aim, place.name, self._alone)
         threading.Thread(target=self._work, name=f"ratchet-station-{place.name}", daemon=True).start()
 

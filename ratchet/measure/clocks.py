@@ -1,7 +1,10 @@
-"""Time calls on the GPU: device time between CUDA events, or of a replayed CUDA graph (docs/decisions/0005-clocks.md).
-In torch on ROCm the same classes are HIP's events and graphs.
+"""Clocks take samples of a callable, and report whether launch latency may be in them.
 
-`child.worker` uses these clocks. They allocate a buffer on the GPU to flush L2, and queue work on the current stream.
+`CpuClock` reads the time around a call. The others time calls on the GPU: device time between CUDA events, or of a replayed CUDA
+graph (docs/decisions/0005-clocks.md). In torch on ROCm the same classes are HIP's events and graphs. `child.worker.make_clock`
+chooses one. They run the author's code, and so in a worker only; those of the GPU allocate a buffer to flush L2, and queue work
+on the current stream.
+
 What they use of torch and time is bound when this module is imported, before any benchmark is: a benchmark that replaces these
 functions in their modules changes nothing here.
 """
@@ -11,12 +14,13 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from time import perf_counter
-from typing import Literal
+from dataclasses import dataclass
+from time import perf_counter, perf_counter_ns
+from typing import Literal, Protocol
 
 import torch
 
-from ratchet.measure.clocks import Call, Samples
+Call = Callable[[], object]
 
 _fill_with_zeros = torch.Tensor.zero_
 current_stream, synchronize = torch.cuda.current_stream, torch.cuda.synchronize
@@ -40,6 +44,69 @@ _TRIES = 3
 CALLS = 20
 """Calls in one replay of a graph."""
 _PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE in cuda.h
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Times of a block, in milliseconds per call.
+
+    ``exposed``: the GPU ran out of queued work, so launch latency may be in them.
+    """
+
+    times_ms: tuple[float, ...]
+    exposed: bool = False
+
+
+class Clock(Protocol):
+    """The means by which a worker times a call."""
+
+    name: str
+    cache: Literal["cold", "warm"]
+
+    def take(self, count: int) -> Samples:
+        """Take ``count`` samples after one call that is not timed."""
+        ...
+
+
+class CpuClock:
+    """Reads ``perf_counter_ns`` around each call; caches are as the previous call or its preparation left them.
+
+    For calls that are finished when they return; ``settle`` waits for what a call has left running.
+    """
+
+    name = "cpu"
+    cache: Literal["cold", "warm"] = "warm"
+
+    def __init__(self, call: Call, before: Call | None = None, settle: Call | None = None) -> None:
+        self._call = call
+        self._before = before
+        self._settle = settle
+
+    def take(self, count: int, *, untimed: bool = True) -> Samples:
+        """Take ``count`` samples after one call that is not timed, if there is to be one.
+
+        In calls of a tenth of a second it does not show that the caches have to be filled again.
+        """
+        call, before, settle, now = self._call, self._before, self._settle, perf_counter_ns
+        if untimed:
+            if before is not None:
+                before()
+            call()
+        times = []
+        for _ in range(count):
+            if before is not None:
+                before()
+            if settle is not None:
+                settle()
+            start = now()
+            call()
+            if settle is not None:
+                settle()
+            times.append(max(1, now() - start) * 1e-6)  # a sample of 0 is not valid: `records.run.SampleMs`
+        return Samples(tuple(times))
+
+
+# Clocks of the GPU.
 
 
 def _release_persisting_l2() -> None:
