@@ -476,7 +476,7 @@ def test_memory() -> None:
         places = [find(address) for address in asked]
         with pytest.raises(Opaque, match="no tensor holds"):
             find((1 << 50) + 5000)
-        return memory.told([place.allocation for place in places if place]), places
+        return memory.described([place.allocation for place in places if place]), places
 
     before, places = told()
     assert [place and place.offset for place in places] == [8, 16, 0, None, None]

@@ -125,11 +125,11 @@ def check_torch(python: Path) -> Check:
         cure = "Install it: https://pytorch.org/get-started/locally."
         return Check("torch", "missing", "not installed", cure, unfit=True)
     asked = ask([python, "-P", "-c", _TORCH], timeout_s=180.0)
-    told = last_json(asked.stdout)
-    if asked.returncode != 0 or told is None:
+    answer = last_json(asked.stdout)
+    if asked.returncode != 0 or answer is None:
         last = clean(asked.stderr.strip().rpartition("\n")[2]) or "no reason given"
         return Check("torch", "missing", f"{version} does not import: {last}", "Reinstall torch.", unfit=True)
-    said = {key: clean(str(value)) for key, value in told.items() if value is not None}
+    said = {key: clean(str(value)) for key, value in answer.items() if value is not None}
     kind = next((kind for kind in ("CUDA", "HIP") if kind.lower() in said), None)
     if kind is None:
         return Check("torch", "ok", f"{said.get('version', version)}, built without CUDA: {ON_CPU}")

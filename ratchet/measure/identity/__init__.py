@@ -94,7 +94,7 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
     everything = {
         "version": _VERSION,
         "launches": [held.nodes, held.edges, held.operators],
-        "memory": memory.told(held.allocations),
+        "memory": memory.described(held.allocations),
         "code": [[one.origin, one.digests] for one in code.values()],
         "variables": [[size for _, size in variables], memory.variables(variables)],
         "libraries": codes.ambiguous(),

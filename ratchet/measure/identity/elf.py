@@ -122,7 +122,7 @@ class Elf:
             raise NotElf(f"damaged ELF file: there is no section {index}")
         return self.sections[index]
 
-    def told(self) -> list[list[object]]:
+    def described(self) -> list[list[object]]:
         """Return everything that shapes what the code does, in plain values."""
         out: list[list[object]] = [[self.machine, self.flags]]
         for section in self.sections:
@@ -138,7 +138,7 @@ class Elf:
 
 def machine_code(image: bytes) -> str:
     """Return a digest of a cubin that does not depend on where its sources lay. Raises NotElf."""
-    return hashlib.sha256(json.dumps(Elf(image).told()).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(Elf(image).described()).encode()).hexdigest()
 
 
 def kernels(elf: Elf) -> frozenset[str]:

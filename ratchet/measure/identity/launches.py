@@ -135,9 +135,9 @@ def comparable(
     return Comparable(tuple(nodes), launches.edges, tuple(numbers), located)
 
 
-def digest(told: object) -> str:
+def digest(content: object) -> str:
     """Return the SHA-256 of plain values, in canonical JSON."""
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def difference(first: Comparable, second: Comparable) -> str:
@@ -352,21 +352,21 @@ class LaunchReader:
         raise Opaque(f"its launches hold {_UNSEEN.get(kind.value, f'something unknown (node type {kind.value})')}")
 
     def _kernel(self, node: int) -> Node:
-        told = KernelParams()
-        self._driver.call("cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(told))
-        handle = c_void_p(told.func)
-        if not told.func:
-            self._driver.call("cuKernelGetFunction", byref(handle), c_void_p(told.kern))
+        params = KernelParams()
+        self._driver.call("cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(params))
+        handle = c_void_p(params.func)
+        if not params.func:
+            self._driver.call("cuKernelGetFunction", byref(handle), c_void_p(params.kern))
         function = self._function(handle.value or 0)
         settings = list(function.settings)
-        values = list(self._arguments(told, function))
+        values = list(self._arguments(params, function))
         for attribute in _ATTRIBUTES:
             answer = (c_uint64 * 8)()  # CUlaunchAttributeValue is 64 bytes
             settings.append(self._driver.code("cuGraphKernelNodeGetAttribute", c_void_p(node), c_int(attribute), answer))
             if attribute == _DEVICE_UPDATABLE and bytes(answer)[:4] != bytes(4):
                 raise Opaque("a kernel on the GPU can change its launches")
             values.append((-attribute, bytes(answer)))
-        shape = (*told.grid, *told.block, told.shared)
+        shape = (*params.grid, *params.block, params.shared)
         return Node("kernel", function.name, shape, tuple(settings), tuple(values), function.handle)
 
     def _function(self, handle: int) -> _KernelFunction:
@@ -391,46 +391,46 @@ class LaunchReader:
         self._functions[handle] = found
         return found
 
-    def _arguments(self, told: KernelParams, function: _KernelFunction) -> Iterator[tuple[int, bytes]]:
+    def _arguments(self, params: KernelParams, function: _KernelFunction) -> Iterator[tuple[int, bytes]]:
         """Yield (offset, bytes) of each argument."""
-        if not function.layout and (told.parameters or told.extra):
+        if not function.layout and (params.parameters or params.extra):
             raise Opaque("the driver does not tell the arguments of a kernel")
-        packed = self._packed(told) if told.extra else None
+        packed = self._packed(params) if params.extra else None
         for index, (offset, size) in enumerate(function.layout):
             if packed is not None and offset + size <= len(packed):
                 yield offset, packed[offset : offset + size]
-            elif packed is None and told.parameters and told.parameters[index]:
-                yield offset, ctypes.string_at(told.parameters[index], size)
+            elif packed is None and params.parameters and params.parameters[index]:
+                yield offset, ctypes.string_at(params.parameters[index], size)
             else:
                 raise Opaque("the arguments of a kernel cannot be read")
 
-    def _packed(self, told: KernelParams) -> bytes:
+    def _packed(self, params: KernelParams) -> bytes:
         """Return arguments that were given as one buffer: cuLaunchKernel's ``extra``."""
         address, size, at = 0, 0, 0
-        while (word := told.extra[at] or _PARAMETERS_END) != _PARAMETERS_END:
+        while (word := params.extra[at] or _PARAMETERS_END) != _PARAMETERS_END:
             if word == _PARAMETERS_POINTER:
-                address = told.extra[at + 1] or 0
+                address = params.extra[at + 1] or 0
             elif word == _PARAMETERS_SIZE:
-                size = c_size_t.from_address(told.extra[at + 1] or 0).value
+                size = c_size_t.from_address(params.extra[at + 1] or 0).value
             else:
                 raise Opaque("the arguments of a kernel cannot be read")
             at += 2
         return ctypes.string_at(address, size) if address else b""
 
     def _copy(self, node: int) -> Node:
-        told = CopyParams()
-        self._driver.call("cuGraphMemcpyNodeGetParams", c_void_p(node), byref(told))
-        ends = (told.source, told.target)
+        params = CopyParams()
+        self._driver.call("cuGraphMemcpyNodeGetParams", c_void_p(node), byref(params))
+        ends = (params.source, params.target)
         if any(end.type == _HOST for end in ends):
             raise Opaque("it copies to or from the host's memory")
         if any(end.type not in (_DEVICE, _UNIFIED) for end in ends):
             raise Opaque("it copies to or from an array")
         settings = [number for end in ends for number in (*end.start, end.pitch, end.height)]
         values = [(index, int(end.device).to_bytes(8, "little")) for index, end in enumerate(ends)]
-        return Node("memcpy", "", tuple(told.extent), tuple(settings), tuple(values))
+        return Node("memcpy", "", tuple(params.extent), tuple(settings), tuple(values))
 
     def _set(self, node: int) -> Node:
-        told = SetParams()
-        self._driver.call("cuGraphMemsetNodeGetParams", c_void_p(node), byref(told))
-        shape = (told.width, told.height, told.element)
-        return Node("memset", "", shape, (told.value, told.pitch), ((0, int(told.dst).to_bytes(8, "little")),))
+        params = SetParams()
+        self._driver.call("cuGraphMemsetNodeGetParams", c_void_p(node), byref(params))
+        shape = (params.width, params.height, params.element)
+        return Node("memset", "", shape, (params.value, params.pitch), ((0, int(params.dst).to_bytes(8, "little")),))

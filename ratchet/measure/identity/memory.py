@@ -171,7 +171,7 @@ class Memory:
             return None
         return Place(Allocation("foreign", *foreign), address - foreign[0])
 
-    def told(self, allocations: Sequence[Hashable]) -> list[object]:
+    def described(self, allocations: Sequence[Hashable]) -> list[object]:
         """Return facts that two processes can compare: of these allocations in this order, of all others sorted by content."""
         known = [each for each in allocations if isinstance(each, Allocation)]
         foreign = [(each.start, each.size) for each in known if each.kind == "foreign"]
