@@ -219,7 +219,7 @@ def _summary_row(collective: Collective, case: CaseRun, ranks: int) -> dict[str,
 
 
 def _gpus(environ: Mapping[str, str], device: str) -> int:
-    from ratchet.measure.device import vendor_here
+    from ratchet.measure.device.vendor import vendor_here
 
     return 0 if device == "cpu" else len(vendor_here().visible_gpus(environ))
 

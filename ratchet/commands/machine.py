@@ -17,10 +17,11 @@ from typing import TypeVar
 from ratchet.commands.request import Request
 from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
-from ratchet.measure.device import fitness, vendor_here
+from ratchet.measure.device import fitness
 from ratchet.measure.device.environment import describe, installed_version
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.lock import hold, lock_folder
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.suite import Suite
 from ratchet.profile.roofline import highest
 from ratchet.records.environment import Environment

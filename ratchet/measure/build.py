@@ -32,7 +32,7 @@ from pydantic import Field
 from ratchet.cache import cache_root
 from ratchet.error_lines import LONGEST, first_error
 from ratchet.errors import BuildError, OutputError, RecordError
-from ratchet.measure.device import vendor_here
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records import SCHEMA_VERSION, Count, Record
 from ratchet.records.files import load, save

@@ -20,15 +20,15 @@ from ratchet.config import Settings
 from ratchet.errors import CudaBuildError, UnfitError, UsageError
 from ratchet.judge.verdict import judge_run
 from ratchet.measure import clocks, identity
-from ratchet.measure import device as devices
 from ratchet.measure.build import benchmark_environ
-from ratchet.measure.device import amd, doctor, vendor_here
+from ratchet.measure.device import amd, doctor, vendor
 from ratchet.measure.device.amd import Amd, AmdGpu, ListedGpu, listed_by_torch, load_amdsmi
 from ratchet.measure.device.environment import Answer, describe
 from ratchet.measure.device.fitness import inspect, problems_before
 from ratchet.measure.device.gpu import ComputeProcess, Gpu, Vendor
 from ratchet.measure.device.nvml import Nvidia
 from ratchet.measure.device.telemetry import Sampler
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import NcuOptions
@@ -63,7 +63,7 @@ def rocm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setitem(sys.modules, "amdsmi", amdsmi([FakeCard()]))
-    monkeypatch.setattr(devices, "Amd", lambda: Amd(lambda visible: (MI300X,)))
+    monkeypatch.setattr(vendor, "Amd", lambda: Amd(lambda visible: (MI300X,)))
     monkeypatch.setattr(machine, "installed_version", lambda name: "2.9.0+rocm6.4")
 
 
@@ -81,9 +81,9 @@ def test_the_vendor_is_that_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "hip", "6.4")
     assert vendor_here().name == "AMD"
     monkeypatch.delitem(sys.modules, "torch")
-    monkeypatch.setattr(devices, "told_by_torch", {"hip": "6.4"}.get)
+    monkeypatch.setattr(vendor, "told_by_torch", {"hip": "6.4"}.get)
     assert vendor_here().name == "AMD"
-    monkeypatch.setattr(devices, "told_by_torch", {"hip": None}.get)
+    monkeypatch.setattr(vendor, "told_by_torch", {"hip": None}.get)
     assert vendor_here().name == "NVIDIA"
 
 
@@ -260,7 +260,7 @@ def test_choice() -> None:
 @pytest.mark.usefixtures("rocm")
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an AMD GPU the CPU is measured, or the sentence names whose GPU was looked for."""
-    monkeypatch.setattr(devices, "Amd", lambda: vendor_with(()))
+    monkeypatch.setattr(vendor, "Amd", lambda: vendor_with(()))
     device, gpu, (warning,) = machine.choose(REQUEST, Settings(), {})
     assert (device, gpu) == ("cpu", None)
     assert warning.startswith("Measured on the CPU, since no AMD GPU was found here")

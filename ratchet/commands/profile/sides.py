@@ -18,7 +18,7 @@ from pathlib import Path
 from ratchet.commands.profile.results import stem_of
 from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, GoFile, ProfileTarget, read_status
-from ratchet.measure.device import vendor_here
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu, traces

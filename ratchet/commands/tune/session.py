@@ -23,7 +23,7 @@ from ratchet.cache import scratch_folder
 from ratchet.config import Settings
 from ratchet.errors import HostError, UnfitError
 from ratchet.measure.client import Hosts
-from ratchet.measure.device import vendor_here
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.tuning.station import LocalStation, StationPlace
 from ratchet.measure.tuning.trials import Aim
 from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningFile, TuningRecord

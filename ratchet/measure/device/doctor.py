@@ -19,10 +19,10 @@ from typing import Literal
 
 from ratchet import units
 from ratchet.errors import CudaBuildError, UsageError
-from ratchet.measure.device import vendor_here
 from ratchet.measure.device.environment import ask, find_program, installed_version, last_json, program_version
 from ratchet.measure.device.fitness import inspect, problems_before, warnings_before
 from ratchet.measure.device.gpu import Gpu, Vendor
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.nvcc import find_nvcc
 from ratchet.untrusted import clean
 

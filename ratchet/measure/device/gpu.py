@@ -1,6 +1,6 @@
 """Define the seam to GPUs of any vendor: what ratchet asks of a GPU (`Gpu`), and what depends on who made it (`Vendor`).
 
-`nvml` and `amd` implement it, `vendor_here` chooses one, everything else asks through it. docs/devices.md has each fact,
+`nvml` and `amd` implement it, `vendor.vendor_here` chooses one, everything else asks through it. docs/devices.md has each fact,
 the function that gives it, and what each vendor has behind that. Pure.
 """
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from ratchet.measure.device import vendor_here
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.identity import launches
 from ratchet.measure.identity.capture import Operators, Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
