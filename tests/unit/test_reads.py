@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.measure.child import reads
 from ratchet.measure.child.reads import SharedFiles, installed_copies, shared_files
 
 pytestmark = pytest.mark.no_cover
@@ -111,6 +112,19 @@ def test_what_is_taken_from_the_checkout_is_seen(sides: Path, does: str, taken: 
 def test_honest_reading_is_left_alone(sides: Path, does: str) -> None:
     """Equal files, data that git does not hold, environments, and optional modules that nobody has built are no trouble."""
     assert seen(sides, does) == []
+
+
+def test_the_harness_may_lie_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this repository checks itself, its own sources are read from the checkout; other files of it still count."""
+    tree, checkout = tmp_path / "tree", tmp_path / "checkout"
+    for root in (tree, checkout):
+        for name in ("ratchet", "bench"):
+            (root / name).mkdir(parents=True)
+            (root / name / "a.py").write_text(root.name)
+    monkeypatch.setattr(reads, "HARNESS_FOLDER", f"{checkout / 'ratchet'}/")
+    watch = reads.ReadWatch()
+    watch.opened |= {str(checkout / name / "a.py") for name in ("ratchet", "bench")}
+    assert reads.taken_from_checkout(tree, checkout, watch) == [f"reads a.py ({checkout}/bench/a.py) instead of its own copy"]
 
 
 def test_what_was_installed_from_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

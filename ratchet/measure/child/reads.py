@@ -83,13 +83,16 @@ class ReadWatch:
 def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
     """Return the files that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
 
-    A file counts if the tree has another one at its place. What a compiler made counts also where the tree has none.
+    A file counts if the tree has another one at its place. What a compiler made counts also where the tree has none. The harness
+    is that of the checkout, where somebody checks this repository itself, and reads its own sources (a traceback does).
     """
     found, real = [], path_resolver()
     for names, verb in ((watch.opened, "reads"), (watch.programs, "runs")):
         found_by_path = verb == "runs"
         for path in sorted({real(shutil.which(name) or name if found_by_path else name) for name in names}):
-            if not path.startswith(f"{checkout}{os.sep}") or path.startswith(f"{tree}{os.sep}") or not _is_written(path, 0):
+            if not path.startswith(f"{checkout}{os.sep}") or path.startswith((f"{tree}{os.sep}", HARNESS_FOLDER)):
+                continue
+            if not _is_written(path, 0):
                 continue
             inside = Path(path).relative_to(checkout)
             if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(BUILT)):
