@@ -19,6 +19,7 @@ from ratchet.errors import HostError
 from ratchet.measure import client
 from ratchet.measure.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
 from ratchet.measure.messages import Prepared
+from ratchet.measure.suite import Sessions
 from ratchet.measure.tree_spec import TreeSpec
 from tests.integration.playground import Playground, new_repository, wait_until
 
@@ -135,6 +136,26 @@ imported_by = os.getpid()
             second = parent_of_worker(twin)
     assert second != first
     wait_until(lambda: not Path(f"/proc/{second}").exists(), "the twin is still there")
+
+
+@pytest.mark.parametrize("at_once", [None, True, False])
+def test_later_pairs_come_from_a_twin_unless_a_gpu_waits_for_the_host(
+    make: Callable[..., Playground], at_once: bool | None
+) -> None:
+    """A twin shares its host's import; where a case waits for the host, others import again, at once or when they are needed."""
+    text = "import os\nimported_by = os.getpid()\n" + TREE.replace("flops=size", "flops=imported_by")
+    play = make({"bench/adds.py": text})
+    with Sessions({"head": spec(play)}, play.environ()) as sessions:
+        first = sessions.open()
+        first["head"].listing()
+        sessions.keep_twins(first)
+        imported_by = prepared(first["head"], seed=1).workload.flops
+        if at_once is not None:  # a case waits for the host
+            sessions.replace_twins(at_once=at_once)
+        later = sessions.renew(["head"])
+        later["head"].listing()
+        assert parent_of_worker(later["head"]) != imported_by
+        assert (prepared(later["head"], seed=1).workload.flops == imported_by) == (at_once is None)
 
 
 def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
