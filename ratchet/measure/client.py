@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from ratchet.cache import scratch_folder
 from ratchet.errors import ForeignModuleError, HostError, WorkerError
@@ -147,16 +147,8 @@ class HostClient:
 
         Call it once the tree is imported and before a worker is forked, so that nothing has run in the copy. Raises HostLost.
         """
-        ours, theirs = socket.socketpair()
-        output = Output()
-        with theirs, output.handed_over() as writer, self._talking:
-            try:
-                self._channel.send_with_files({"op": "twin"}, [theirs.fileno(), writer])
-                self._channel.receive(30)
-            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
-                ours.close()
-                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
-        twin = HostClient(self.side, self._tree, wire.Channel(ours), output, self._common)
+        _, channel, output = self._forked("twin")
+        twin = HostClient(self.side, self._tree, channel, output, self._common)
         twin._listing, twin.import_s = self._listing, self.import_s
         return twin
 
@@ -211,16 +203,8 @@ class HostClient:
 
     def _started(self) -> WorkerClient:
         started = time.perf_counter()
-        ours, theirs = socket.socketpair()
-        output = Output()
-        with theirs, output.handed_over() as writer, self._talking:
-            try:
-                self._channel.send_with_files({"op": "fork"}, [theirs.fileno(), writer])
-                pid = int(self._channel.receive(30)["pid"])
-            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
-                ours.close()
-                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
-        worker = WorkerClient(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._tree.step_timeout_s))
+        pid, channel, output = self._forked("fork")
+        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.step_timeout_s))
         try:
             self.l2_bytes = worker.ask("start", Ready).l2_bytes
         except CaseTrouble as error:
@@ -231,6 +215,19 @@ class HostClient:
         worker.timeout_s = self._tree.step_timeout_s
         worker.ready_s = time.perf_counter() - started
         return worker
+
+    def _forked(self, op: Literal["fork", "twin"]) -> tuple[int, wire.Channel, Output]:
+        """Have the host fork a process. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
+        ours, theirs = socket.socketpair()
+        output = Output()
+        with theirs, output.handed_over() as writer, self._talking:
+            try:
+                self._channel.send_with_files({"op": op}, [theirs.fileno(), writer])
+                pid = int(self._channel.receive(30)["pid"])
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
+                ours.close()
+                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
+        return pid, wire.Channel(ours), output
 
     def reap(self, pid: int) -> int | None:
         """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or that is unknown."""

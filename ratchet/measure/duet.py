@@ -53,7 +53,7 @@ SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
 Cases that are noisier than that end their warm-up at the limit."""
-WARM_S = {"cuda": 0.1, "cpu": 0.1}
+WARM_S = 0.1
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
 CHECKED_SHARE = 0.25
@@ -443,7 +443,7 @@ class Duet:
         medians: dict[Side, list[float]] = {side: [] for side in sides}
         walls: dict[Side, float] = {}
         places = min(prepared[side].places for side in sides)
-        deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
+        deadline = time.monotonic() + WARM_S
         on_host = all(one.workload.clock == "cpu" for one in prepared.values())
         count = 1 if on_host else FEWEST
         while True:

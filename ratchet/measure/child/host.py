@@ -174,22 +174,15 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
     spared = children()  # what the imports started serves all workers
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
-        if message["op"] == "fork" and len(descriptors) == 2:
+        if message["op"] in ("fork", "twin") and len(descriptors) == 2:
             pid = os.fork()
-            if pid == 0:
+            if pid == 0 and message["op"] == "fork":
                 _become_worker(channel, descriptors[0], descriptors[1], tree)
-            for descriptor in descriptors:
-                os.close(descriptor)
-            spared.add(pid)
-            channel.send({"pid": pid})
-        elif message["op"] == "twin" and len(descriptors) == 2:
-            pid = os.fork()
-            if pid == 0:  # it outlives this process, and ends with the one from which hosts are forked
+            if pid == 0:  # a twin outlives this process, and ends with the one from which hosts are forked
                 channel.close()
                 adopt_orphans()
-                channel = Channel(socket.socket(fileno=descriptors[0]))
+                channel, spared = Channel(socket.socket(fileno=descriptors[0])), set()
                 _write_to(descriptors[1])
-                spared = set()
                 continue
             for descriptor in descriptors:
                 os.close(descriptor)
