@@ -27,9 +27,10 @@ from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, find_sanitizer, measure_files, write_tree
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
+from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, Slope, SourceFile, Violation
 from ratchet.records.files import load
 from ratchet.records.run import Side, WorkerSamples
+from ratchet.records.verdict import Comparison
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
@@ -174,7 +175,20 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
         return timed_verdict(head, reference)[0] == "inconclusive"
 
     times = looks_that_decide(settings.pairs)
-    return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
+    return FilesTask(plan, rules, seeds, times, budget_s, undecided, _clocks_agree, machine.gpu, machine.peaks, machine.idle)
+
+
+def _clocks_agree(samples: Mapping[Side, Sequence[WorkerSamples]], slope: Slope) -> bool:
+    """Return whether the parent's clock confirms the samples; it has nothing to confirm where they do not say faster."""
+    verdict, comparison = timed_verdict(samples.get("head", ()), samples.get("reference", ()))
+    return verdict != "faster" or comparison is None or is_confirmed(*_times_ms(samples, comparison), slope)
+
+
+def _times_ms(samples: Mapping[Side, Sequence[WorkerSamples]], comparison: Comparison) -> tuple[float, float]:
+    """Return the times of the baseline and of the candidate, which differ by what the pairs show, as in reports."""
+    medians = {side: statistics.median(medians_ms(workers)) for side, workers in samples.items()}
+    half = (medians["head"] * medians["reference"]) ** 0.5
+    return half / comparison.ratio**0.5, half * comparison.ratio**0.5
 
 
 def _trees(
@@ -214,9 +228,7 @@ def _judged(measured: MeasuredFiles, rules: Rules) -> dict[str, object]:
     figures: dict[str, object] = {}
     # What was wrong or forged has no speed; what takes too much memory has one.
     if comparison is not None and not measured.trouble and all(one.rule == "memory" for one in violations):
-        medians = {side: statistics.median(medians_ms(workers)) for side, workers in measured.samples.items()}
-        half = (medians["head"] * medians["reference"]) ** 0.5  # as reports do: both times differ by what the pairs show
-        baseline_ms, optimized_ms = half / comparison.ratio**0.5, half * comparison.ratio**0.5
+        baseline_ms, optimized_ms = _times_ms(measured.samples, comparison)
         figures = {
             "speedup": 1 / comparison.ratio,
             "speedup_low": 1 / comparison.high,
@@ -224,7 +236,7 @@ def _judged(measured: MeasuredFiles, rules: Rules) -> dict[str, object]:
             "baseline_ms": baseline_ms,
             "optimized_ms": optimized_ms,
         }
-        if verdict == "faster" and (measured.slope is None or not is_confirmed(baseline_ms, optimized_ms, measured.slope)):
+        if verdict == "faster" and (measured.slope is None or not _clocks_agree(measured.samples, measured.slope)):
             verdict = "unconfirmed"
     if violations:
         verdict = "violated"

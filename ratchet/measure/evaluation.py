@@ -54,7 +54,8 @@ from ratchet.measure.child.evaluation import evaluated
 evaluate = evaluated(Path(__file__).parents[1])
 """
 SLOPE_ROUNDS, MOST_SLOPE_ROUNDS, SLOPE_S, MOST_CALLS = 5, 20, 0.03, 4096
-"""Fewest and most rounds in which the parent times K and 2K calls of both sides, the seconds that K calls take, the largest K."""
+"""Fewest and most rounds in which the parent times K and 2K calls of both sides, the seconds that K calls take, the largest K.
+More than the fewest are taken while its clock does not confirm the samples: on a busy machine five can miss what was saved."""
 MOST_BUSY, IDLE_S = 0.2, 0.02
 """Most that the candidate's process may compute while the baseline is timed, as a share of what that computes, and beyond seconds
 that do not count; it has nothing to do then."""
@@ -91,6 +92,8 @@ class FilesTask:
     budget_s: float
     undecided: Callable[[Sequence[WorkerSamples], Sequence[WorkerSamples]], bool]
     """Whether more pairs (candidate, baseline) could still decide."""
+    clocks_agree: Callable[[Mapping[Side, Sequence[WorkerSamples]], Slope], bool]
+    """Whether the parent's clock confirms what the samples say."""
     gpu: Gpu | None = None
     peaks: Peaks | None = None
     idle: Sequence[int] = ()
@@ -354,7 +357,7 @@ def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:
             if len(cores["head"]) > len(cores["reference"]):
                 found.violations.append(Violation(rule="harness", message="it took more cores than it was given"))
         _note_floor(prepared, task, found)
-        found.slope, busy = _slope(sides)
+        found.slope, busy = timed_from_outside(sides, lambda slope: task.clocks_agree(found.samples, slope))
         if busy > MOST_BUSY:
             message = "it computes while the baseline is timed"
             found.violations.append(
@@ -367,24 +370,28 @@ def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:
             workers.end(worker)
 
 
-def _slope(sides: Mapping[Side, WorkerClient]) -> tuple[Slope, float]:
+def timed_from_outside(sides: Mapping[Side, WorkerClient], agrees: Callable[[Slope], bool]) -> tuple[Slope, float]:
     """Return the slopes, and what the candidate's process computed while the baseline was timed, as a share of its work."""
     count = 1
     while count < MOST_CALLS and max(_wall_s(worker, count) for worker in sides.values()) < SLOPE_S:
         count *= 2
-    slopes: dict[Side, list[float]] = {side: [] for side in SIDES}
+    slope = Slope(baseline_ms=(), candidate_ms=())
     busy_s = own_s = 0.0
     for number in range(MOST_SLOPE_ROUNDS):
-        if number >= SLOPE_ROUNDS and own_s >= 5 * IDLE_S:  # on a busy machine, calls that take long compute little
+        enough = number >= SLOPE_ROUNDS and own_s >= 5 * IDLE_S  # on a busy machine, calls that take long compute little
+        if enough and agrees(slope):
             break
+        round_ms: dict[Side, float] = {}
         for side in SIDES if number % 2 else tuple(reversed(SIDES)):
             before = {other: _cpu_s(worker.pid) for other, worker in sides.items()}
             shorter, longer = (_wall_s(sides[side], calls) for calls in (count, 2 * count))
-            slopes[side].append((longer - shorter) / count * 1e3)
+            round_ms[side] = (longer - shorter) / count * 1e3
             if side == "reference":
                 busy_s += _cpu_s(sides["head"].pid) - before["head"]
                 own_s += _cpu_s(sides[side].pid) - before[side]
-    slope = Slope(baseline_ms=tuple(slopes["reference"]), candidate_ms=tuple(slopes["head"]))
+        slope = Slope(
+            baseline_ms=(*slope.baseline_ms, round_ms["reference"]), candidate_ms=(*slope.candidate_ms, round_ms["head"])
+        )
     return slope, max(0.0, busy_s - IDLE_S) / max(own_s, IDLE_S)
 
 

@@ -7,14 +7,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ratchet.errors import Exit
 from ratchet.judge.experiment import exit_code, headline, is_confirmed, timed_verdict
 from ratchet.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
-from ratchet.records.run import Block, WorkerSamples
+from ratchet.records.run import SIDES, Block, WorkerSamples
 from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
@@ -23,6 +23,8 @@ from ratchet.measure import clocks  # noqa: E402
 from ratchet.measure.child import evaluation  # noqa: E402  after the skip: it needs torch
 from ratchet.measure.child.guard import Guard  # noqa: E402
 from ratchet.measure.child.outputs import Value  # noqa: E402
+from ratchet.measure.client import WorkerClient  # noqa: E402
+from ratchet.measure.evaluation import timed_from_outside  # noqa: E402
 
 
 def workers(*times_ms: float) -> list[WorkerSamples]:
@@ -75,6 +77,30 @@ def test_the_parents_clock_has_to_see_what_is_saved() -> None:
     assert is_confirmed(10.0, 5.0, besides)
     assert not is_confirmed(10.0, 5.0, besides.model_copy(update={"candidate_ms": (12.0, 12.1, 11.9)}))
     assert not is_confirmed(10.0, 0.1, besides)
+
+
+class Computing:
+    """A worker in this process that computes for 4 ms a call."""
+
+    pid = os.getpid()
+
+    def ask(self, _op: str, _answer: type, *, samples: int, place: int) -> None:
+        end = time.process_time() + 0.004 * samples
+        while time.process_time() < end:
+            pass
+
+
+@pytest.mark.parametrize(("agrees_after", "rounds"), [(1, 5), (7, 7), (99, 20)])
+def test_the_parents_clock_goes_on_while_it_does_not_agree(
+    agrees_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least five rounds, at most twenty; a few of a busy machine can hide what a candidate saves."""
+    monkeypatch.setattr("ratchet.measure.evaluation.IDLE_S", 0.001)  # no need to compute for long here
+    monkeypatch.setattr("ratchet.measure.evaluation.SLOPE_S", 0.004)
+    sides = {side: cast(WorkerClient, Computing()) for side in SIDES}
+    slope, _ = timed_from_outside(sides, lambda slope: len(slope.baseline_ms) >= agrees_after)
+    assert len(slope.baseline_ms) == len(slope.candidate_ms) == rounds
+    assert 2 < statistics.median(slope.baseline_ms) < 100
 
 
 def test_a_headline_and_a_code_for_each_verdict() -> None:
