@@ -6,8 +6,9 @@ checks, and the tuner for its finalists. Pure.
 The rule, for a case that was timed in pairs:
 
 1. REGRESSED takes all of: the estimate is past the gate, in the first eight pairs and again in the later ones, which separately
-   started processes measured; the interval excludes no change; there are 20 pairs or more; and an exact randomisation test over
-   them has p ≤ 0.1 % / cases / looks. IMPROVED is the mirror image, past its own threshold.
+   started processes measured; the interval excludes no change; there are 20 pairs or more, which in noise count only as far as
+   they are independent; and an exact randomisation test over them has p ≤ 0.1 % / cases / looks. IMPROVED is the mirror image,
+   past its own threshold.
 2. SLOWER: the whole interval is past the gate, and some of that is missing. It is never a pass.
 3. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
 4. INCONCLUSIVE: anything else.
@@ -40,12 +41,13 @@ from ratchet.stats.comparison import (
     kernels_median_ms,
     medians_ms,
 )
-from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile
+from ratchet.stats.estimate import BOUND, LEAST_SPREAD, VALUES_PER_EXCEPTION, quantile
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
 NOISY = 0.01
-"""Spread of single pairs, as a fraction, above which noise that persists from pair to pair raises the thresholds."""
+"""Spread of single pairs, as a fraction, above which noise that persists from pair to pair raises the thresholds, and pairs count
+as far as they are independent."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
@@ -88,7 +90,19 @@ class CaseThresholds:
         way = 1 if threshold > 1 else -1
         past = all(way * (session - threshold) > 0 for session in comparison.sessions)
         margin = way * (math.log(comparison.ratio) - math.log(threshold))
-        return comparison.pairs >= self.fewest and past and margin >= self.margin(comparison)
+        return self.has_pairs(comparison, threshold) and past and margin >= self.margin(comparison)
+
+    def has_pairs(self, comparison: Comparison, threshold: float) -> bool:
+        """Return whether there are enough pairs to believe a change past ``threshold``, a ratio.
+
+        In a noisy case pairs that are like the pair before them count as fewer, unless nine in ten are past the threshold.
+        """
+        quiet = comparison.spread <= NOISY and not comparison.rogues
+        if quiet or comparison.independent is None or comparison.nearly_all is None:
+            return comparison.pairs >= self.fewest
+        exceeded, undercut = comparison.nearly_all
+        clear = exceeded > threshold if threshold > 1 else undercut < threshold
+        return (comparison.pairs if clear else comparison.independent) >= self.fewest
 
     def margin(self, comparison: Comparison) -> float:
         """Return by how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
@@ -229,6 +243,9 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
         later = f", new processes say {later_sessions[0]}" if later_sessions else ""
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
+    if not thresholds.has_pairs(comparison, gate):
+        counts = f"{comparison.pairs} pairs of such noise count as {comparison.independent:.0f}"
+        return f"{counts}, and a regression takes {thresholds.fewest}: raise --budget, or --pairs if it is lower."
     if comparison.chance > thresholds.level:
         p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"
         return f"The randomisation test has {p_values}: raise --budget, or --pairs."
@@ -332,20 +349,36 @@ def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, mar
     level, efficient = quantile(1 - thresholds.level, pairs - 1), math.sqrt(EFFICIENCY * pairs)
 
     def power(change: float) -> float:
-        return _sessions_past(change - gate, pairs) * _normal_cdf(change * efficient - level)
+        enough = _enough_pairs(change - gate, pairs, thresholds.fewest, spread > NOISY)
+        return _sessions_past(change - gate, pairs) * _normal_cdf(change * efficient - level) * enough
 
     return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
 
 
 @lru_cache(maxsize=256)
-def both_past(pairs: int, power: float) -> float:
-    """Return how many spreads past the gate a true change must be, for both sessions to show it with probability ``power``."""
-    return _first(lambda past: _sessions_past(past, pairs), power, 0.0, 3.0)
+def both_past(pairs: int, power: float, *, noisy: bool = False) -> float:
+    """Return how many spreads past the gate a true change must be, for both sessions to show it with probability ``power``.
+
+    In a ``noisy`` case the pairs must also count as enough.
+    """
+    return _first(lambda past: _sessions_past(past, pairs) * _enough_pairs(past, pairs, CHANGE_PAIRS, noisy), power, 0.0, 3.0)
 
 
 def _sessions_past(past: float, pairs: int) -> float:
     """Return the probability that both sessions show a change past the gate, if it is ``past`` spreads of a pair past it."""
     return _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
+
+
+def _enough_pairs(past: float, pairs: int, fewest: int, noisy: bool) -> float:
+    """Return the probability that independent pairs count as ``fewest``, or that nine in ten are past the gate: `has_pairs`."""
+    if not noisy:
+        return float(pairs >= fewest)
+    from scipy.special import betainc  # loads for a quarter of a second, which commands that judge nothing should not pay
+
+    counted = _normal_cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - 1)
+    exceptions = pairs / VALUES_PER_EXCEPTION
+    clear = float(betainc(pairs - exceptions, exceptions + 1, _normal_cdf(past)))
+    return 1 - (1 - counted) * (1 - clear)
 
 
 def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:

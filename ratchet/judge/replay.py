@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ratchet.errors import Exit
 from ratchet.judge.outcome import (
     CHANGE_PAIRS,
+    NOISY,
     CaseThresholds,
     both_past,
     decide,
@@ -228,7 +229,8 @@ def smallest_gate(spread: float, pairs: int, level: float) -> float:
 
     ``spread`` is the standard deviation of one pair's log ratio; the p-value of a case must not be above ``level``.
     """
-    past_the_gate = both_past(max(CHANGE_PAIRS, pairs), CAUGHT) * spread / (BEYOND - 1)
+    away = math.exp(min(both_past(max(CHANGE_PAIRS, pairs), CAUGHT, noisy=spread > NOISY) * spread, 1.0))
+    past_the_gate = (away - 1) / max(BEYOND - away, 1e-3)  # (1 + BEYOND · gate) / (1 + gate) = away; absurd where none does
     past_chance = (quantile(1 - level, pairs - 1) + quantile(CAUGHT, pairs - 1)) * spread / math.sqrt(pairs) / BEYOND
     return max(1, math.ceil(max(past_the_gate, past_chance) / _STEP)) * _STEP
 

@@ -65,6 +65,10 @@ class Comparison(Record):
     """Standard deviation of the log ratio of one pair: 0.002 is 0.2 %."""
     correlation: float = 0.0
     """Autocorrelation of a pair's log ratio with that of the pair before it."""
+    independent: NotNegative | None = None
+    """As how many independent pairs these count, outliers included and one standard error on the safe side."""
+    nearly_all: tuple[Positive, Positive] | None = None
+    """The ratio that nine pairs in ten exceed, and the one that nine in ten stay below."""
     sessions: tuple[Positive, ...] = ()
     """The ratio of the first eight pairs, and that of the later ones, which separately started processes measured."""
     detectable: Positive | None = None

@@ -225,6 +225,8 @@ def _comparison(
         other=tuple(map(_exp, estimated.other)) if estimated.other else None,
         spread=estimated.spread,
         correlation=estimated.correlation,
+        independent=estimated.independent if source == "paired" else None,
+        nearly_all=(_exp(estimated.nearly_all[0]), _exp(estimated.nearly_all[1])) if source == "paired" else None,
         sessions=sessions,
         source=source,
     )

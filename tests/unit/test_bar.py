@@ -111,6 +111,34 @@ def test_other_times_are_not_held_to_pairs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "is_red"),
+    [
+        ({"independent": 19.9, "nearly_all": (1.02, 1.2)}, False),
+        ({"independent": 20.0, "nearly_all": (1.02, 1.2)}, True),
+        ({"independent": 5.0, "nearly_all": (1.031, 1.2)}, True),  # nine pairs in ten are past the gate
+        ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01}, True),  # quiet pairs do no harm
+        ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01, "rogues": 1}, False),  # a mode may look like outliers
+        ({"independent": 5.0, "nearly_all": (1.031, 1.2), "pairs": 19}, False),
+    ],
+)
+def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, object], is_red: bool) -> None:
+    """Twenty noisy pairs prove a change if they count as twenty, or if nine in ten are past the gate; else it is not proven."""
+    outcome, reason = decide(seen(**({"spread": 0.02} | changes)), BAR)
+    assert outcome is (Outcome.REGRESSED if is_red else Outcome.SLOWER)
+    if not is_red and changes.get("pairs") != 19:
+        count = f"{changes['independent']:.0f}"
+        assert reason.endswith(
+            f"20 pairs of such noise count as {count}, and a regression takes 20: raise --budget, or --pairs if it is lower."
+        )
+
+
+@pytest.mark.parametrize(("nearly_all", "outcome"), [((0.8, 0.96), Outcome.UNCHANGED), ((0.8, 0.94), Outcome.IMPROVED)])
+def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float], outcome: Outcome) -> None:
+    """Pairs that count as five prove an improvement of more than 5 % only if nine in ten show it."""
+    assert decide(seen(0.9, spread=0.02, independent=5.0, nearly_all=nearly_all), BAR)[0] is outcome
+
+
+@pytest.mark.parametrize(
     ("changes", "spreads"),
     [
         ({"correlation": 0.44}, 0),  # two standard errors of 1/√20 are 0.447

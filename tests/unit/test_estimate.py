@@ -264,6 +264,22 @@ def test_correlation_is_what_was_drawn(rho: float) -> None:
     assert np.mean([estimate(draw, 0.95).correlation for draw in draws.tolist()]) == pytest.approx(rho, abs=0.1)
 
 
+def test_values_that_follow_each_other_count_less() -> None:
+    """n (1 − ρ)/(1 + ρ), ρ raised by its error: alternating values all count, and long runs of one value as hardly two."""
+    assert estimate([0.0, 0.06] * 10, 0.95).independent == 20
+    assert estimate([0.0] * 10 + [0.06] * 10, 0.95).independent < 2
+    draw = np.random.default_rng(3).normal(0, 0.01, 40).tolist()
+    rho = max(0.0, estimate(draw, 0.95).correlation + 1 / math.sqrt(40))
+    assert estimate(draw, 0.95).independent == pytest.approx(40 * (1 - rho) / (1 + rho))
+
+
+def test_outliers_are_in_what_nearly_all_show() -> None:
+    """Of twenty values two may be others than nine in ten say, outliers or not, on either end."""
+    found = estimate([0.5, 0.4, *[0.02] * 8, *[0.01] * 8, -0.3, -0.5], 0.95)
+    assert found.nearly_all == (0.01, 0.02)
+    assert found.outliers == 4
+
+
 # One side alone
 
 

@@ -122,7 +122,7 @@ def test_order_does_not_matter(logs: list[float], shuffler: random.Random) -> No
     """The same pairs in any order are the same comparison, but for what their order says; so are values of sides and days."""
     mixed = logs[:]
     shuffler.shuffle(mixed)
-    ordered = {"sessions": (), "correlation": 0.0}
+    ordered = {"sessions": (), "correlation": 0.0, "independent": 0.0}
     one, other = (seen(each).model_copy(update=ordered) for each in (logs, mixed))
     assert one == other
     assert estimate_apart(logs, mixed, 0.95) == estimate_apart(mixed, logs, 0.95)
