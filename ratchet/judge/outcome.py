@@ -243,17 +243,17 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
         later = f", new processes say {later_sessions[0]}" if later_sessions else ""
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
-    if not thresholds.has_pairs(comparison, gate):
-        counts = f"{comparison.pairs} pairs of such noise count as {comparison.independent:.0f}"
-        return f"{counts}, and a regression takes {thresholds.fewest}: raise --budget, or --pairs if it is lower."
     if comparison.chance > thresholds.level:
         p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"
         return f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    return (
-        "The noise of this machine persists from pair to pair, so only a change of more than "
-        f"{units.percent(math.expm1(thresholds.margin(comparison)), 0)} past the gate would be proven: "
-        "quieten the machine, then measure again."
-    )
+    margin = thresholds.margin(comparison)
+    if math.log(comparison.ratio / gate) < margin:
+        return (
+            "The noise of this machine persists from pair to pair, so only a change of more than "
+            f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: quieten the machine, then measure again."
+        )
+    counts = f"{comparison.pairs} pairs of such noise count as {max(1, round(comparison.independent or 0))}"
+    return f"{counts}, and a regression takes {thresholds.fewest}: raise --budget, or --pairs if it is lower."
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
