@@ -78,6 +78,8 @@ class CaseThresholds:
     """The p-value must not be above this: the policy's false alarms, shared among cases and looks (Bonferroni)."""
     fewest: int = CHANGE_PAIRS
     """Fewest pairs that can prove a change."""
+    fewest_independent: int = CHANGE_PAIRS
+    """As how many independent pairs those of a noisy case must count."""
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
@@ -97,12 +99,14 @@ class CaseThresholds:
 
         In a noisy case pairs that are like the pair before them count as fewer, unless nine in ten are past the threshold.
         """
+        if comparison.pairs < self.fewest:
+            return False
         quiet = comparison.spread <= NOISY and not comparison.rogues
         if quiet or comparison.independent is None or comparison.nearly_all is None:
-            return comparison.pairs >= self.fewest
+            return True
         exceeded, undercut = comparison.nearly_all
         clear = exceeded > threshold if threshold > 1 else undercut < threshold
-        return (comparison.pairs if clear else comparison.independent) >= self.fewest
+        return clear or comparison.independent >= self.fewest_independent
 
     def margin(self, comparison: Comparison) -> float:
         """Return by how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
@@ -253,7 +257,7 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
             f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: quieten the machine, then measure again."
         )
     counts = f"{comparison.pairs} pairs of such noise count as {max(1, round(comparison.independent or 0))}"
-    return f"{counts}, and a regression takes {thresholds.fewest}: raise --budget, or --pairs if it is lower."
+    return f"{counts}, and a regression takes {thresholds.fewest_independent}: raise --budget, or --pairs if it is lower."
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
@@ -349,7 +353,7 @@ def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, mar
     level, efficient = quantile(1 - thresholds.level, pairs - 1), math.sqrt(EFFICIENCY * pairs)
 
     def power(change: float) -> float:
-        enough = _enough_pairs(change - gate, pairs, thresholds.fewest, spread > NOISY)
+        enough = _enough_pairs(change - gate, pairs, thresholds.fewest_independent, spread > NOISY)
         return _sessions_past(change - gate, pairs) * _normal_cdf(change * efficient - level) * enough
 
     return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
@@ -372,7 +376,7 @@ def _sessions_past(past: float, pairs: int) -> float:
 def _enough_pairs(past: float, pairs: int, fewest: int, noisy: bool) -> float:
     """Return the probability that independent pairs count as ``fewest``, or that nine in ten are past the gate: `has_pairs`."""
     if not noisy:
-        return float(pairs >= fewest)
+        return 1.0
     from scipy.special import betainc  # loads for a quarter of a second, which commands that judge nothing should not pay
 
     counted = _normal_cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - 1)

@@ -104,10 +104,11 @@ FINAL_PAIRS = 6
 def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
     """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree.
 
-    The lowest p-value of n pairs is 2⁻ⁿ, so the level that four finalists share takes seven pairs.
+    The lowest p-value of n pairs is 2⁻ⁿ, so the level that four finalists share takes seven pairs. At such a level noise that
+    lasts for some pairs may be taken for a change now and then, so noisy pairs count in full.
     """
     level = FINAL_LEVEL / max(1, finalists)
-    return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))))
+    return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))), fewest_independent=0)
 
 
 def speedup(comparison: Comparison) -> str:

@@ -19,6 +19,7 @@ from ratchet.judge.outcome import (
     with_persistence,
     with_smallest_slowdown,
 )
+from ratchet.judge.tuning import thresholds_of_finals
 from ratchet.records.run import Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_pairs
@@ -130,6 +131,12 @@ def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, 
         assert reason.endswith(
             f"20 pairs of such noise count as {count}, and a regression takes 20: raise --budget, or --pairs if it is lower."
         )
+
+
+def test_a_suggestion_counts_noisy_pairs_in_full() -> None:
+    """A finalist of a search needs six pairs, however noisy: nobody's build fails for it."""
+    noisy = seen(0.9, pairs=6, chance=2**-6, spread=0.02, independent=1.0, nearly_all=(0.8, 0.96))
+    assert decide(noisy, thresholds_of_finals(POLICY, 1))[0] is Outcome.IMPROVED
 
 
 @pytest.mark.parametrize(("nearly_all", "outcome"), [((0.8, 0.96), Outcome.UNCHANGED), ((0.8, 0.94), Outcome.IMPROVED)])
