@@ -79,7 +79,7 @@ class CaseThresholds:
     fewest: int = CHANGE_PAIRS
     """Fewest pairs that can prove a change."""
     fewest_independent: int = CHANGE_PAIRS
-    """As how many independent pairs those of a noisy case must count."""
+    """Smallest effective number of independent pairs that can prove a change of a noisy case."""
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 

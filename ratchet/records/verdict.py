@@ -66,7 +66,7 @@ class Comparison(Record):
     correlation: float = 0.0
     """Autocorrelation of a pair's log ratio with that of the pair before it."""
     independent: NotNegative | None = None
-    """As how many independent pairs these count, outliers included and one standard error on the safe side."""
+    """Effective number of independent pairs, outliers included, one standard error on the safe side."""
     nearly_all: tuple[Positive, Positive] | None = None
     """The ratio that nine pairs in ten exceed, and the one that nine in ten stay below."""
     sessions: tuple[Positive, ...] = ()

@@ -67,7 +67,7 @@ OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
 PAIRS_PER_OUTLIER = 4
 """At most one pair in so many is left out as an outlier: more than that are part of how the code behaves."""
 VALUES_PER_EXCEPTION = 10
-"""Of so many values one may be another than `Estimate.nearly_all` says."""
+"""Out of this many values, one may lie outside `Estimate.nearly_all`."""
 BOUND = 0.2
 """`Estimate.bound` is too low this often for each time that the upper end of the interval is too low."""
 RESAMPLES = 10_000
@@ -110,7 +110,7 @@ class Estimate:
     correlation: float = 0.0
     """Autocorrelation of each value with the one before it, corrected for bias; 0 where there are too few to say."""
     independent: float = 0.0
-    """As how many independent values all of them count for sure: `independent_values`."""
+    """Effective number of independent values: `independent_values`."""
     nearly_all: tuple[float, float] = (0.0, 0.0)
     """What nine values in ten, or more, exceed; and what nine in ten, or more, stay below."""
     unpaired_sd: float | None = None
@@ -258,7 +258,7 @@ def _correlation(values: Floats) -> float:
 
 
 def independent_values(values: Floats) -> float:
-    """Return as how many independent values these count, one standard error on the safe side: n · (1 − ρ) / (1 + ρ).
+    """Return the effective number of independent values, one standard error on the safe side: n · (1 − ρ) / (1 + ρ).
 
     ρ is their lag-one autocorrelation and its standard error 1/√n, outliers included: of noise that stays in one of two modes,
     the less frequent mode looks like outliers. H. J. Thiébaux and F. W. Zwiers, Journal of Climate and Applied Meteorology 23

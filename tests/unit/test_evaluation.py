@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -79,15 +80,13 @@ def test_the_parents_clock_has_to_see_what_is_saved() -> None:
     assert not is_confirmed(10.0, 0.1, besides)
 
 
-class Computing:
-    """A worker in this process that computes for 4 ms a call."""
+class FourMs:
+    """A worker each of whose calls takes 4 ms by a clock of its own, so that no other process matters."""
 
-    pid = os.getpid()
+    pid, now_s = 0, 0.0
 
     def ask(self, _op: str, _answer: type, *, samples: int, place: int) -> None:
-        end = time.process_time() + 0.004 * samples
-        while time.process_time() < end:
-            pass
+        FourMs.now_s += 0.004 * samples
 
 
 @pytest.mark.parametrize(("agrees_after", "rounds"), [(1, 5), (7, 7), (99, 20)])
@@ -95,12 +94,12 @@ def test_the_parents_clock_goes_on_while_it_does_not_agree(
     agrees_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At least five rounds, at most twenty; a few of a busy machine can hide what a candidate saves."""
-    monkeypatch.setattr("ratchet.measure.evaluation.IDLE_S", 0.001)  # no need to compute for long here
-    monkeypatch.setattr("ratchet.measure.evaluation.SLOPE_S", 0.004)
-    sides = {side: cast(WorkerClient, Computing()) for side in SIDES}
+    monkeypatch.setattr("ratchet.measure.evaluation.time", SimpleNamespace(perf_counter=lambda: FourMs.now_s))
+    monkeypatch.setattr("ratchet.measure.evaluation._cpu_s", lambda _: FourMs.now_s)
+    sides = {side: cast(WorkerClient, FourMs()) for side in SIDES}
     slope, _ = timed_from_outside(sides, lambda slope: len(slope.baseline_ms) >= agrees_after)
     assert len(slope.baseline_ms) == len(slope.candidate_ms) == rounds
-    assert 2 < statistics.median(slope.baseline_ms) < 100
+    assert statistics.median(slope.baseline_ms) == pytest.approx(4)
 
 
 def test_a_headline_and_a_code_for_each_verdict() -> None:
