@@ -185,15 +185,16 @@ class HostClient:
             )
         return found
 
-    def fork(self) -> WorkerClient:
+    def fork(self, *, with_compiler: bool = False) -> WorkerClient:
         """Start a fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` comes first.
 
-        A worker that crashes before it has its device is replaced, twice at most.
+        A worker that crashes before it has its device is replaced, twice at most. ``with_compiler``: the host first loads torch's
+        compiler, if it has not yet, so that no worker spends seconds on that.
         """
         tries = 0
         while True:
             try:
-                return self._started()
+                return self._started(with_compiler=with_compiler)
             except Crashed as error:
                 tries += 1
                 if time.monotonic() >= self.until:
@@ -201,9 +202,9 @@ class HostClient:
                 if tries > REPEATS:
                     raise _no_device(error) from None
 
-    def _started(self) -> WorkerClient:
+    def _started(self, *, with_compiler: bool) -> WorkerClient:
         started = time.perf_counter()
-        pid, channel, output = self._forked("fork")
+        pid, channel, output = self._forked("fork", with_compiler=with_compiler)
         worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.step_timeout_s))
         try:
             self.l2_bytes = worker.ask("start", Ready).l2_bytes
@@ -216,13 +217,13 @@ class HostClient:
         worker.ready_s = time.perf_counter() - started
         return worker
 
-    def _forked(self, op: Literal["fork", "twin"]) -> tuple[int, wire.Channel, Output]:
+    def _forked(self, op: Literal["fork", "twin"], *, with_compiler: bool = False) -> tuple[int, wire.Channel, Output]:
         """Have the host fork a process. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
         ours, theirs = socket.socketpair()
         output = Output()
         with theirs, output.handed_over() as writer, self._talking:
             try:
-                self._channel.send_with_files({"op": op}, [theirs.fileno(), writer])
+                self._channel.send_with_files({"op": op, "with_compiler": with_compiler}, [theirs.fileno(), writer])
                 pid = int(self._channel.receive(30)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()

@@ -209,50 +209,48 @@ class Duet:
                 if pair and pair == self._plan.restart_after and order and rounds.restart:
                     order = self._restarted(pair, order, results, rounds.restart)
                 stop = self._plan.restart_after if pair < self._plan.restart_after < last else last
-                orders = [self._random.sample(order, len(order)) for _ in range(min(rounds.ahead, stop - pair))]
-                for crew, cases_of_pair in zip(self._crews(pair, orders, results), orders, strict=True):
-                    self._crew = crew
-                    for case in cases_of_pair:
+                crews = [Crew() for _ in range(min(rounds.ahead, stop - pair))]
+                for turn, case in enumerate(self._random.sample(order, len(order)), 1):
+                    if budget.allows(case.name, first):
+                        self._get_ready(crews, case, pair, results[case.name])
+                    for ahead, crew in enumerate(crews):
+                        self._crew = crew
                         if results[case.name].left(case.sides) and budget.allows(case.name, first):
-                            self._measure_pair(pair, case, results[case.name])
+                            self._measure_pair(pair + ahead, case, results[case.name])
                             done += 1
-                            self.progress.case(case.name, pair, done, total)
-                    self._retire()
-                    pair += 1
+                            self.progress.case(case.name, pair + ahead, done, total)
+                        if turn == len(order):
+                            self._retire()
+                        crews[ahead] = self._crew
+                pair += len(crews)
             first = last
         self.workers.wait_for_ends()
         return results
 
-    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[Crew]:
-        """Return the workers of the pairs from ``first`` on, of which each side has built the first case of its pair.
+    def _get_ready(self, crews: Sequence[Crew], case: CaseSides, first: int, result: Measured) -> None:
+        """Build a case in the workers of each of these pairs, which begin with the pair ``first``.
 
-        Starting a process and its first case takes longer than timing a case, and processes can do it side by side. Where that
+        Starting a process and building a case takes longer than timing it, and processes can do it side by side. Where that
         fails, the pair begins with no workers, and what happens then counts.
         """
-        crews = [Crew() for _ in orders]
-        if not self.workers.in_parallel or len(orders) == 1 or not orders[0]:
-            return crews
-        sides = [_turn(order[0].sides, flipped=self._order(order[0].name, first + n)[0]) for n, order in enumerate(orders)]
+        if not self.workers.in_parallel or len(crews) == 1 or result.left(case.sides) != case.sides:
+            return
+        turns = [_turn(case.sides, flipped=self._order(case.name, first + ahead)[0]) for ahead in range(len(crews))]
         self.workers.at_once(
-            [partial(self.workers.fill, crew, side) for crew, turn in zip(crews, sides, strict=True) for side in turn]
+            [partial(self.workers.fill, crew, side) for crew, turn in zip(crews, turns, strict=True) for side in turn]
         )
         self.workers.wait_for_ends()
-        builds = [
-            partial(self._build_ahead, crew, order[0].name, first + n, results[order[0].name])
-            for n, (crew, order) in enumerate(zip(crews, orders, strict=True))
-            if order[0].name not in self.workers.prepared_alone
-        ]
-        self.workers.at_once(builds)
-        return crews
+        if case.name not in self.workers.prepared_alone:
+            self.workers.at_once(
+                [partial(self._build_ahead, crew, case, first + ahead, result) for ahead, crew in enumerate(crews)]
+            )
 
-    def _build_ahead(self, crew: Crew, case: str, pair: int, result: Measured) -> None:
+    def _build_ahead(self, crew: Crew, case: CaseSides, pair: int, result: Measured) -> None:
         seed = self._plan.seed + 2 * pair
         try:
-            calls = [
-                partial(self.workers.prepare, side, worker, case, seed, check=False) for side, worker in crew.workers.items()
-            ]
-            crew.prepared = dict(zip(crew.workers, self.workers.at_once(calls), strict=True))
-            crew.case = case
+            calls = [partial(self.workers.prepare, side, crew.workers[side], case.name, seed, check=False) for side in case.sides]
+            crew.prepared = dict(zip(case.sides, self.workers.at_once(calls), strict=True))
+            crew.case = case.name
         except CaseTrouble as error:
             if isinstance(error, Lost):
                 result.lost.append(error.lost_worker(pair))

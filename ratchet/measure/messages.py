@@ -113,6 +113,8 @@ class Prepared(Record):
     """Other files outside the trees that go by a name, and were written since the tree was made."""
     times_itself: bool = False
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
+    compiles: bool = False
+    """torch's compiler is loaded in its process."""
     memory_limit_bytes: Bytes | None = None
     has_reference: bool = True
     places: Annotated[int, Field(ge=1)] = 1

@@ -56,6 +56,7 @@ class Workers:
         """Cases that time their own code while they are prepared."""
         self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
+        self._compiles = False
         self._variants = variants
         self._sampler = sampler
         # On the CPU the workers of both sides share their cores.
@@ -90,6 +91,7 @@ class Workers:
         refuse_foreign(side, prepared.foreign)
         self._built[side] |= set(prepared.built)
         self._fresh[side] |= set(prepared.fresh)
+        self._compiles |= prepared.compiles
         if shared := self._of_both(self._built):
             raise ForeignModuleError(
                 f"Both sides loaded {clean(shared[0])}: one build for two trees, so a change of its source would not be timed.",
@@ -117,7 +119,7 @@ class Workers:
 
     def fork(self, side: Side) -> WorkerClient:
         """Return a fresh worker with a usable device. Raises HostError."""
-        worker = self.hosts[side].fork()
+        worker = self.hosts[side].fork(with_compiler=self._compiles)
         self._note_worker(worker.pid, alive=True)
         return worker
 

@@ -56,7 +56,6 @@ def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> N
 
 PREPARED = """
 import os, sys, threading
-from types import SimpleNamespace
 
 import torch
 from ratchet.measure.child import calls, host
@@ -67,12 +66,12 @@ def refuse(name):
         raise SystemExit(f"CUDA is touched: {name}")
     return touched
 
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # so that there is something to forget
 torch.cuda.is_available = lambda: True
 for name in ("_lazy_init", "init", "current_device", "get_device_properties", "get_device_capability", "set_device"):
     setattr(torch.cuda, name, refuse(name))
-provenance = SimpleNamespace(sources=lambda: ["torch.compile"])
-host._prepare_torch_compile(SimpleNamespace(provenance=provenance, spec=SimpleNamespace(device="cuda")))
-assert "torch._dynamo" in sys.modules and not children() and threading.active_count() == 1
+host._load_compiler("cuda")
+assert not children() and threading.active_count() == 1
 before = set(sys.modules)
 calls.forget_compiled(in_parallel=True)
 print(sorted(set(sys.modules) - before))
@@ -83,6 +82,41 @@ def test_a_host_prepares_the_compiler_without_a_gpu_and_workers_have_nothing_to_
     """Where there is a GPU, a reset of the compiler wants 500 modules: the host has them, and no CUDA, process or thread."""
     done = subprocess.run([sys.executable, "-c", PREPARED], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done
+
+
+COMPILES_UNSEEN = """\
+import os, sys
+from pathlib import Path
+from ratchet import benchmark
+import torch, torch._dynamo
+
+COMPILER = "torch._inductor.compile_fx"
+
+
+@benchmark(configs={"only": {}}, devices=("cpu",))
+def scale(*, device):
+    x = torch.randn(16, device=device)
+
+    def run():
+        with (Path(os.environ["SEEN"]) / str(os.getpid())).open("a") as file:
+            file.write("loaded " if COMPILER in sys.modules else "not ")
+        __import__(COMPILER)  # as a library does in whose call something is compiled
+        return 3 * x
+
+    return run
+"""
+
+
+def test_what_only_a_library_compiles_costs_the_first_worker_the_compiler_and_no_later_one(
+    play: Playground, tmp_path: Path
+) -> None:
+    """No text of the tree names the compiler; each worker but the first finds it loaded."""
+    (tmp_path / "seen").mkdir()
+    play.commit({"bench/scale.py": COMPILES_UNSEEN})
+    done = play.check("scale/*", "--base", "HEAD", "--time-identical", "--pairs", "3", env={"SEEN": str(tmp_path / "seen")})
+    assert set(done.outcomes()) == {"scale/only"}, done
+    first = [path.read_text().split()[0] for path in (tmp_path / "seen").iterdir()]
+    assert (first.count("not"), first.count("loaded")) == (1, 7)
 
 
 TUNED = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from collections import Counter
@@ -148,7 +149,7 @@ class Host:
     until: float = math.inf
     folder: Path = Path()
 
-    def fork(self) -> Worker:
+    def fork(self, **_: object) -> Worker:
         return Worker(self.side, self.script)
 
 
@@ -212,7 +213,7 @@ def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...]
             return answer
 
     class TimedHost(Host):
-        def fork(self) -> Worker:
+        def fork(self, **_: object) -> Worker:
             return Timed(self.side, self.script)
 
     script = Script(sampled=lambda side, count: Sampled(samples_ms=(1e-4,) * count, exposed=side in waits))
@@ -242,7 +243,7 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
             return answer.model_copy(update={"workload": cpu}) if op == "prepare" else answer
 
     class SlowHost(Host):
-        def fork(self) -> Worker:
+        def fork(self, **_: object) -> Worker:
             return Slow(self.side, self.script)
 
     hosts: Any = {side: SlowHost(side, Script(sampled=lambda _, count: Sampled(samples_ms=(call_ms,) * count))) for side in SIDES}
@@ -698,6 +699,18 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
         assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
 
 
+def test_on_a_gpu_the_next_case_of_several_pairs_is_built_at_once() -> None:
+    """All workers of four pairs build their second case after the first one of each pair was timed, and before any is again."""
+    script = Script()
+    duet = duet_of(script, plan(4, clock="auto"))
+    results = duet.measure([CaseSides(name, SIDES) for name in ("a/x", "b/x")], Rounds((4,), 0, lambda _: (), ahead=4))
+    assert [pairs(result, side) for result in results.values() for side in SIDES] == [[0, 1, 2, 3]] * 4
+    steps = [(what, len(list(group))) for what, group in itertools.groupby(script.happened)]
+    assert [what for what, _ in steps] == ["built", "timed", "built", "timed"]
+    assert [count for what, count in steps if what == "built"] == [8, 8]
+    assert script.alive == 0
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_on_a_gpu_a_worker_that_is_lost_before_its_turn_is_replaced(side: Side) -> None:
     """The pair is measured all the same, with both sides, and the loss is recorded."""
@@ -723,7 +736,7 @@ def test_trouble_with_a_trace_costs_that_trace(trouble: Callable[[Side], CaseTro
 def test_trouble_with_a_host_costs_the_traces_of_its_side() -> None:
     """Where no worker can be forked any more, each trace of that side says so, and nothing is raised."""
 
-    def dead() -> NoReturn:
+    def dead(**_: object) -> NoReturn:
         raise HostError("The head's process died.")
 
     duet = duet_of(Script())

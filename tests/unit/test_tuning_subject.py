@@ -22,7 +22,7 @@ class Refusing:
     def __init__(self, trouble: str, stage: str) -> None:
         self._trouble, self._stage = trouble, stage
 
-    def fork(self) -> Refusing:
+    def fork(self, **_: object) -> Refusing:
         return self
 
     def ask(self, *_: Any, **__: Any) -> None:

@@ -84,7 +84,8 @@ def forget_compiled(*, in_parallel: bool) -> None:
     """
     if "torch._dynamo" not in sys.modules:
         return
-    torch.compiler.reset()
+    if torch._dynamo.utils.counters["frames"]["total"]:  # else nothing was compiled, and a reset would load the whole compiler
+        torch.compiler.reset()
     if not in_parallel and "torch._inductor.config" in sys.modules:
         torch._inductor.config.compile_threads = 1
 

@@ -43,6 +43,7 @@ from ratchet.subprocesses import (
     outlive_parent,
     wait_for_end_of_input,
 )
+from ratchet.workload import Device
 
 ORPHANS_S = 2.0
 """Longest that ending the processes which a worker left behind delays the next worker."""
@@ -91,7 +92,8 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
-    _prepare_torch_compile(tree)
+    if any("torch.compile" in source for source in tree.provenance.sources()):  # or a worker tells, where a library compiles
+        _load_compiler(spec.device)
     _prepare_triton()
     channel.send(_listing(tree, use))
     _prepare_optimizers(tree)
@@ -147,19 +149,17 @@ def _prepare_triton() -> None:
             return
 
 
-def _prepare_torch_compile(tree: LoadedTree) -> None:
+def _load_compiler(device: Device) -> None:
     """Do here what torch.compile does in every worker at its first call: import itself, hash torch's sources, try vectors.
 
-    It touches no GPU and starts no process. A release that names these otherwise goes on doing it in the workers, which costs
-    6 s each.
+    It touches no GPU and starts no process, and takes 3 s once. A release that names these otherwise goes on doing it in the
+    workers, which costs 6 s each.
     """
     with contextlib.suppress(Exception):  # whatever is wrong with the compiler, its own first use says it better
-        if "torch._dynamo" not in sys.modules and not any("torch.compile" in source for source in tree.provenance.sources()):
-            return
         importlib.import_module("torch._dynamo")
         importlib.import_module("torch._inductor.cudagraph_trees")  # with compile_fx; `torch.compiler.reset` wants it on a GPU
         importlib.import_module("torch._inductor.codecache").torch_key()
-        if tree.spec.device == "cpu":
+        if device == "cpu":
             importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa()
 
 
@@ -175,6 +175,8 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
         if message["op"] in ("fork", "twin") and len(descriptors) == 2:
+            if message["with_compiler"]:
+                _load_compiler(tree.spec.device)
             pid = os.fork()
             if pid == 0 and message["op"] == "fork":
                 _become_worker(channel, descriptors[0], descriptors[1], tree)

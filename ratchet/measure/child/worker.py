@@ -11,6 +11,7 @@ import gc
 import importlib
 import os
 import random
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -177,6 +178,7 @@ class Worker:
             "fresh": sorted(self._tree.provenance.shared.fresh)[:MOST_SHARED],
             "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
             "places": 1 + len(more),
+            "compiles": "torch._inductor.compile_fx" in sys.modules,
         }
 
     def identify(self) -> dict[str, Any]:
