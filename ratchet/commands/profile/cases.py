@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.report.figures.style import preload
 from ratchet.report.progress import Progress
 from ratchet.units import plural
 
@@ -293,6 +295,7 @@ def _profiled(
     budget.import_s = traces.import_s
     site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
     request = _request(site, trees, budget)
+    threading.Thread(target=preload, daemon=True).start()  # while ncu works
     sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases, ready)
     return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
 

@@ -76,8 +76,7 @@ def drawing() -> Iterator[None]:
 
     Raises PageError where matplotlib is missing.
     """
-    # Before the import: where the home folder is read-only, matplotlib uses a temporary one and would say so on stderr.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    _quieten()
     try:
         import matplotlib as mpl
     except ModuleNotFoundError as error:
@@ -90,6 +89,20 @@ def drawing() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(cast("Any", _STYLE))
         yield
+
+
+def preload() -> None:
+    """Import what draws and writes, which takes a second; nothing where it is not installed. Another thread may do this."""
+    _quieten()
+    with contextlib.suppress(ImportError):
+        import matplotlib.backends.backend_agg
+        import matplotlib.backends.backend_svg  # noqa: F401
+        import PIL.PngImagePlugin  # noqa: F401
+
+
+def _quieten() -> None:
+    """Call it before the import: where the home folder is read-only, matplotlib uses another and would say so on stderr."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
@@ -221,6 +234,9 @@ def shortened(text: object, size: float, width: float) -> str:
 
 def write_files(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write ``NAME.png`` and ``NAME.svg``, each whole or not at all. Raises OutputError where the folder or the disk refuses."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.transforms import Bbox
     from PIL import Image
 
@@ -230,11 +246,15 @@ def write_files(figure: Figure, folder: Path, name: str) -> list[Path]:
         part.bbox_relative.set_points(part.bbox_relative.get_points().round(6))
         for axes in part.axes:
             axes.set_position(Bbox(axes.get_position().get_points().round(6)))
-    svg, drawn, packed = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Creator": "ratchet", "Date": None})
-    figure.savefig(drawn, format="png", dpi=DPI)
-    with Image.open(drawn) as image:  # 256 colours are enough for lines, bars and letters, and take a third of the bytes
-        image.convert("RGB").quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
+    svg, packed = io.BytesIO(), io.BytesIO()
+    lines: Any = FigureCanvasSVG(figure)  # Any: matplotlib gives these methods no types
+    lines.print_svg(svg, metadata={"Creator": "ratchet", "Date": None})  # `savefig` would draw twice
+    figure.set_dpi(DPI)  # an SVG has 72 dots per inch
+    dots: Any = FigureCanvasAgg(figure)
+    dots.draw()
+    image = Image.fromarray(np.asarray(dots.buffer_rgba())).convert("RGB")
+    # 256 colours are enough for lines, bars and letters, and take a third of the bytes.
+    image.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
     text = svg.getvalue().replace(b"'DejaVu Sans'", _FAMILIES)
     files = {folder / f"{name}.png": packed.getvalue(), folder / f"{name}.svg": text}
     for path, content in files.items():
