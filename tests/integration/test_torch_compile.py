@@ -58,7 +58,7 @@ PREPARED = """
 import os, sys, threading
 
 import torch
-from ratchet.measure.child import calls, host
+from ratchet.measure.child import calls, libraries
 from ratchet.subprocesses import children
 
 def refuse(name):
@@ -70,7 +70,7 @@ torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # so that there 
 torch.cuda.is_available = lambda: True
 for name in ("_lazy_init", "init", "current_device", "get_device_properties", "get_device_capability", "set_device"):
     setattr(torch.cuda, name, refuse(name))
-host._load_compiler("cuda")
+libraries.load_compiler("cuda")
 assert not children() and threading.active_count() == 1
 before = set(sys.modules)
 calls.forget_compiled(in_parallel=True)

@@ -19,7 +19,6 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import re
 import select
 import socket
 import sys
@@ -29,6 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 from ratchet.errors import RatchetError
+from ratchet.measure.child import libraries
 from ratchet.measure.child.gpu_facts import CudaUse, cuda_has_begun, facts_for_imports
 from ratchet.measure.child.loader import LoadedTree, load_tree
 from ratchet.measure.host_code import HostCode
@@ -43,7 +43,6 @@ from ratchet.subprocesses import (
     outlive_parent,
     wait_for_end_of_input,
 )
-from ratchet.workload import Device
 
 ORPHANS_S = 2.0
 """Longest that ending the processes which a worker left behind delays the next worker."""
@@ -92,11 +91,8 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
-    if any("torch.compile" in source for source in tree.provenance.sources()):  # or a worker tells, where a library compiles
-        _load_compiler(spec.device)
-    _prepare_triton()
+    libraries.load_ahead(tree)
     channel.send(_listing(tree, use))
-    _prepare_optimizers(tree)
     gc.collect()
     was_enabled = gc.isenabled()
     if tree.code is not None:
@@ -132,51 +128,13 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
     }
 
 
-def _prepare_triton() -> None:
-    """Do here what Triton does in every worker at its first launch: hash its library of 400 MB, and import the rest of itself.
-
-    It touches no GPU. A release that names these otherwise goes on doing it in the workers, which costs 0.4 s each.
-    """
-    if "triton" not in sys.modules:
-        return
-    with contextlib.suppress(Exception):  # whatever is wrong with Triton, its own first use says it better
-        importlib.import_module("triton.experimental.gluon")
-    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
-        key = getattr(sys.modules.get(module), "triton_key", None)
-        if key is not None:
-            with contextlib.suppress(Exception):
-                key()
-            return
-
-
-def _load_compiler(device: Device) -> None:
-    """Do here what torch.compile does in every worker at its first call: import itself, hash torch's sources, try vectors.
-
-    It touches no GPU and starts no process, and takes 3 s once. A release that names these otherwise goes on doing it in the
-    workers, which costs 6 s each.
-    """
-    with contextlib.suppress(Exception):  # whatever is wrong with the compiler, its own first use says it better
-        importlib.import_module("torch._dynamo")
-        importlib.import_module("torch._inductor.cudagraph_trees")  # with compile_fx; `torch.compiler.reset` wants it on a GPU
-        importlib.import_module("torch._inductor.codecache").torch_key()
-        if device == "cpu":
-            importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa()
-
-
-def _prepare_optimizers(tree: LoadedTree) -> None:
-    """Import here what every worker's first optimizer of torch.optim imports: the compiler of torch, which costs 1.3 s each."""
-    if any(re.search(r"\boptim\b", source) for source in tree.provenance.sources()):
-        with contextlib.suppress(Exception):  # whatever is wrong with the compiler, its own first use says it better
-            importlib.import_module("torch._dynamo")
-
-
 def _serve(channel: Channel, tree: LoadedTree) -> None:
     spared = children()  # what the imports started serves all workers
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
         if message["op"] in ("fork", "twin") and len(descriptors) == 2:
             if message["with_compiler"]:
-                _load_compiler(tree.spec.device)
+                libraries.load_compiler(tree.spec.device)
             pid = os.fork()
             if pid == 0 and message["op"] == "fork":
                 _become_worker(channel, descriptors[0], descriptors[1], tree)

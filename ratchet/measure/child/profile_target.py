@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ratchet.errors import ForeignModuleError, RatchetError
+from ratchet.measure.child.libraries import load_ahead
 from ratchet.measure.child.loader import LoadedTree, load_tree, use_last_cores
 from ratchet.measure.child.trace import settle, warmed
 from ratchet.measure.tree_spec import TreeSpec, child_command
@@ -120,6 +121,7 @@ def main() -> None:
     with Path(argument["status"]).open("w", encoding="utf-8") as status, Path(argument["turn"]).open("w") as turn:
         try:
             tree = load_tree(spec)
+            load_ahead(tree)
             if argument["go"]:
                 cases = _cases_to_call(Path(argument["go"]), cases)
             fcntl.flock(turn, fcntl.LOCK_EX)
