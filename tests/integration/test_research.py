@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.integration.playground import ADDS, Playground
 
 RESEARCH = Path(__file__).parents[2] / "research"
 
@@ -73,3 +76,24 @@ def test_start_in_a_repository() -> None:
     done = subprocess.run([sys.executable, RESEARCH / "large_repository.py", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("the hosts are started here") == 2
+
+
+def test_where_the_seconds_of_a_check_go(play: Playground) -> None:
+    """research/timeline.py runs the command and prints how long each activity took."""
+    play.commit({"bench/adds.py": ADDS})
+    command = [
+        sys.executable,
+        RESEARCH / "timeline.py",
+        "check",
+        "--base",
+        "HEAD",
+        "--time-identical",
+        "--pairs",
+        "3",
+        "--device",
+        "cpu",
+    ]
+    done = subprocess.run(command, cwd=play.repo, env=play.environ(), capture_output=True, text=True, check=False)
+    assert re.search(r"^\d+\.\d s, exit [0-3]$", done.stdout, re.MULTILINE), done
+    rows = dict(re.findall(r"^\| (\w+) \| ([\d.]+) \| \d+ \|", done.stdout, re.MULTILINE))
+    assert rows.keys() >= {"import", "context", "prepare", "block"}, done.stdout
