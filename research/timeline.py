@@ -58,10 +58,7 @@ def main() -> int:
     watch(spans, readers, "read", lambda *_: "read")
     watch(spans, cases, "save_case", lambda *_: "page")
     began = time.monotonic()
-    try:
-        code = ratchet()
-    except SystemExit as exit_:
-        code = exit_.code
+    code = ratchet()
     ended = time.monotonic()
     seconds: defaultdict[str, float] = defaultdict(float)
     lengths: defaultdict[str, list[float]] = defaultdict(list)
