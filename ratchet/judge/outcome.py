@@ -353,8 +353,8 @@ def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, mar
     level, efficient = quantile(1 - thresholds.level, pairs - 1), math.sqrt(EFFICIENCY * pairs)
 
     def power(change: float) -> float:
-        enough = _enough_pairs(change - gate, pairs, thresholds.fewest_independent, spread > NOISY)
-        return _sessions_past(change - gate, pairs) * _normal_cdf(change * efficient - level) * enough
+        shown = _shown_past(change - gate, pairs, thresholds.fewest_independent, noisy=spread > NOISY)
+        return shown * _normal_cdf(change * efficient - level)
 
     return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
 
@@ -365,24 +365,24 @@ def both_past(pairs: int, power: float, *, noisy: bool = False) -> float:
 
     In a ``noisy`` case the pairs must also count as enough.
     """
-    return _first(lambda past: _sessions_past(past, pairs) * _enough_pairs(past, pairs, CHANGE_PAIRS, noisy), power, 0.0, 3.0)
+    return _first(lambda past: _shown_past(past, pairs, CHANGE_PAIRS, noisy=noisy), power, 0.0, 3.0)
 
 
-def _sessions_past(past: float, pairs: int) -> float:
-    """Return the probability that both sessions show a change past the gate, if it is ``past`` spreads of a pair past it."""
-    return _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
+def _shown_past(past: float, pairs: int, fewest: int, *, noisy: bool) -> float:
+    """Return the probability that both sessions show a change past the gate, if it is ``past`` spreads of a pair past it.
 
-
-def _enough_pairs(past: float, pairs: int, fewest: int, noisy: bool) -> float:
-    """Return the probability that independent pairs count as ``fewest``, or that nine in ten are past the gate: `has_pairs`."""
+    In a ``noisy`` case independent pairs must also count as ``fewest``, or nine in ten be past the gate
+    (`CaseThresholds.has_pairs`).
+    """
+    sessions = _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
     if not noisy:
-        return 1.0
+        return sessions
     from scipy.special import betainc  # loads for a quarter of a second, which commands that judge nothing should not pay
 
     counted = _normal_cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - 1)
     exceptions = pairs / VALUES_PER_EXCEPTION
     clear = float(betainc(pairs - exceptions, exceptions + 1, _normal_cdf(past)))
-    return 1 - (1 - counted) * (1 - clear)
+    return sessions * (1 - (1 - counted) * (1 - clear))
 
 
 def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:
