@@ -209,52 +209,65 @@ class Duet:
                 if pair and pair == self._plan.restart_after and order and rounds.restart:
                     order = self._restarted(pair, order, results, rounds.restart)
                 stop = self._plan.restart_after if pair < self._plan.restart_after < last else last
-                crews = [Crew() for _ in range(min(rounds.ahead, stop - pair))]
-                for turn, case in enumerate(self._random.sample(order, len(order)), 1):
-                    if budget.allows(case.name, first):
-                        self._get_ready(crews, case, pair, results[case.name])
-                    for ahead, crew in enumerate(crews):
-                        self._crew = crew
+                orders = [self._random.sample(order, len(order)) for _ in range(min(rounds.ahead, stop - pair))]
+                crews = self._crews(pair, orders, results)
+                for ahead, cases_of_pair in enumerate(orders):
+                    self._crew = crews[ahead]
+                    for case in cases_of_pair:
                         if results[case.name].left(case.sides) and budget.allows(case.name, first):
-                            self._measure_pair(pair + ahead, case, results[case.name])
+                            self._measure_pair(pair, case, results[case.name])
                             done += 1
-                            self.progress.case(case.name, pair + ahead, done, total)
-                        if turn == len(order):
-                            self._retire()
-                        crews[ahead] = self._crew
-                pair += len(crews)
+                            self.progress.case(case.name, pair, done, total)
+                    crews[ahead] = self._crew
+                    pair += 1
+                for crew in crews:  # not before: the end of a process would disturb the next pair, which is ready
+                    self.workers.retire(crew)
             first = last
         self.workers.wait_for_ends()
         return results
 
-    def _get_ready(self, crews: Sequence[Crew], case: CaseSides, first: int, result: Measured) -> None:
-        """Build a case in the workers of each of these pairs, which begin with the pair ``first``.
+    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[Crew]:
+        """Return the workers of the pairs from ``first`` on, of which each side has built the first case of its pair.
 
-        Starting a process and building a case takes longer than timing it, and processes can do it side by side. Where that
+        Starting a process and its first case takes longer than timing a case, and processes can do it side by side. Where that
         fails, the pair begins with no workers, and what happens then counts.
         """
-        if not self.workers.in_parallel or len(crews) == 1 or result.left(case.sides) != case.sides:
-            return
-        turns = [_turn(case.sides, flipped=self._order(case.name, first + ahead)[0]) for ahead in range(len(crews))]
+        crews = [Crew() for _ in orders]
+        if not self.workers.in_parallel or len(orders) == 1 or not orders[0]:
+            return crews
+        started = time.monotonic()
+        turns = [_turn(order[0].sides, flipped=self._order(order[0].name, first + n)[0]) for n, order in enumerate(orders)]
         self.workers.at_once(
             [partial(self.workers.fill, crew, side) for crew, turn in zip(crews, turns, strict=True) for side in turn]
         )
         self.workers.wait_for_ends()
-        if case.name not in self.workers.prepared_alone:
-            self.workers.at_once(
-                [partial(self._build_ahead, crew, case, first + ahead, result) for ahead, crew in enumerate(crews)]
-            )
+        ahead = [
+            (crew, turn, order[0].name, first + n)
+            for n, (crew, turn, order) in enumerate(zip(crews, turns, orders, strict=True))
+            if order[0].name not in self.workers.prepared_alone
+        ]
+        lost = self.workers.at_once([partial(self._build_ahead, *one) for one in ahead])
+        noted: set[str] = set()  # what befell several pairs at one moment counts as one loss of their case
+        for (_, _, name, _), one in zip(ahead, lost, strict=True):
+            if one and name not in noted:
+                noted.add(name)
+                results[name].lost.append(one)
+        seconds = (time.monotonic() - started) / sum(map(len, orders))
+        for case in (case for order in orders for case in order):
+            results[case.name].seconds += seconds
+        return crews
 
-    def _build_ahead(self, crew: Crew, case: CaseSides, pair: int, result: Measured) -> None:
+    def _build_ahead(self, crew: Crew, turn: Sequence[Side], case: str, pair: int) -> LostWorker | None:
+        """Build a case in the workers of a crew, or end them. Return one that was lost."""
         seed = self._plan.seed + 2 * pair
         try:
-            calls = [partial(self.workers.prepare, side, crew.workers[side], case.name, seed, check=False) for side in case.sides]
-            crew.prepared = dict(zip(case.sides, self.workers.at_once(calls), strict=True))
-            crew.case = case.name
+            calls = [partial(self.workers.prepare, side, crew.workers[side], case, seed, check=False) for side in turn]
+            crew.prepared = dict(zip(turn, self.workers.at_once(calls), strict=True))
+            crew.case = case
         except CaseTrouble as error:
-            if isinstance(error, Lost):
-                result.lost.append(error.lost_worker(pair))
             self.workers.retire(crew)
+            return error.lost_worker(pair) if isinstance(error, Lost) else None
+        return None
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
@@ -376,6 +389,7 @@ class Duet:
             self._check(pair, sides, prepared, workers, at_once=at_once)
         if times_kernels:
             self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
+            self.workers.wait_for_ends()
         return workers
 
     def _is_checked(self, pair: int, case: str) -> bool:

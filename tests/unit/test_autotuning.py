@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +37,12 @@ class Autotuner:
             self.chosen = min(configs, key=self._bench)
 
         return self.check_disk_cache(key, configs, benchmark)
+
+
+@pytest.fixture(autouse=True)
+def _own_finders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch adds finders, for what is not loaded yet, which no other test should meet."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
 
 
 @pytest.fixture
@@ -111,3 +119,21 @@ def test_torch_compile_chooses_no_algorithm_beside_others(monkeypatch: pytest.Mo
         fresh().benchmark([3, 2])
     watch.forget(crowded=False)
     assert (fresh().benchmark([3, 2]), watch.seen) == (2, False)
+
+
+def test_what_is_imported_after_the_watch_began_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library may import an autotuner in the first call of a case."""
+    (tmp_path / "triton" / "runtime").mkdir(parents=True)
+    (tmp_path / "triton" / "__init__.py").touch()
+    (tmp_path / "triton" / "runtime" / "__init__.py").touch()
+    (tmp_path / "triton" / "runtime" / "autotuner.py").write_text(
+        "class Autotuner:\n    def _bench(self, config):\n        return config\n"
+    )
+    own = {name: module for name, module in sys.modules.items() if name.partition(".")[0] != "triton"}
+    monkeypatch.setattr(sys, "modules", own)
+    monkeypatch.syspath_prepend(tmp_path)
+    watch = AutotuneWatch()
+    autotuner = importlib.import_module("triton.runtime.autotuner")
+    assert not watch.seen
+    assert autotuner.Autotuner()._bench(3) == 3
+    assert watch.seen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, P
 from ratchet.measure.soak import Planted
 from ratchet.measure.suite import _pairs_ahead
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
+from ratchet.measure.workers import Workers
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.records.profile import Activity, Peaks
@@ -78,7 +78,7 @@ class Script:
     """Side and pair, in the order in which workers built the case."""
     timed: list[tuple[Side, int]] = field(default_factory=list)
     happened: list[str] = field(default_factory=list)
-    """built and timed, in order."""
+    """built, timed and ended, in order."""
     times_itself: bool = False
     results: dict[Side, float] | None = None
     """The result of each side on fresh inputs, where the workload has no reference."""
@@ -140,6 +140,7 @@ class Worker:
 
     def end(self) -> None:
         self._script.alive -= 1
+        self._script.happened.append("ended")
 
 
 @dataclass
@@ -699,16 +700,30 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
         assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
 
 
-def test_on_a_gpu_the_next_case_of_several_pairs_is_built_at_once() -> None:
-    """All workers of four pairs build their second case after the first one of each pair was timed, and before any is again."""
+def test_on_a_gpu_no_process_ends_while_a_pair_is_timed_whose_workers_got_ready_with_it() -> None:
+    """The workers of four pairs end together, after the last of these was timed."""
     script = Script()
-    duet = duet_of(script, plan(4, clock="auto"))
-    results = duet.measure([CaseSides(name, SIDES) for name in ("a/x", "b/x")], Rounds((4,), 0, lambda _: (), ahead=4))
-    assert [pairs(result, side) for result in results.values() for side in SIDES] == [[0, 1, 2, 3]] * 4
-    steps = [(what, len(list(group))) for what, group in itertools.groupby(script.happened)]
-    assert [what for what, _ in steps] == ["built", "timed", "built", "timed"]
-    assert [count for what, count in steps if what == "built"] == [8, 8]
-    assert script.alive == 0
+    duet_of(script, plan(8, clock="auto")).measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))
+    first_end = script.happened.index("ended")
+    assert script.happened[:first_end].count("timed") == script.happened.count("timed") // 2
+
+
+def test_on_a_gpu_the_side_that_was_drawn_builds_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who allocates first is drawn for pairs that get ready together, too."""
+    monkeypatch.setattr(Workers, "at_once", lambda _, calls, *, really=True: [call() for call in calls])
+    script = Script()
+    duet_of(script, plan(8, clock="auto")).measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))
+    first = {pair: side for side, pair in reversed(script.built)}
+    assert first == {pair: "head" if order_of_pair(plan().order_seed, CASE, pair)[0] else "reference" for pair in range(8)}
+
+
+def test_on_a_gpu_what_befalls_several_pairs_at_one_moment_is_one_loss() -> None:
+    """Four workers for which there is no memory at once cost a case one of its repeats."""
+    script = Script(lambda at, pair, tries: out_of_memory(at) if (at, tries) == ("head", 1) and pair < 4 else None)
+    duet = duet_of(script, plan(8, clock="auto"))
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))[CASE]
+    assert [(one.side, one.how) for one in result.lost] == [("head", "ran out of GPU memory")]
+    assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
 
 
 @pytest.mark.parametrize("side", SIDES)

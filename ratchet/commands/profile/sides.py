@@ -11,7 +11,6 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -310,18 +309,12 @@ def _count(
         errors = ncu.take(program, tasks, group.options, where, own_error=MARK, begun=ready.started if ready else None)
     is_over = not request.budget.left_s
     mixed: dict[str, dict[Side, Activity | None]] = {}
-
-    def counted(side: Side) -> dict[str, Profile | RatchetError | None]:
+    for side, task in tasks.items():
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
         activities = {case: waiting[case][side] for case in _cases_of(side, group, waiting)}
-        status = read_status(statuses[side])
-        return _counted(tasks[side].report, activities, group.options.kernels, status, error, request.environ)
-
-    with ThreadPoolExecutor() as pool:  # each report is read by a child program
-        counted_sides = dict(zip(tasks, pool.map(counted, tasks), strict=True))
-    for side, by_case in counted_sides.items():
-        for case, profile in by_case.items():
-            result, activity = results[case][side], waiting[case][side]
+        counted = _counted(task.report, activities, group.options.kernels, read_status(statuses[side]), error, request.environ)
+        for case, profile in counted.items():
+            result, activity = results[case][side], activities[case]
             if profile is None:
                 mixed.setdefault(case, {})[side] = activity
                 continue
@@ -330,11 +323,11 @@ def _count(
                     raise profile
                 ncu.accepted(profile, traces.busiest(activity, group.options.kernels))
             except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
-                result.steps_down.append(str(error).replace(str(tasks[side].report), "The report of ncu"))
+                result.steps_down.append(str(error).replace(str(task.report), "The report of ncu"))
                 continue
             warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.options))
             result.profile = profile.model_copy(update={"activity": activity, "warnings": warnings})
-            result.reports["ncu-rep"] = tasks[side].report
+            result.reports["ncu-rep"] = task.report
     for case in mixed:
         if request.budget.left_s:
             alone = replace(group, cases=(case,), options=replace(group.options, launches=ncu.MOST_KERNELS))

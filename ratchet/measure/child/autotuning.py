@@ -8,7 +8,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+
+from ratchet.measure.child.libraries import WhenImported
 
 _Method = Callable[..., Any]
 
@@ -21,15 +24,14 @@ class AutotuneWatch:
     """A count of what is timed in this process to choose among configurations, and will be timed in the next one again."""
 
     def __init__(self) -> None:
-        """Begin to watch. Without Triton, or in a release that names its autotuner otherwise, nothing is seen."""
+        """Begin to watch what is loaded, and the rest once it is. In a release with other names nothing is seen."""
         self._timed = 0
         self._crowded = False
-        _wrap("torch._inductor.select_algorithm", "AlgorithmSelectorCache", "benchmark", self._refused_if_crowded)
+        _wrap("torch._inductor.select_algorithm", "AlgorithmSelectorCache", benchmark=self._refused_if_crowded)
         heuristics = "torch._inductor.runtime.triton_heuristics"
-        _wrap(heuristics, "CachingAutotuner", "autotune_to_one_config", self._inductor_if_crowded)
-        _wrap("triton.runtime.autotuner", "Autotuner", "_bench", self._counted)
-        # From 3.4 on: with TRITON_CACHE_AUTOTUNING.
-        _wrap("triton.runtime.autotuner", "Autotuner", "check_disk_cache", self._not_kept_if_crowded)
+        _wrap(heuristics, "CachingAutotuner", autotune_to_one_config=self._inductor_if_crowded)
+        # The second method is there from Triton 3.4 on: with TRITON_CACHE_AUTOTUNING.
+        _wrap("triton.runtime.autotuner", "Autotuner", _bench=self._counted, check_disk_cache=self._not_kept_if_crowded)
 
     def _counted(self, bench: _Method) -> _Method:
         def counted(*arguments: Any, **named: Any) -> Any:
@@ -90,8 +92,16 @@ class AutotuneWatch:
         return self._timed > 0
 
 
-def _wrap(module: str, owner: str, name: str, wrapper: Callable[[_Method], _Method]) -> None:
-    """Put a wrapper around a method of a class, if its module is loaded and has it."""
-    kind = getattr(sys.modules.get(module), owner, None)
-    if method := getattr(kind, name, None):
-        setattr(kind, name, functools.wraps(method)(wrapper(method)))
+def _wrap(name: str, owner: str, **wrappers: Callable[[_Method], _Method]) -> None:
+    """Put wrappers around methods of a class, as far as it has them, now or when its module is imported."""
+
+    def wrap(module: ModuleType) -> None:
+        kind = getattr(module, owner, None)
+        for each, wrapper in wrappers.items():
+            if method := getattr(kind, each, None):
+                setattr(kind, each, functools.wraps(method)(wrapper(method)))
+
+    if name in sys.modules:
+        wrap(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, WhenImported(name, wrap))

@@ -82,12 +82,19 @@ def forget_compiled(*, in_parallel: bool) -> None:
     Unless ``in_parallel``, it compiles in this process: its cache on the disk has the code by then, and the processes that it
     starts otherwise, one for each core, would be busy with their imports while samples are taken.
     """
-    if "torch._dynamo" not in sys.modules:
-        return
-    if torch._dynamo.utils.counters["frames"]["total"]:  # else nothing was compiled, and a reset would load the whole compiler
+    if has_compiled():  # else a reset would load the whole compiler, only to forget nothing
         torch.compiler.reset()
     if not in_parallel and "torch._inductor.config" in sys.modules:
         torch._inductor.config.compile_threads = 1
+
+
+def has_compiled() -> bool:
+    """Return whether torch.compile has tried to compile anything in this process since it was last reset.
+
+    A release that counts otherwise is taken to have compiled as soon as its compiler is loaded.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and getattr(utils, "curr_frame", 1) > 0
 
 
 class Kept:

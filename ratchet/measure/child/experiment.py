@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -18,7 +17,7 @@ import torch
 
 from ratchet.cache import scratch_folder
 from ratchet.measure.child import outputs
-from ratchet.measure.child.calls import TimedCall, seed_all
+from ratchet.measure.child.calls import TimedCall, has_compiled, seed_all
 from ratchet.measure.child.evaluation import apart, read_parts, write_parts
 from ratchet.measure.child.outputs import Part, Value
 from ratchet.measure.child.trace import is_gpu_range, profiled, settle, trace
@@ -244,8 +243,7 @@ def capture(call: Callable[[], object]) -> tuple[str, str]:
         return "depends", "a replay gives another result than a call: what the host computes is fixed when it is captured"
     if any(not one.is_cuda for one in replayed.values()):
         return "depends", "a part of its result is not on the GPU, where a replay does not renew it"
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is not None and dynamo.counters["frames"]:
+    if has_compiled():
         return "depends", "torch.compile ran in it, and may compile anew for other inputs"
     return "safe", ""
 

@@ -12,19 +12,18 @@ import contextlib
 import ctypes
 import functools
 import importlib
-import importlib.abc
 import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from ratchet.errors import WorkerError
+from ratchet.measure.child.libraries import WhenImported
 from ratchet.measure.host_code.acts import HARNESS_FOLDER
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import die_with_parent
@@ -171,7 +170,9 @@ def _triton_drivers(then: Callable[[Any], None]) -> Iterator[None]:
     patched: list[tuple[Any, Any]] = []
 
     def patch(module: ModuleType) -> None:
-        made = module.GPUDriver
+        made = getattr(module, "GPUDriver", None)
+        if made is None:
+            return
         original = made.__init__
 
         def init(driver: Any) -> None:
@@ -181,7 +182,7 @@ def _triton_drivers(then: Callable[[Any], None]) -> Iterator[None]:
         made.__init__ = init
         patched.append((made, original))
 
-    finder = _DriverFinder(patch)
+    finder = WhenImported(_TRITON_DRIVER, patch)
     if module := sys.modules.get(_TRITON_DRIVER):
         patch(module)
     sys.meta_path.insert(0, finder)
@@ -192,28 +193,6 @@ def _triton_drivers(then: Callable[[Any], None]) -> Iterator[None]:
             sys.meta_path.remove(finder)
         for made, original in patched:
             made.__init__ = original
-
-
-class _DriverFinder(importlib.abc.MetaPathFinder):
-    """Finder of the one module of Triton in which the driver objects are made."""
-
-    def __init__(self, on_import: Callable[[ModuleType], None]) -> None:
-        self._on_import = on_import
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname != _TRITON_DRIVER:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec and spec.loader:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                if hasattr(module, "GPUDriver"):
-                    self._on_import(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # of this one loader
-        return spec
 
 
 def _place(tree: Path) -> str:

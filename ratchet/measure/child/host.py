@@ -133,8 +133,9 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
         if message["op"] in ("fork", "twin") and len(descriptors) == 2:
-            if message["with_compiler"]:
+            if message["with_compiler"] and "torch._inductor.compile_fx" not in sys.modules:
                 libraries.load_compiler(tree.spec.device)
+                gc.freeze()  # as after the imports
             pid = os.fork()
             if pid == 0 and message["op"] == "fork":
                 _become_worker(channel, descriptors[0], descriptors[1], tree)

@@ -1,16 +1,20 @@
 """Do in a process, before it forks others or gets the device, what libraries would do in each of them at their first call.
 
 A host calls `load_ahead` once it has imported a tree, and so does a profiler's target before its turn. It imports modules and
-reads files; it touches no GPU, and starts no process or thread. A release of a library that names these things otherwise goes on
-doing them at its first call.
+reads files; it touches no GPU. A release of a library that names these things otherwise goes on doing them at its first call.
+`WhenImported` is for what has to be done to a library that is not loaded yet.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.abc
 import re
 import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 from ratchet.measure.child.loader import LoadedTree
 from ratchet.workload import Device
@@ -33,7 +37,10 @@ def load_ahead(tree: LoadedTree) -> None:
 
 
 def load_compiler(device: Device) -> None:
-    """Do what torch.compile does at the first call: import itself, hash torch's sources, try vectors. It takes 6 s otherwise."""
+    """Do what torch.compile does at the first call: import itself, hash torch's sources, try vectors. It takes 6 s otherwise.
+
+    For a CPU it starts programs that try vectors, and waits for them; for a GPU it starts none.
+    """
     with contextlib.suppress(Exception):  # whatever is wrong with the compiler, its own first use says it better
         importlib.import_module("torch._dynamo")
         importlib.import_module("torch._inductor.cudagraph_trees")  # with compile_fx; `torch.compiler.reset` wants it on a GPU
@@ -52,3 +59,25 @@ def _load_triton() -> None:
             with contextlib.suppress(Exception):
                 key()
             return
+
+
+class WhenImported(importlib.abc.MetaPathFinder):
+    """A finder of one module, which calls ``then`` with it once it has been imported. It goes into `sys.meta_path`."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._then = then
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                self._then(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # of this one loader
+        return spec

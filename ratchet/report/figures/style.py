@@ -92,9 +92,9 @@ def drawing() -> Iterator[None]:
 
 
 def preload() -> None:
-    """Import what draws and writes, which takes a second; nothing where it is not installed. Another thread may do this."""
+    """Import what draws and writes, which takes a second; nothing where that fails. Another thread may do this."""
     _quieten()
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(Exception):  # whatever is wrong with them, their own first use says it better
         import matplotlib.backends.backend_agg
         import matplotlib.backends.backend_svg  # noqa: F401
         import PIL.PngImagePlugin  # noqa: F401
