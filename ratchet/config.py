@@ -136,7 +136,7 @@ class Settings(BaseModel):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     """Device to measure on; ``auto``: a GPU if there is one."""
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
-    """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
+    """Limit of pairs of fresh processes, one per side, for an undecided case. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
     """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
@@ -163,7 +163,7 @@ class Settings(BaseModel):
     regression_threshold: Fraction = 0.03
     """The gate: a check fails above this slowdown."""
     improvement_threshold: Fraction = 0.05
-    """From this speedup on a case counts as improved."""
+    """A case counts as improved if it takes at least this much less time."""
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
     """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95

@@ -148,7 +148,7 @@ def unfit() -> CommentPage:
 
 def nothing() -> CommentPage:
     """The GPU was too hot for any case, and the machine cannot run the last one."""
-    hot = "6 of 8 blocks were dropped because heat or a hardware brake slowed the GPU (SW thermal slowdown); let it cool."
+    hot = "6 of 8 blocks were dropped because the GPU was throttled (SW thermal slowdown); let it cool."
     cases = (
         reports.case("attention/training_512", Outcome.UNFIT, hot),
         reports.case("copy/32m", Outcome.UNFIT, hot),

@@ -45,7 +45,7 @@ SECTIONS = {
     "Find out why, make it faster": {
         "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
         "advise": ("profile:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
-        "evaluate": ("experiment:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
+        "evaluate": ("experiment:evaluate_command", "Compare a candidate file with a baseline file: same results, and faster?"),
         "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
         "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
         "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
@@ -55,8 +55,8 @@ SECTIONS = {
     },
     "Main over time": {
         "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
-        "history": ("results:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
-        "site": ("results:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
+        "history": ("results:history_command", "Show how each case on main changed over time: a table with trends."),
+        "site": ("results:site_command", "Write the history of main as pages: an overview, one page per case, one per run."),
         "badge": ("results:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {
@@ -67,10 +67,10 @@ SECTIONS = {
     "In workflows": {
         "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
         "command": ("github:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
-        "notify": ("github:notify_command", "Tell people of a regression of main: one issue a cause, and a webhook."),
+        "notify": ("github:notify_command", "Report a regression of main: one issue for each cause, and a webhook."),
     },
     "Other harnesses": {
-        "import": ("recorded:import_command", "Make a recorded run of files that another harness wrote."),
+        "import": ("recorded:import_command", "Make a recorded run from files that another harness wrote."),
         "export": ("recorded:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
     },
 }

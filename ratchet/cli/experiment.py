@@ -33,7 +33,7 @@ from ratchet.report.experiment import baseline_lines, experiment_lines, status_l
 from ratchet.report.lines import evaluation_lines, verified_line
 from ratchet.units import parse_size
 
-_pairs = click.option("--pairs", type=click.IntRange(8, 200), help="Most pairs of fresh processes (default: 20).")
+_pairs = click.option("--pairs", type=click.IntRange(8, 200), help="At most this many pairs of fresh processes (default: 20).")
 _timeout = click.option("--case-timeout", help="Time limit for one step of a case (default: 60s).")
 
 
@@ -167,7 +167,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @device
 @waiting
 def evaluate_command(baseline: Path, candidate: Path, **options: Any) -> int:
-    """Evaluate a candidate file against a baseline file: same results, how much faster, and is it true?
+    """Evaluate a candidate file against a baseline file: are its results the same, and how much faster is it?
 
     Both files have the function, which gets fresh inputs on the device. Exits with 0 if the candidate is valid and not slower,
     1 if it is slower or violates a constraint, 3 if that could not be shown.

@@ -143,7 +143,7 @@ waiting = _options(
 
 measuring = _options(
     device,
-    click.option("--pairs", type=int, help="Most pairs of fresh processes for a case that stays undecided (default: 100)."),
+    click.option("--pairs", type=int, help="At most this many pairs of fresh processes for an undecided case (default: 100)."),
     click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
     click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 8)."),
     click.option(
@@ -174,7 +174,9 @@ harness = _options(
 
 judging = _options(
     click.option("--gate", "regression_threshold", help="Fail above this slowdown (default: 3%)."),
-    click.option("--improvement", "improvement_threshold", help="Call it an improvement from this speedup on (default: 5%)."),
+    click.option(
+        "--improvement", "improvement_threshold", help="Call it improved if it takes this much less time (default: 5%)."
+    ),
     click.option("--on-inconclusive", type=click.Choice(["pass", "fail"]), help="How to treat undecided cases (default: pass)."),
 )
 

@@ -87,7 +87,7 @@ _fetch = click.option("--fetch", is_flag=True, help="Bring the runs that CI kept
 @verbosity
 @common
 def history_command(case: str | None, last: int, fetch: bool, **options: Any) -> int:
-    """Show what became of the cases on main.
+    """Show how each case on main changed over time.
 
     Without CASE, a line for each case: its latest time, how far it has moved from its anchor, and the trend. With a name or a
     pattern, a line for each of the last runs. The branch of the history is read as it was last fetched, unless

@@ -203,13 +203,17 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
             steps.append(f"Install {plan.missing}, which your code imports; delete {bench} and run `ratchet init` again.")
         elif plan.failure:
             steps.append(
-                f"Your code cannot be imported here ({plan.failure}): mend that, delete {bench} and run `ratchet init` again."
+                f"Your code cannot be imported here ({plan.failure}): fix that, delete {bench} and run `ratchet init` again."
             )
-        steps.append(f"Set the sizes in {bench} to yours." if plan.benchmark else f"Put a call of yours into {bench}.")
+        steps.append(
+            f"Set the sizes in {bench} to yours."
+            if plan.benchmark
+            else f"In {bench}, change the lines marked 1 and 2 to your inputs and your call."
+        )
     if plan.files:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))
         steps.append(f'Commit: git add {names} && git commit -m "Measure with ratchet"')
-    steps.append("Change what is timed, and run: ratchet check")
+    steps.append("Change code that a benchmark times, then run: ratchet check")
     for tool, command in _HARNESSES.items():
         if files := plan.survey.tools.get(tool):
             words = command.replace("FOLDER", files[0].rpartition("/")[0] or ".")
@@ -224,7 +228,7 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     guide = f"https://github.com/{ratchet}/blob/{commit}/docs/setup-github.md"
     settings_page = f"{home}/settings" if home else "Settings"
     pages = (
-        ("actions", "approve all outside contributors' pull requests; workflow permissions: read."),
+        ("actions", "require approval for all external contributors; workflow permissions: read."),
         ("environments", "new environment ratchet-gpu, with you as required reviewer."),
         ("actions/runners", f"register the GPU machine with the labels {request.labels}."),
         ("rules", "require the status check ratchet, once a first pull request has it."),

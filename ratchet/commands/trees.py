@@ -146,8 +146,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     ]
     built = [path for path in repository.ignored_files() if path.endswith(BUILT) and (tree / path).parent.is_dir()]
     if lacking := [path for path in built if not (tree / path).exists()]:
-        why = "so code that does without them did: build in [tool.ratchet] makes them in each tree"
-        notes.append(f"{listed(lacking, 3)}: in your checkout alone, since git ignores such files, {why}.")
+        cure = "If your code needs them, let build in [tool.ratchet] make them in each tree."
+        notes.append(f"{listed(lacking, 3)}: git ignores such files, so the trees that were measured do not have them. {cure}")
     folders = {PurePosixPath(), PurePosixPath(project)}
     changed = repository.changed_paths(reference.revision, head.revision) if reference else []
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
@@ -158,7 +158,7 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
             if before != after:
                 files.append(f"the dependencies or entry points in {path}")
     if files:
-        why = "both sides ran with the packages that are installed here, so what that changes was not measured"
+        why = "both sides ran with the packages that are installed here, so the effect of this was not measured"
         notes.append(f"{listed(files, 3)} changed: {why}.")
     return tuple(notes)
 

@@ -212,8 +212,8 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
     further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate <= (comparison.bound or 0.0) else ""
     reaches = f"The interval reaches from {low} to {high}{further}, across the gate of {gate}."
     if comparison.high < past_gate and not further:
-        outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
-        reaches = f"{outliers} are outliers, and with them or without them the answer differs."
+        outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "many pairs"
+        reaches = f"The answer depends on the outliers ({outliers}): it changes if they are left out."
     return Outcome.INCONCLUSIVE, reaches
 
 
@@ -227,8 +227,8 @@ def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
     if comparison.other and comparison.low <= 1 + thresholds.policy.regression:
         low, high = (units.percent(bound - 1, 2) for bound in comparison.other[:2])
         return (
-            f"Slower, but not proven: {comparison.rogues} of {comparison.pairs} pairs are outliers, and with them it is "
-            f"slower by {low} to {high}."
+            f"Slower, but not proven: with the outliers ({comparison.rogues} of {comparison.pairs} pairs) it is "
+            f"slower by {low} to {high}. Measure again."
         )
     bounds = ", ".join(units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
     scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
@@ -241,23 +241,23 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     if not comparison.is_paired:
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
     if comparison.pairs < thresholds.fewest:
-        needs = f"A regression takes {thresholds.fewest} pairs and there are {comparison.pairs}"
-        return f"{needs}: raise --budget, or --pairs if it is lower."
+        needs = f"A regression needs {thresholds.fewest} pairs, and {comparison.pairs} were measured"
+        return f"{needs}: raise --budget, or --pairs if that was the limit."
     if any(session <= gate for session in comparison.sessions):
         first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
-        later = f", new processes say {later_sessions[0]}" if later_sessions else ""
-        return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
+        both = f", new processes show {later_sessions[0]}, and both must be" if later_sessions else ", which is not"
+        return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs show {first}{both} past the gate: measure again."
     if comparison.chance > thresholds.level:
-        p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"
+        p_values = f"p = {comparison.chance:.2g}, and a regression needs {thresholds.level:.2g} or less"
         return f"The randomisation test has {p_values}: raise --budget, or --pairs."
     margin = thresholds.margin(comparison)
     if math.log(comparison.ratio / gate) < margin:
         return (
             "The noise of this machine persists from pair to pair, so only a change of more than "
-            f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: quieten the machine, then measure again."
+            f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work on it, then measure again."
         )
     counts = f"{comparison.pairs} pairs of such noise count as {max(1, round(comparison.independent or 0))}"
-    return f"{counts}, and a regression takes {thresholds.fewest_independent}: raise --budget, or --pairs if it is lower."
+    return f"{counts}, and a regression needs {thresholds.fewest_independent}: raise --budget, or --pairs if that was the limit."
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
@@ -266,7 +266,8 @@ def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | Non
     if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
         return None
     by, gate = units.percent(kernels.ratio - 1, 2), units.threshold(thresholds.policy.regression)
-    reason = f"Its kernels are slower by {by}, past the gate of {gate}; their own time decided, since the host's hides it."
+    decided = "their own time decided, since host noise hides this in the whole call's"
+    reason = f"Its kernels are slower by {by}, past the gate of {gate}; {decided}."
     return Outcome.REGRESSED, reason, kernels
 
 
@@ -311,11 +312,11 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_
     """Say what would decide an inconclusive case: more pairs and seconds, a quieter machine, or a GPU that waits less."""
     wanted = pairs_to_settle(comparison, policy)
     if wanted is None:
-        advice = "let the GPU wait less for the host" if waits_for_host else "quieten the machine"
+        advice = "make the case less host-bound" if waits_for_host else "stop other work on this machine"
         return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: {advice}, then measure again."
     more = wanted - comparison.pairs
     longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""
-    return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
+    return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if that was the limit."
 
 
 def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RESERVE) -> int | None:
@@ -397,7 +398,7 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
     """Decide for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.REGRESSED and comparison.low <= 1 + thresholds.policy.regression:
-        return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: `ratchet check` can tell."
+        return Outcome.INCONCLUSIVE, "Slower, but two runs may differ by this much: `ratchet check` measures both sides in turn."
     return outcome, reason
 
 
@@ -440,13 +441,13 @@ def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineE
         return Outcome.INCONCLUSIVE, f"{why}, and too few medians are stored from {stored_on}.", None
     if comparison.source == "days":
         outcome, reason = decide_apart(comparison, thresholds)
-        return outcome, f"{why}; against the milliseconds of {len(days)} earlier days: {reason}", comparison
-    known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how far days differ on this machine"
+        return outcome, f"{why}; compared with the times of {len(days)} earlier days: {reason}", comparison
+    known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how much times vary from day to day on this machine"
     slower = comparison.low > 1 + thresholds.policy.regression  # not proven, since days differ, but never a pass
     return (
         Outcome.SLOWER if slower else Outcome.INCONCLUSIVE,
-        f"{why}; against the milliseconds stored on {stored_on} it is {units.change(comparison.ratio)}, "
-        f"but history holds {known}.",
+        f"{why}; compared with the time stored on {stored_on} it changed by {units.change(comparison.ratio)}, "
+        f"but the history has {known}.",
         comparison,
     )
 

@@ -374,7 +374,7 @@ def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted:
     taken = _also((accepted, "accepted"), (muted, "muted"))
     if red:
         by, than, name = max(((*_slowdown(case, policy), case.name) for case in red), key=itemgetter(0))
-        more = _also((len(slower), "more slower but not proven"), (len(failed), "failed"))
+        more = _also((len(slower), "also slower but not proven"), (len(failed), "failed"))
         return f"{len(red)} {of} slower{more}{taken}; worst: {name} {units.slowdown(by)}{than}."
     if failed:
         unproven = _also((len(slower), "slower but not proven"))

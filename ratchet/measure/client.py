@@ -181,7 +181,7 @@ class HostClient:
             where = f" ({clean(found.cuda_used_at)})" if found.cuda_used_at else ""
             raise HostError(
                 f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported{where}; no worker can be forked then.",
-                "Move that work into the benchmark function. Questions about the GPU, as of its capability, are answered.",
+                "Move that work into the benchmark function. Queries of GPU properties, such as the capability, are allowed.",
             )
         return found
 
@@ -298,7 +298,7 @@ class WorkerClient:
             raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._output), how) from None
         except wire.ProtocolError as error:
             self.end(kill=True)
-            raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._output)) from None
+            raise Nonsense(self._host.side, op, f"sent an invalid answer: {clean(error.message)}", tail(self._output)) from None
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it. Returns its exit code as `HostClient.reap` does."""

@@ -40,8 +40,8 @@ MOST_LANES, CORES_PER_LANE = 4, 2
 MOST_AHEAD = 4
 """Pairs whose workers get ready at the same time."""
 _TIMES_ITSELF = (
-    "Chosen anew in each process, by timing kernels (triton.autotune, cudnn.benchmark): {}. With TRITON_CACHE_AUTOTUNING=1 Triton"
-    " keeps its choices, and the check is faster: docs/benchmarks.md#triton."
+    "These cases choose kernels by timing them in each process (triton.autotune, cudnn.benchmark): {}. With"
+    " TRITON_CACHE_AUTOTUNING=1 Triton keeps its choices, and the check is faster: docs/benchmarks.md#triton."
 )
 SPARE_CORES = 8
 """With so many cores, what imports on some of them does not disturb what is timed on another."""
@@ -448,7 +448,7 @@ def _no_verdict(broken: Mapping[Side, UnpreparedCase]) -> str | None:
 def _too_big(need: int, free: int | None) -> str | None:
     if not need or free is None or free >= need:
         return None
-    return f"The workers need {size(need)} of GPU memory together and {size(free)} are free: end what uses it, or take --gpu."
+    return f"The workers need {size(need)} of GPU memory and {size(free)} are free: free some, or name another GPU with --gpu."
 
 
 def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:

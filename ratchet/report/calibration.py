@@ -57,7 +57,7 @@ def _sentences(done: Calibration) -> list[str]:
     if noisy:
         lines.append(
             f"The gate of {gate} cannot be held for {units.listed(noisy, 5)}: "
-            "quieten the machine, lengthen these workloads or time them in a graph, allow more --pairs, or leave them out."
+            "stop other work on this machine, lengthen these workloads, time them in a graph, allow more --pairs, or drop them."
         )
     verdict = f"This machine holds the gate of {gate}" if done.holds else f"This machine does not hold the gate of {gate}"
     return [*lines, f"{verdict}; the smallest gate that every case holds is {units.threshold(done.gate)}."]

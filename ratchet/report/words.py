@@ -50,10 +50,10 @@ WORDS: dict[Outcome, Word] = {
     Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
-NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")
+NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster, but not proven to be faster by the improvement threshold")
 """An UNCHANGED case whose whole interval is below zero counts as unchanged, but is not called that."""
 HOST_BOUND = Word(
-    "⏳", "host-bound", "yellow", "in half of the blocks or more the GPU waited for the host; beside an outcome, never instead"
+    "⏳", "host-bound", "yellow", "in half of the blocks or more the GPU waited for the host; shown in addition to an outcome"
 )
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)

@@ -121,7 +121,7 @@ def test_reference_that_does_not_build_falls_back_to_the_baseline(make: Callable
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert verdict.comparison is not None
     assert verdict.comparison.source == "stored"
-    assert "milliseconds stored on" in verdict.reason
+    assert "compared with the time stored on" in verdict.reason
     assert done.run.reference_missing is not None
     assert "no such compiler" in done.run.reference_missing
     assert "stored baseline stands in" in done.markdown

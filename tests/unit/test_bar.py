@@ -43,16 +43,25 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     ("changes", "missing"),
     [
         ({}, ""),
-        ({"pairs": 19}, "A regression takes 20 pairs and there are 19: raise --budget, or --pairs if it is lower."),
-        ({"sessions": (1.03, 1.2)}, "The first 8 pairs say +3.0 %, new processes say +20.0 %: measure again."),
-        ({"sessions": (1.2, 1.03)}, "The first 8 pairs say +20.0 %, new processes say +3.0 %: measure again."),
+        ({"pairs": 19}, "A regression needs 20 pairs, and 19 were measured: raise --budget, or --pairs if that was the limit."),
+        (
+            {"sessions": (1.03, 1.2)},
+            "The first 8 pairs show +3.0 %, new processes show +20.0 %, and both must be past the gate: measure again.",
+        ),
+        (
+            {"sessions": (1.2, 1.03)},
+            "The first 8 pairs show +20.0 %, new processes show +3.0 %, and both must be past the gate: measure again.",
+        ),
         ({"sessions": (1.0301, 1.0301)}, ""),
         ({"chance": 0.0002}, ""),
-        ({"chance": 0.00021}, "The randomisation test has p = 0.0002 and needs 0.0002: raise --budget, or --pairs."),
+        (
+            {"chance": 0.00021},
+            "The randomisation test has p = 0.00021, and a regression needs 0.0002 or less: raise --budget, or --pairs.",
+        ),
         (
             {"correlation": 0.5, "spread": 0.05},
             "The noise of this machine persists from pair to pair, so only a change of more than 16 % past the gate would be "
-            "proven: quieten the machine, then measure again.",
+            "proven: stop other work on it, then measure again.",
         ),
     ],
 )
@@ -82,7 +91,7 @@ def test_a_few_pairs_may_suffice_for_who_asks_for_less() -> None:
     assert decide(seen(pairs=6, sessions=(1.1,)), bar)[0] is Outcome.REGRESSED
     outcome, reason = decide(seen(pairs=6, sessions=(1.0,)), bar)
     assert outcome is Outcome.SLOWER
-    assert reason.endswith(". The first 6 pairs say 0.0 %: measure again.")
+    assert reason.endswith(". The first 6 pairs show 0.0 %, which is not past the gate: measure again.")
 
 
 def test_cases_and_looks_share_the_false_alarms() -> None:
@@ -129,7 +138,8 @@ def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, 
     if not is_red and changes.get("pairs") != 19:
         count = f"{changes['independent']:.0f}"
         assert reason.endswith(
-            f"20 pairs of such noise count as {count}, and a regression takes 20: raise --budget, or --pairs if it is lower."
+            f"20 pairs of such noise count as {count}, and a regression needs 20: "
+            "raise --budget, or --pairs if that was the limit."
         )
 
 
@@ -285,19 +295,31 @@ def test_a_comparison_has_its_smallest_slowdown() -> None:
 @pytest.mark.parametrize(
     ("changes", "pair_s", "said"),
     [
-        ({"bound": 1.04}, 2.0, "About 16 more pairs would settle it and take 32 s: raise --budget, or --pairs if it is lower."),
-        ({"high": 1.031}, 0.0, "About 5 more pairs would settle it: raise --budget, or --pairs if it is lower."),
+        (
+            {"bound": 1.04},
+            2.0,
+            "About 16 more pairs would settle it and take 32 s: raise --budget, or --pairs if that was the limit.",
+        ),
+        ({"high": 1.031}, 0.0, "About 5 more pairs would settle it: raise --budget, or --pairs if that was the limit."),
         (
             {"high": 1.12},
             60.0,
-            "About 218 more pairs would settle it and take 218 min 00 s: raise --budget, or --pairs if it is lower.",
+            "About 218 more pairs would settle it and take 218 min 00 s: raise --budget, or --pairs if that was the limit.",
         ),
         ({"ratio": 1.06, "low": 1.02}, 1.0, "About 17 more pairs would settle it and take 17 s: raise --budget"),
         ({"ratio": 1.2, "low": 1.02}, 1.0, "About 8 more pairs would settle it and take 8.0 s: raise --budget"),  # what red takes
-        ({"low": 0.85, "high": 1.25, "spread": 0.2}, 1.0, "Pairs scatter by 22.1 %: quieten the machine, then measure again."),
-        ({"ratio": 1.03, "low": 1.0, "high": 1.06}, 1.0, "Pairs scatter by 0.3 %: quieten the machine, then measure again."),
-        ({"other": (0.9, 1.2, 1.3)}, 1.0, "Pairs scatter by 0.3 %: quieten the machine, then measure again."),
-        ({"source": "stored"}, 1.0, "Pairs scatter by 0.3 %: quieten the machine, then measure again."),
+        (
+            {"low": 0.85, "high": 1.25, "spread": 0.2},
+            1.0,
+            "Pairs scatter by 22.1 %: stop other work on this machine, then measure again.",
+        ),
+        (
+            {"ratio": 1.03, "low": 1.0, "high": 1.06},
+            1.0,
+            "Pairs scatter by 0.3 %: stop other work on this machine, then measure again.",
+        ),
+        ({"other": (0.9, 1.2, 1.3)}, 1.0, "Pairs scatter by 0.3 %: stop other work on this machine, then measure again."),
+        ({"source": "stored"}, 1.0, "Pairs scatter by 0.3 %: stop other work on this machine, then measure again."),
     ],
 )
 def test_what_would_settle_it(changes: dict[str, object], pair_s: float, said: str) -> None:

@@ -107,7 +107,7 @@ def test_it_says_what_to_do() -> None:
     lines = calibration_lines(calibration(*cases))
     text = "\n".join(lines)
     assert "cannot be held for" in text
-    assert "quieten the machine" in text
+    assert "stop other work on this machine" in text
     assert "few: too few pairs" in text
     assert "one-sided: one side is favoured" in text
     assert lines[-1].startswith("This machine does not hold the gate of 3 %")

@@ -313,7 +313,7 @@ def test_the_line_that_accepts_stands_open_and_names_slowdowns_alone() -> None:
     cases = tuple(reports.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("a/b", "$(reboot)/b", "c/d"))
     text = render_comment(pages.page(reports.report(cases)))
     assert "/ratchet accept a/b c/d REASON" in text
-    assert "; the line takes 2 of 3 cases)" in text
+    assert "; the line names 2 of 3 cases)" in text
     many_red = tuple(reports.case(f"a/{n}", Outcome.REGRESSED, "Slower.", 2 - n / 100) for n in range(30))
     line = re.search(r"^/ratchet accept .*", render_comment(pages.page(reports.report(many_red))), re.MULTILINE)
     assert line

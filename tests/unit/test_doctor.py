@@ -98,7 +98,7 @@ def test_gpu(repository: Path) -> None:
     """A GPU is named with its memory and driver, and its idle guest is a warning."""
     found = by_name(examine(repository, 1, vendor=Nvidia(driver(2))))
     assert found["GPU"] == Check("GPU", "ok", "GPU 1: NVIDIA H200, 140 GiB, driver 580.1")
-    assert found["fitness"] == Check("fitness", "warning", "PID 7 is idle on GPU 1", "Times hold as long as it stays idle.")
+    assert found["fitness"] == Check("fitness", "warning", "PID 7 is idle on GPU 1", "Times are valid only while it stays idle.")
     assert "counters" in found
 
 

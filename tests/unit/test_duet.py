@@ -64,7 +64,7 @@ def raised(side: Side) -> CaseTrouble:
 
 
 def nonsense(side: Side) -> CaseTrouble:
-    return Nonsense(side, "block", "spoke nonsense: not a message", ())
+    return Nonsense(side, "block", "sent an invalid answer: not a message", ())
 
 
 @dataclass
@@ -408,7 +408,7 @@ def test_nonsense(side: Side, fails: bool) -> None:
     """A head that speaks nonsense fails; of a reference that does, nothing is known, which is no pass either."""
     result = measured(Script(lambda at, _, __: nonsense(at) if at == side else None))
     assert [failure.side for failure in result.failures] == (["head"] if fails else [])
-    assert result.unfit == (None if fails else "The reference could not be measured: spoke nonsense: not a message")
+    assert result.unfit == (None if fails else "The reference could not be measured: sent an invalid answer: not a message")
 
 
 def test_alone_a_lost_worker_is_tried_again_and_then_fails() -> None:

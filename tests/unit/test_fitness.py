@@ -80,8 +80,8 @@ def test_idle() -> None:
     condition = Condition(0, (ComputeProcess(7), STRANGER), 0.0)
     assert problems_before(condition) == []
     assert warnings_before(condition) == [
-        "PID 7 is idle on GPU 0; times hold as long as it stays idle.",
-        "PID 4711 is idle on GPU 0 (uses 12.3 GiB); times hold as long as it stays idle.",
+        "PID 7 is idle on GPU 0; times are valid only while it stays idle.",
+        "PID 4711 is idle on GPU 0 (uses 12.3 GiB); times are valid only while it stays idle.",
     ]
 
 
@@ -99,7 +99,10 @@ def test_busy_without_a_process() -> None:
             Condition(3, uncorrected_ecc=2),
             "GPU 3 has had 2 uncorrected memory errors (ECC) since the driver was loaded; reset it",
         ),
-        (Condition(0, free_memory_bytes=GIB), "GPU 0 has 1.00 GiB of memory free and 4.00 GiB are needed; end what uses it"),
+        (
+            Condition(0, free_memory_bytes=GIB),
+            "GPU 0 has 1.00 GiB of memory free and 4.00 GiB are needed; end other processes on it",
+        ),
     ],
 )
 def test_unfit(condition: Condition, words: str) -> None:
@@ -139,9 +142,9 @@ def test_inspect_waits_only_for_a_busy_gpu(answers: list[float | None], seen: fl
         (telemetry(), 0, 10, (0, 0), None),
         (telemetry(), 5, 10, (3, 3), None),
         (telemetry(), 0, 10, (None, 4), None),
-        (telemetry(reasons=("hardware slowdown",)), 6, 10, (0, 0), "6 of 10 blocks were dropped because heat or a hardware"),
-        (telemetry(reasons=("hardware slowdown",)), 6, 10, (0, 0), "slowed the GPU (hardware slowdown); let it cool"),
-        (None, 10, 10, (0, 0), "slowed the GPU; let it cool"),
+        (telemetry(reasons=("hardware slowdown",)), 6, 10, (0, 0), "6 of 10 blocks were dropped because the GPU was throttled"),
+        (telemetry(reasons=("hardware slowdown",)), 6, 10, (0, 0), "the GPU was throttled (hardware slowdown); let it cool"),
+        (None, 10, 10, (0, 0), "the GPU was throttled; let it cool"),
         (telemetry(), 0, 10, (1, 3), "The GPU met 2 new uncorrected memory errors (ECC) during this case; reset it"),
         (telemetry(foreign=1), 0, 10, (0, 0), "During this case another process was computing on the GPU; measure again"),
         (telemetry(foreign=2), 0, 10, (0, 0), "During this case 2 other processes were computing on the GPU"),

@@ -116,7 +116,7 @@ def test_uncommitted_changes_alone_are_measured_again_where_they_are() -> None:
     text = render_markdown(reports.red_report().model_copy(update={"head": head}))
     assert "git checkout" not in text
     assert f"```bash\nratchet check --base {head.commit} " in text
-    assert "they must be in the working tree again" in text
+    assert "Put them back into the working tree first" in text
 
 
 def test_no_command_without_true_hashes() -> None:

@@ -115,7 +115,7 @@ CASES = {
         slower(5, 12),
         Outcome.SLOWER,
         "Slower, but not proven: +5.0 % [+4.9, +5.1]; pairs scatter by 0.1 %. "
-        "A regression takes 20 pairs and there are 12: raise --budget, or --pairs if it is lower.",
+        "A regression needs 20 pairs, and 12 were measured: raise --budget, or --pairs if that was the limit.",
     ),
     "improved in few pairs": (slower(-10, 12), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
     "improved": (slower(-10), Outcome.IMPROVED, "Takes 10.00 % less time, past the threshold of 5 %."),
@@ -148,7 +148,7 @@ def test_noise_is_inconclusive() -> None:
     reaches = f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of 3 %. "
     assert reason.startswith(f"{reaches}About ")
     assert " more pairs would settle it and take " in reason
-    assert reason.endswith(" s: raise --budget, or --pairs if it is lower.")
+    assert reason.endswith(" s: raise --budget, or --pairs if that was the limit.")
     assert reason == f"{reaches}{settles(found, POLICY, 1.5)}"
 
 
@@ -201,7 +201,10 @@ def test_slower_kernels_decide_where_the_host_hides_them() -> None:
     """With a host that scatters by a third, kernels that take 5 % longer are a regression; their times are what is shown."""
     outcome, reason, comparison = judged(_with_kernels(1.05, *NOISY_HOST))
     assert outcome is Outcome.REGRESSED
-    assert reason == "Its kernels are slower by 5.00 %, past the gate of 3 %; their own time decided, since the host's hides it."
+    assert (
+        reason == "Its kernels are slower by 5.00 %, past the gate of 3 %; "
+        "their own time decided, since host noise hides this in the whole call's."
+    )
     assert comparison is not None
     assert comparison.source == "kernels"
     assert judged(_with_kernels(1.0, *NOISY_HOST))[0] is Outcome.INCONCLUSIVE
@@ -221,10 +224,10 @@ def test_the_share_of_the_kernels_is_told() -> None:
 
 
 def test_a_host_that_varies_is_named() -> None:
-    """An inconclusive case that is too noisy for more pairs is not told to quieten the machine where the host is what varies."""
+    """An inconclusive case that is too noisy for more pairs is not told to stop other work where the host is what varies."""
     noisy = examples.compared(*(0.7, 1.5, 1.2, 0.8, 1.6, 0.9, 1.3, 0.75))
-    assert judged(noisy)[1].endswith(": quieten the machine, then measure again.")
-    assert judged(examples.waiting(noisy, head=1.0))[1].endswith(": let the GPU wait less for the host, then measure again.")
+    assert judged(noisy)[1].endswith(": stop other work on this machine, then measure again.")
+    assert judged(examples.waiting(noisy, head=1.0))[1].endswith(": make the case less host-bound, then measure again.")
 
 
 def test_nothing_to_compare() -> None:
@@ -268,8 +271,10 @@ def test_without_a_reference(failures: tuple[Failure, ...], why: str) -> None:
         assert outcome is Outcome.SLOWER
         assert found is not None
         assert (found.source, found.ratio > 20) == ("stored", True)
-        assert reason.startswith(f"{why}; against the milliseconds stored on 2026-03-14 it is +")
-        assert reason.endswith(f"but history holds {known} of the 3 days needed to know how far days differ on this machine.")
+        assert reason.startswith(f"{why}; compared with the time stored on 2026-03-14 it changed by +")
+        assert reason.endswith(
+            f"but the history has {known} of the 3 days needed to know how much times vary from day to day on this machine."
+        )
 
     outcome, reason, found = judged(case, days().model_copy(update={"pair_medians_ms": (0.053,)}))
     assert (outcome, found) == (Outcome.INCONCLUSIVE, None)
@@ -299,7 +304,7 @@ def test_known_days_decide(percent: float, outcome: Outcome, said: str) -> None:
     """Where days are known to differ by 1 %, a head slower by 2 % is not red, and one slower by 20 % is."""
     found = judged(without_reference(slower(percent), REFERENCE_BROKEN), days(*APRIL))
     assert found[0] is outcome
-    assert found[1].startswith("The reference could not be measured (ValueError: no such layout); against the milliseconds of 8 ")
+    assert found[1].startswith("The reference could not be measured (ValueError: no such layout); compared with the times of 8 ")
     assert said in found[1]
     assert found[2] is not None
     assert found[2].source == "days"
@@ -346,7 +351,7 @@ def test_two_times_are_held_to_more() -> None:
     assert decide(near, bar)[0] is Outcome.REGRESSED
     assert decide_apart(near, bar) == (
         Outcome.INCONCLUSIVE,
-        "Slower, but not by more than separate times may differ: `ratchet check` can tell.",
+        "Slower, but two runs may differ by this much: `ratchet check` measures both sides in turn.",
     )
     assert decide_apart(past, bar) == decide(past, bar) == (Outcome.REGRESSED, "Slower by 4.00 %, past the gate of 3 %.")
     for other in (reports.comparison(1.0), reports.comparison(0.9), reports.comparison(1.0, 0.2)):
@@ -433,16 +438,16 @@ def test_outliers_decide_nothing_alone() -> None:
 
     outcome, reason = decide(reports.comparison(1.0, other=(0.99, 1.1, 1.2), **seen), pair_examples.bar())
     assert outcome is Outcome.INCONCLUSIVE
-    assert reason == "4 of 20 pairs are outliers, and with them or without them the answer differs."
+    assert reason == "The answer depends on the outliers (4 of 20 pairs): it changes if they are left out."
 
     outcome, reason = decide(reports.comparison(1.0, other=(1.05, 1.1, 1.2), **seen), pair_examples.bar())
     assert outcome is Outcome.SLOWER
-    assert reason == "Slower, but not proven: 4 of 20 pairs are outliers, and with them it is slower by 5.00 % to 10.00 %."
+    assert reason == "Slower, but not proven: with the outliers (4 of 20 pairs) it is slower by 5.00 % to 10.00 %. Measure again."
 
     kept = reports.comparison(1.0, other=(1.05, 1.1, 1.2), **(seen | {"rogues": 0}))  # the other reading is without them
     outcome, reason = decide(kept, pair_examples.bar())
     assert outcome is Outcome.INCONCLUSIVE
-    assert reason.startswith("Many pairs are outliers")
+    assert reason.startswith("The answer depends on the outliers (many pairs)")
 
 
 BOUNDS = st.lists(st.floats(0.3, 3), min_size=4, max_size=4).map(sorted)

@@ -59,7 +59,7 @@ def test_each_case_is_judged_by_the_rule_of_a_check() -> None:
         "perhaps": Outcome.SLOWER,
     }
     assert judged.exit_code == 1
-    assert judged.headline == "1 of 5 cases slower, 1 more slower but not proven; worst: slow +5.0 %."
+    assert judged.headline == "1 of 5 cases slower, 1 also slower but not proven; worst: slow +5.0 %."
     slow, _, _, few, _ = judged.cases
     assert (slow.head.median_ms, slow.reference.median_ms) == (pytest.approx(2.1), 2.0)  # type: ignore[union-attr]
     assert few.comparison is None

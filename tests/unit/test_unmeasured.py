@@ -60,4 +60,4 @@ def test_what_is_built_in_the_checkout_alone(tmp_path: Path) -> None:
     assert unmeasured(repository, head, head, "", tmp_path / "tree") == ()
     (tmp_path / "repo/acme/fast.so").touch()
     (note,) = unmeasured(repository, head, head, "", tmp_path / "tree")
-    assert note.startswith("acme/fast.so: in your checkout alone")
+    assert note.startswith("acme/fast.so: git ignores such files")

@@ -109,7 +109,7 @@ REPORTS = {
     ),
     "one slower, others perhaps": (
         (named("a/x", *slower(4)), named("a/y", *FEW), named("a/z", *FEW), named("a/u", *SAME)),
-        "1 of 4 cases slower, 2 more slower but not proven; worst: a/x +4.0 %.",
+        "1 of 4 cases slower, 2 also slower but not proven; worst: a/x +4.0 %.",
         "regression",
     ),
     "slower without proof": (

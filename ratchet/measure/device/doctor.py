@@ -217,7 +217,7 @@ def _field(file: Path, name: str) -> str | None:
 def check_card(gpu: Gpu, quarantined: Mapping[str, str]) -> Check:
     """Check whether anything is known against this very GPU: the state of its memory, and what `ratchet fleet` found."""
     if why := quarantined.get(gpu.uuid):
-        cure = "Take another runner; once it is mended, delete its entry in results/quarantine.json."
+        cure = "Use another runner. When this card is repaired, delete its entry in results/quarantine.json."
         return Check("card", "missing", f"{gpu.uuid} is in quarantine: {clean(why)}", cure, unfit=True)
     card = gpu.card()
     if card.problem:

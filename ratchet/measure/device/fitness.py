@@ -82,7 +82,7 @@ def problems_before(condition: Condition, need_bytes: int = 0) -> list[str]:
     if free is not None and free < need_bytes:
         problems.append(
             f"{gpu} has {units.size(free)} of memory free and {units.size(need_bytes)} are needed; "
-            "end what uses it, or choose another GPU with --gpu."
+            "end other processes on it, or choose another GPU with --gpu."
         )
     return problems
 
@@ -92,7 +92,7 @@ def warnings_before(condition: Condition) -> list[str]:
     if _in_use(condition):
         return []
     return [
-        f"PID {process.pid} is idle on GPU {condition.gpu_index}{_uses(process)}; times hold as long as it stays idle."
+        f"PID {process.pid} is idle on GPU {condition.gpu_index}{_uses(process)}; times are valid only while it stays idle."
         for process in condition.processes
     ]
 
@@ -127,7 +127,7 @@ def problem_during(
         reasons = ", ".join(telemetry.slowdown_reasons) if telemetry is not None else ""
         because = f" ({reasons})" if reasons else ""
         return (
-            f"{dropped_blocks} of {blocks} blocks were dropped because heat or a hardware brake slowed the GPU{because}; "
+            f"{dropped_blocks} of {blocks} blocks were dropped because the GPU was throttled{because}; "
             "let it cool, look at its cooling and power supply, and measure again."
         )
     return None
