@@ -110,7 +110,7 @@ def test_only_so_many_cases_are_profiled(make: Callable[..., Playground]) -> Non
     assert set(done.outcomes().values()) == {Outcome.SLOWER}
     assert [each.case for each in done.report.profiles] == ["extra/small"]
     assert done.report.unprofiled == ("adds/small",)
-    assert "`adds/small` also changed, but a run profiles only so many cases" in done.markdown
+    assert "`adds/small` also changed, but `profile_cases` limits how many cases a run profiles" in done.markdown
     assert "Not profiled: 1 more changed case;" in done.out
 
 

@@ -19,7 +19,7 @@ FAULTS = {
     "leaves": "SystemExit: 7",
     "late": "died of SIGABRT",
     "ugly": "ValueError: bold",
-    "wire": "spoke nonsense",
+    "wire": "sent an invalid answer",
     "unwritable": "cannot be recorded",
 }
 
