@@ -16,7 +16,7 @@ import click
 from ratchet.adopt.survey import Function
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
-from ratchet.commands.init import InitPlan, InitRequest, drift, plan_init, write_plan
+from ratchet.commands.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequest, drift, plan_init, write_plan
 from ratchet.commands.run import cases_of_checkout
 from ratchet.errors import Exit
 from ratchet.measure.device import doctor
@@ -73,12 +73,20 @@ def doctor_command(*, strict: bool, **options: Any) -> int:
 @click.option("--dry-run", is_flag=True, help="Show what would be written, as a diff.")
 @click.option("--check", "is_check", is_flag=True, help="Show how the workflows here differ from today's templates.")
 @click.option("--github", metavar="OWNER/ratchet@COMMIT", help="Write the workflows too, which call this commit of ratchet.")
-@click.option("--runner", "labels", default='["self-hosted", "gpu"]', show_default=True, help="Labels of the GPU machine.")
-@click.option("--python", default="python3", show_default=True, help="The Python with torch on that machine.")
+@click.option("--runner", "labels", help=f"Labels of the GPU machine (default: {USUAL_LABELS}; with --check, as they are).")
+@click.option("--python", help=f"The Python with torch on that machine (default: {USUAL_PYTHON}; with --check, as it is).")
 @click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text; asks nothing.")
 def init_command(
-    *, yes: bool, dry_run: bool, is_check: bool, github: str | None, labels: str, python: str, repo: Path, as_json: bool
+    *,
+    yes: bool,
+    dry_run: bool,
+    is_check: bool,
+    github: str | None,
+    labels: str | None,
+    python: str | None,
+    repo: Path,
+    as_json: bool,
 ) -> int:
     """Write a first benchmark that runs, settings, and with --github the workflows of a pull request's check.
 

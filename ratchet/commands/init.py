@@ -29,6 +29,7 @@ from ratchet.errors import OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.measure.build import without_secrets
 
+USUAL_LABELS, USUAL_PYTHON = '["self-hosted", "gpu"]', "python3"
 _FIRST = "first.py"
 _BUILDS = {
     "CMake": """build = ["bash", "-c", "cmake -S . -B build && cmake --build build -j"]""",
@@ -51,8 +52,14 @@ class InitRequest:
     folder: Path
     github: str | None = None
     """Where ratchet is: OWNER/ratchet@COMMIT. Without it no workflow is written."""
-    labels: str = '["self-hosted", "gpu"]'
-    python: str = "python3"
+    labels: str | None = None
+    """Labels of the GPU machine; None: `USUAL_LABELS`, or those that workflows here have."""
+    python: str | None = None
+    """The Python on that machine; None: `USUAL_PYTHON`, or the one that workflows here have."""
+
+    def values(self, github: str, branch: str) -> WorkflowValues:
+        """Return what workflows are filled with. Raises UsageError for what cannot be."""
+        return workflow_values(github, self.labels or USUAL_LABELS, self.python or USUAL_PYTHON, branch)
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
         planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found)))
     kept = []
     if request.github:
-        values = workflow_values(request.github, request.labels, request.python, repository.default_branch())
+        values = request.values(request.github, repository.default_branch())
         for name, template in TEMPLATES.items():
             text = values.fill(template)
             there = _read(root / WORKFLOW_FOLDER / name)
@@ -132,18 +139,22 @@ def write_plan(plan: InitPlan) -> None:
 
 
 def drift(request: InitRequest) -> list[PlannedFile]:
-    """Return the workflows of ratchet that differ from today's templates, filled with their own values or with the request's."""
+    """Return the workflows of ratchet that differ from today's templates, filled with the request's values or else their own."""
     repository = Repository(request.folder)
     branch = repository.default_branch()
-    given = workflow_values(request.github, request.labels, request.python, branch) if request.github else None
+    given = request.values(request.github, branch) if request.github else None
     present = {name: _read(repository.root / WORKFLOW_FOLDER / name) for name in TEMPLATES}
     own = {name: values for name, text in present.items() if text and (values := WorkflowValues.read(text, branch))}
-    if not own and not given:
+    known = list(own.values()) or ([given] if given else [])
+    if not known:
         raise UsageError(
             f"{repository.root} has no workflow of ratchet.", "`ratchet init --github OWNER/ratchet@COMMIT` writes them."
         )
-    usual = given or max(own.values(), key=lambda values: len(values.labels))  # two of the files name no labels
-    filled = {name: (given or own.get(name, usual)).fill(text) for name, text in TEMPLATES.items()}
+    usual = max(known, key=lambda values: len(values.labels))  # two of the files name no labels
+    named = {"repository": given.repository, "commit": given.commit} if given else {}
+    named |= {"labels": given.labels} if given and request.labels else {}
+    named |= {"python": given.python} if given and request.python else {}
+    filled = {name: replace(own.get(name, usual), **named).fill(text) for name, text in TEMPLATES.items()}
     files = [PlannedFile(f"{WORKFLOW_FOLDER}/{name}", present[name], text) for name, text in filled.items()]
     return [file for file in files if file.old != file.new]
 

@@ -131,8 +131,11 @@ def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:
     assert "+      contents: write" in drifted.out
     assert "+++ b/.github/workflows/cuda_profile.yml" in drifted.out
     assert "a100" in drifted.out
-    newer = play.ratchet("init", "--check", "--github", f"octo/ratchet@{'e' * 40}", *words[2:])
+    newer = play.ratchet("init", "--check", "--github", f"octo/ratchet@{'e' * 40}")
     assert f"+    uses: octo/ratchet/.github/workflows/ratchet_report.yml@{'e' * 40}" in newer.out
+    assert not [line for line in newer.out.splitlines() if line.startswith(("-      python:", "-      runner:"))], newer.out
+    other = play.ratchet("init", "--check", "--github", f"octo/ratchet@{'e' * 40}", "--python", "python3.12")
+    assert "+      python: python3.12" in other.out
 
 
 def test_a_dry_run_writes_nothing(shaped: Callable[[str], Playground]) -> None:
