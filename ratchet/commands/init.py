@@ -53,13 +53,14 @@ class InitRequest:
     github: str | None = None
     """Where ratchet is: OWNER/ratchet@COMMIT. Without it no workflow is written."""
     labels: str | None = None
-    """Labels of the GPU machine; None: `USUAL_LABELS`, or those that workflows here have."""
+    """Labels of the GPU machine; None: `USUAL_LABELS`. `drift` takes those that workflows here have."""
     python: str | None = None
-    """The Python on that machine; None: `USUAL_PYTHON`, or the one that workflows here have."""
+    """The Python on that machine; None: `USUAL_PYTHON`. `drift` takes the one that workflows here have."""
 
     def values(self, github: str, branch: str) -> WorkflowValues:
         """Return what workflows are filled with. Raises UsageError for what cannot be."""
-        return workflow_values(github, self.labels or USUAL_LABELS, self.python or USUAL_PYTHON, branch)
+        labels = USUAL_LABELS if self.labels is None else self.labels
+        return workflow_values(github, labels, USUAL_PYTHON if self.python is None else self.python, branch)
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,18 @@ def drift(request: InitRequest) -> list[PlannedFile]:
             f"{repository.root} has no workflow of ratchet.", "`ratchet init --github OWNER/ratchet@COMMIT` writes them."
         )
     usual = max(known, key=lambda values: len(values.labels))  # two of the files name no labels
-    named = {"repository": given.repository, "commit": given.commit} if given else {}
-    named |= {"labels": given.labels} if given and request.labels else {}
-    named |= {"python": given.python} if given and request.python else {}
-    filled = {name: replace(own.get(name, usual), **named).fill(text) for name, text in TEMPLATES.items()}
+    python = next((values.python for values in known if values.python), USUAL_PYTHON)
+    filled = {}
+    for name, text in TEMPLATES.items():
+        there = own.get(name, usual)
+        values = replace(there, labels=there.labels or usual.labels or USUAL_LABELS, python=there.python or python)
+        if given:
+            values = replace(values, repository=given.repository, commit=given.commit)
+        if given and request.labels is not None:
+            values = replace(values, labels=given.labels)
+        if given and request.python is not None:
+            values = replace(values, python=given.python)
+        filled[name] = values.fill(text)
     files = [PlannedFile(f"{WORKFLOW_FOLDER}/{name}", present[name], text) for name, text in filled.items()]
     return [file for file in files if file.old != file.new]
 
@@ -241,7 +250,7 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     pages = (
         ("actions", "require approval for all external contributors; workflow permissions: read."),
         ("environments", "new environment ratchet-gpu, with you as required reviewer."),
-        ("actions/runners", f"register the GPU machine with the labels {request.labels}."),
+        ("actions/runners", f"register the GPU machine with the labels {request.labels or USUAL_LABELS}."),
         ("rules", "require the status check ratchet, once a first pull request has it."),
     )
     steps += [f"{settings_page}/{page}: {what}" for page, what in pages]

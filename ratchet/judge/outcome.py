@@ -241,20 +241,21 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     if not comparison.is_paired:
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
     if comparison.pairs < thresholds.fewest:
-        needs = f"A regression needs {thresholds.fewest} pairs, and {comparison.pairs} were measured"
+        needs = f"A regression needs {thresholds.fewest} pairs, and this case has {comparison.pairs}"
         return f"{needs}: raise --budget, or --pairs if that was the limit."
     if any(session <= gate for session in comparison.sessions):
         first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
         both = f", new processes show {later_sessions[0]}, and both must be" if later_sessions else ", which is not"
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs show {first}{both} past the gate: measure again."
     if comparison.chance > thresholds.level:
-        p_values = f"p = {comparison.chance:.2g}, and a regression needs {thresholds.level:.2g} or less"
+        chance = next(text for digits in range(2, 18) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level)
+        p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
         return f"The randomisation test has {p_values}: raise --budget, or --pairs."
     margin = thresholds.margin(comparison)
     if math.log(comparison.ratio / gate) < margin:
         return (
             "The noise of this machine persists from pair to pair, so only a change of more than "
-            f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work on it, then measure again."
+            f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work, then measure again."
         )
     counts = f"{comparison.pairs} pairs of such noise count as {max(1, round(comparison.independent or 0))}"
     return f"{counts}, and a regression needs {thresholds.fewest_independent}: raise --budget, or --pairs if that was the limit."
@@ -266,7 +267,7 @@ def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | Non
     if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
         return None
     by, gate = units.percent(kernels.ratio - 1, 2), units.threshold(thresholds.policy.regression)
-    decided = "their own time decided, since host noise hides this in the whole call's"
+    decided = "their own time decided, since host noise hides this in the time of the whole call"
     reason = f"Its kernels are slower by {by}, past the gate of {gate}; {decided}."
     return Outcome.REGRESSED, reason, kernels
 
@@ -398,7 +399,10 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
     """Decide for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.REGRESSED and comparison.low <= 1 + thresholds.policy.regression:
-        return Outcome.INCONCLUSIVE, "Slower, but two runs may differ by this much: `ratchet check` measures both sides in turn."
+        return (
+            Outcome.INCONCLUSIVE,
+            "Slower, but times that were not taken in turn may differ by this much; `ratchet check` takes them in turn.",
+        )
     return outcome, reason
 
 

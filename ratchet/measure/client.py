@@ -224,7 +224,7 @@ class HostClient:
         with theirs, output.handed_over() as writer, self._talking:
             try:
                 self._channel.send_with_files({"op": op, "with_compiler": with_compiler}, [theirs.fileno(), writer])
-                pid = int(self._channel.receive(self._tree.import_timeout_s if with_compiler else 30)["pid"])
+                pid = int(self._channel.receive(max(30, self._tree.import_timeout_s) if with_compiler else 30)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None

@@ -128,6 +128,8 @@ class Measured:
     workers: dict[Side, list[WorkerResult]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
     lost: list[LostWorker] = field(default_factory=list)
+    lost_ahead: list[LostWorker] = field(default_factory=list)
+    """Workers that were lost beside others, while several pairs got ready; none of the tries that `lost` counts."""
     unfit: str | None = None
     """Why this case cannot be measured, and what to do: no verdict on the code of either side."""
     seconds: float = 0.0
@@ -236,7 +238,10 @@ class Duet:
         if not self.workers.in_parallel or len(orders) == 1 or not orders[0]:
             return crews
         started = time.monotonic()
-        turns = [_turn(order[0].sides, flipped=self._order(order[0].name, first + n)[0]) for n, order in enumerate(orders)]
+        turns = [
+            _turn(results[order[0].name].left(order[0].sides), flipped=self._order(order[0].name, first + n)[0])
+            for n, order in enumerate(orders)
+        ]
         self.workers.at_once(
             [partial(self.workers.fill, crew, side) for crew, turn in zip(crews, turns, strict=True) for side in turn]
         )
@@ -244,14 +249,11 @@ class Duet:
         ahead = [
             (crew, turn, order[0].name, first + n)
             for n, (crew, turn, order) in enumerate(zip(crews, turns, orders, strict=True))
-            if order[0].name not in self.workers.prepared_alone
+            if order[0].name not in self.workers.prepared_alone and not results[order[0].name].lost_ahead
         ]
         lost = self.workers.at_once([partial(self._build_ahead, *one) for one in ahead])
-        noted: set[str] = set()  # what befell several pairs at one moment counts as one loss of their case
         for (_, _, name, _), one in zip(ahead, lost, strict=True):
-            if one and name not in noted:
-                noted.add(name)
-                results[name].lost.append(one)
+            results[name].lost_ahead += [one] if one else []
         seconds = (time.monotonic() - started) / sum(map(len, orders))
         for case in (case for order in orders for case in order):
             results[case.name].seconds += seconds
@@ -389,7 +391,6 @@ class Duet:
             self._check(pair, sides, prepared, workers, at_once=at_once)
         if times_kernels:
             self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
-            self.workers.wait_for_ends()
         return workers
 
     def _is_checked(self, pair: int, case: str) -> bool:
@@ -437,11 +438,11 @@ class Duet:
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
         crew = self._crew
+        self.workers.wait_for_ends()  # of earlier workers: their memory is free then, and nothing disturbs what is timed now
         if crew.case == case and set(crew.prepared) == set(sides):
             crew.case = ""
             return crew.prepared
         self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])
-        self.workers.wait_for_ends()  # of earlier workers, whose memory is free then
         calls = [partial(self.workers.prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
         return dict(
             zip(sides, self.workers.at_once(calls, really=at_once and case not in self.workers.prepared_alone), strict=True)

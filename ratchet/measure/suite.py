@@ -40,7 +40,7 @@ MOST_LANES, CORES_PER_LANE = 4, 2
 MOST_AHEAD = 4
 """Pairs whose workers get ready at the same time."""
 _TIMES_ITSELF = (
-    "These cases choose kernels by timing them in each process (triton.autotune, cudnn.benchmark): {}. With"
+    "Kernels are chosen by timing them in each process (triton.autotune, cudnn.benchmark), in: {}. With"
     " TRITON_CACHE_AUTOTUNING=1 Triton keeps its choices, and the check is faster: docs/benchmarks.md#triton."
 )
 SPARE_CORES = 8
@@ -469,7 +469,7 @@ def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) ->
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
             "pair_s": measured.seconds / max(1, len(measured.workers["head"])),
-            "lost": (*case.lost, *measured.lost),
+            "lost": (*case.lost, *measured.lost_ahead, *measured.lost),
             "unfit": measured.unfit,
         }
     )

@@ -138,6 +138,18 @@ def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:
     assert "+      python: python3.12" in other.out
 
 
+def test_workflows_have_the_usual_labels_where_none_are_given(shaped: Callable[[str], Playground]) -> None:
+    """They are named to the person, too, and stand in for what no workflow that is left says."""
+    play = shaped("empty")
+    done = play.ratchet("init", "--yes", "--github", f"octo/ratchet@{COMMIT}")
+    assert 'register the GPU machine with the labels ["self-hosted", "gpu"].' in done.out, done
+    for path in (play.repo / ".github/workflows").glob("*.yml"):
+        if "runner: " in path.read_text():
+            path.unlink()
+    newer = play.ratchet("init", "--check", "--github", f"octo/ratchet@{'e' * 40}")
+    assert """+      runner: '["self-hosted", "gpu"]'\n+      python: python3\n""" in newer.out, newer
+
+
 def test_a_dry_run_writes_nothing(shaped: Callable[[str], Playground]) -> None:
     """It prints a diff that git can apply."""
     play = shaped("pytest")

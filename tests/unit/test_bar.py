@@ -43,7 +43,7 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     ("changes", "missing"),
     [
         ({}, ""),
-        ({"pairs": 19}, "A regression needs 20 pairs, and 19 were measured: raise --budget, or --pairs if that was the limit."),
+        ({"pairs": 19}, "A regression needs 20 pairs, and this case has 19: raise --budget, or --pairs if that was the limit."),
         (
             {"sessions": (1.03, 1.2)},
             "The first 8 pairs show +3.0 %, new processes show +20.0 %, and both must be past the gate: measure again.",
@@ -61,7 +61,7 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
         (
             {"correlation": 0.5, "spread": 0.05},
             "The noise of this machine persists from pair to pair, so only a change of more than 16 % past the gate would be "
-            "proven: stop other work on it, then measure again.",
+            "proven: stop other work, then measure again.",
         ),
     ],
 )

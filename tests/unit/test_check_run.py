@@ -83,7 +83,7 @@ def test_what_is_slower_without_proof_stands_open() -> None:
     assert output.title.startswith("5 of 11 cases slower, but not proven; worst: normalize/rows_16k +119 % (2.2×): coalescing")
     section = output.summary.split("#### 🟠 Slower, but not proven")[1]
     assert section.count("| <code>") == 5
-    assert section.count("A regression needs 20 pairs, and 8 were measured") == 1
+    assert section.count("A regression needs 20 pairs, and this case has 8") == 1
     first = output.annotations[0]
     assert (first.level, first.title) == ("warning", "normalize/rows_16k slower, not proven +119 % (2.2×)")
     assert first.message.startswith("Slower, but not proven: +119.3 % [+118.5, +120.0]; pairs scatter by 0.4 %.")

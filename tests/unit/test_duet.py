@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -717,13 +718,35 @@ def test_on_a_gpu_the_side_that_was_drawn_builds_first(monkeypatch: pytest.Monke
     assert first == {pair: "head" if order_of_pair(plan().order_seed, CASE, pair)[0] else "reference" for pair in range(8)}
 
 
-def test_on_a_gpu_what_befalls_several_pairs_at_one_moment_is_one_loss() -> None:
-    """Four workers for which there is no memory at once cost a case one of its repeats."""
+def test_on_a_gpu_what_is_lost_beside_other_pairs_counts_for_no_try() -> None:
+    """Where there is no memory to get several pairs ready, a case gets ready alone from then on, and has all its repeats."""
     script = Script(lambda at, pair, tries: out_of_memory(at) if (at, tries) == ("head", 1) and pair < 4 else None)
     duet = duet_of(script, plan(8, clock="auto"))
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))[CASE]
-    assert [(one.side, one.how) for one in result.lost] == [("head", "ran out of GPU memory")]
+    assert [(one.side, one.how) for one in result.lost_ahead] == [("head", "ran out of GPU memory")] * 4
+    assert result.lost == []
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
+
+
+def test_on_a_gpu_a_side_that_failed_gets_ready_no_more() -> None:
+    """A reference that raises in its first pair is built in no pair of the next ones, and the head goes on alone."""
+    script = Script(lambda at, *_: raised(at) if at == "reference" else None)
+    duet = duet_of(script, plan(8, clock="auto"))
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))[CASE]
+    assert pairs(result, "head") == list(range(8))
+    assert {pair for side, pair in script.built if side == "reference"} <= {0, 1, 2, 3}
+
+
+def test_on_a_gpu_several_cases_share_the_pairs_that_get_ready_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair has its own order of cases, which are all measured, and the time of getting ready counts as theirs."""
+    script = Script()
+    monkeypatch.setattr("ratchet.measure.duet.time", SimpleNamespace(monotonic=lambda: float(len(script.happened))))
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x", "c/x")]
+    results = duet_of(script, plan(8, clock="auto")).measure(cases, Rounds((8,), 0, lambda _: (), ahead=4))
+    assert [pairs(results[case.name], side) for case in cases for side in SIDES] == [list(range(8))] * 6
+    steps = len(script.happened) - script.happened.count("ended")
+    assert steps <= sum(result.seconds for result in results.values()) <= len(script.happened)
+    assert script.alive == 0
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -733,7 +756,7 @@ def test_on_a_gpu_a_worker_that_is_lost_before_its_turn_is_replaced(side: Side) 
     duet = duet_of(script, GPU_PLAN)
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
     assert [pairs(result, at) for at in SIDES] == [list(range(PAIRS))] * 2
-    assert [(one.side, one.pair) for one in result.lost] == [(side, 2)]
+    assert [(one.side, one.pair) for one in result.lost_ahead] == [(side, 2)]
     assert script.alive == 0
 
 

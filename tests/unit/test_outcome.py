@@ -115,7 +115,7 @@ CASES = {
         slower(5, 12),
         Outcome.SLOWER,
         "Slower, but not proven: +5.0 % [+4.9, +5.1]; pairs scatter by 0.1 %. "
-        "A regression needs 20 pairs, and 12 were measured: raise --budget, or --pairs if that was the limit.",
+        "A regression needs 20 pairs, and this case has 12: raise --budget, or --pairs if that was the limit.",
     ),
     "improved in few pairs": (slower(-10, 12), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
     "improved": (slower(-10), Outcome.IMPROVED, "Takes 10.00 % less time, past the threshold of 5 %."),
@@ -203,7 +203,7 @@ def test_slower_kernels_decide_where_the_host_hides_them() -> None:
     assert outcome is Outcome.REGRESSED
     assert (
         reason == "Its kernels are slower by 5.00 %, past the gate of 3 %; "
-        "their own time decided, since host noise hides this in the whole call's."
+        "their own time decided, since host noise hides this in the time of the whole call."
     )
     assert comparison is not None
     assert comparison.source == "kernels"
@@ -351,7 +351,7 @@ def test_two_times_are_held_to_more() -> None:
     assert decide(near, bar)[0] is Outcome.REGRESSED
     assert decide_apart(near, bar) == (
         Outcome.INCONCLUSIVE,
-        "Slower, but two runs may differ by this much: `ratchet check` measures both sides in turn.",
+        "Slower, but times that were not taken in turn may differ by this much; `ratchet check` takes them in turn.",
     )
     assert decide_apart(past, bar) == decide(past, bar) == (Outcome.REGRESSED, "Slower by 4.00 %, past the gate of 3 %.")
     for other in (reports.comparison(1.0), reports.comparison(0.9), reports.comparison(1.0, 0.2)):

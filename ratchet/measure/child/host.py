@@ -130,12 +130,14 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
 
 def _serve(channel: Channel, tree: LoadedTree) -> None:
     spared = children()  # what the imports started serves all workers
+    has_compiler = False
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
         if message["op"] in ("fork", "twin") and len(descriptors) == 2:
-            if message["with_compiler"] and "torch._inductor.compile_fx" not in sys.modules:
+            if message["with_compiler"] and not has_compiler:
                 libraries.load_compiler(tree.spec.device)
                 gc.freeze()  # as after the imports
+                has_compiler = True
             pid = os.fork()
             if pid == 0 and message["op"] == "fork":
                 _become_worker(channel, descriptors[0], descriptors[1], tree)
