@@ -158,7 +158,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 )
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
-@click.option("--sanitize", is_flag=True, help="First run the candidate under compute-sanitizer (memcheck, racecheck).")
+@click.option("--sanitize", is_flag=True, help="Run the candidate under compute-sanitizer (memcheck, racecheck).")
 @_pairs
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")

@@ -142,8 +142,9 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
         yield f"Peak memory, baseline → candidate: {both}."
     compared = [probe for probe in record.probes if not probe.skipped]
     if compared and not any(violation.rule != "memory" for violation in record.violations):
-        kinds = ", ".join(dict.fromkeys(probe.kind for probe in compared if not probe.problem))
-        yield f"Same results on inputs that neither file had seen: {kinds}."
+        same = [probe.kind for probe in compared if not probe.problem]
+        made = f"{clean(record.maker_function)} of {units.plural(len(same), 'seed')}" if record.maker else ""
+        yield f"Same results on inputs that neither file had seen: {made or ', '.join(dict.fromkeys(same))}."
     for probe in record.probes:
         if probe.skipped:
             yield f"Not compared on {probe.kind} inputs: {clean(probe.skipped)}."

@@ -224,6 +224,17 @@ def test_jobs_with_rights_leave_artifacts_packed() -> None:
     assert not any(re.search(r"\b(unzip|tar|7z|bsdtar|zipfile)\b", text_of(path)) for path in (*WORKFLOWS, *ACTIONS))
 
 
+def test_every_step_reads_the_artifact_of_its_model() -> None:
+    """The job that measures adds the model to the name of its artifact; so does each step that looks for it."""
+    steps = [
+        step for step in steps_of(ROOT / ".github/workflows/ratchet_baseline.yml") if "ratchet-artifact/" in step.get("run", "")
+    ]
+    assert len(steps) == 2
+    for step in steps:
+        assert 'benchmark-ratchet-results${MODEL:+-$MODEL}"' in step["run"], step["name"]
+        assert step["env"]["MODEL"] == "${{ inputs.model }}"
+
+
 def test_a_search_without_a_draft_writes_nothing(bridge: Bridge) -> None:
     """Unless a draft is asked for, the job that could write does not run, and it is the only one that could."""
     jobs = jobs_of(ROOT / ".github" / "workflows" / "cuda_autotune.yml")
