@@ -34,7 +34,7 @@ def static(graph, inputs):
 @benchmark(configs={f"n_{n}": {"n": n} for n in (16, 32)}, devices=("cpu",))
 def scale(*, device, n):
     x = torch.randn(n, device=device)
-    run = torch.compile(scaled, backend=static, fullgraph=True)  # which torch counts in another way
+    run = torch.compile(scaled, backend=static)
     return Workload(run=lambda: run(x), reference=lambda: x.double() * 3)
 """
 
@@ -66,7 +66,9 @@ def refuse(name):
         raise SystemExit(f"CUDA is touched: {name}")
     return touched
 
-torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))  # so that there is something to forget
+assert not calls.has_compiled()
+torch.compile(lambda x: x + 1, backend="eager", fullgraph=True)(torch.ones(1))  # which one of torch's counters leaves out
+assert calls.has_compiled()
 torch.cuda.is_available = lambda: True
 for name in ("_lazy_init", "init", "current_device", "get_device_properties", "get_device_capability", "set_device"):
     setattr(torch.cuda, name, refuse(name))
@@ -74,6 +76,7 @@ libraries.load_compiler("cuda")
 assert not children() and threading.active_count() == 1
 before = set(sys.modules)
 calls.forget_compiled(in_parallel=True)
+assert not calls.has_compiled()
 print(sorted(set(sys.modules) - before))
 """
 
