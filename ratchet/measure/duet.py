@@ -438,11 +438,13 @@ class Duet:
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
         crew = self._crew
-        self.workers.wait_for_ends()  # of earlier workers: their memory is free then, and nothing disturbs what is timed now
-        if crew.case == case and set(crew.prepared) == set(sides):
+        is_ready = crew.case == case and set(crew.prepared) == set(sides)
+        if not is_ready:
+            self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])  # while earlier workers end
+        self.workers.wait_for_ends()  # then their memory is free, and nothing disturbs what is timed now
+        if is_ready:
             crew.case = ""
             return crew.prepared
-        self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])
         calls = [partial(self.workers.prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
         return dict(
             zip(sides, self.workers.at_once(calls, really=at_once and case not in self.workers.prepared_alone), strict=True)
