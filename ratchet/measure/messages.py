@@ -161,6 +161,8 @@ class Identified(Record):
     """The GPU waits for the host while it is timed, so its launches are not all that counts."""
     spent: bool = False
     """The worker may be damaged: end it, and prepare the next case in a fresh one."""
+    one_by_one: bool = False
+    """Each launch of a call waits for the one before it, so one work queue of the GPU is enough."""
 
     @model_validator(mode="after")
     def _is_either(self) -> Identified:

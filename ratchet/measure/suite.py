@@ -162,6 +162,7 @@ def measure_suite(
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
+        duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
         if wanted:
             if any(waits_for_host):
                 sessions.replace_twins(at_once=task.cores >= SPARE_CORES)
@@ -378,9 +379,18 @@ def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClien
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
     }
     lanes = max(1, min(MOST_LANES, task.cores // CORES_PER_LANE // len(wanted)))
-    surveyed = survey(duet.workers, wanted, identify=not task.time_identical and len(hosts) == len(SIDES), lanes=lanes)
+    compares = not task.time_identical and len(hosts) == len(SIDES)
+    # On a GPU, looking at launches also tells whether it waits for the host, and whether a call needs more than one work queue.
+    identify = compares or duet.workers.in_parallel
+    surveyed = survey(duet.workers, wanted, identify=identify, host_code=compares, lanes=lanes)
+    if not compares:
+        surveyed = {side: {name: _not_compared(one) for name, one in by_case.items()} for side, by_case in surveyed.items()}
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
+
+
+def _not_compared(answer: PreparedCase | UnpreparedCase) -> PreparedCase | UnpreparedCase:
+    return replace(answer, digest="", opaque="") if isinstance(answer, PreparedCase) else answer
 
 
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
@@ -394,6 +404,10 @@ def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     return any(isinstance(one, PreparedCase) and one.waits_for_host for one in answers.values())
+
+
+def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
+    return all(isinstance(one, PreparedCase) and one.one_by_one for one in answers.values())
 
 
 def _has(case: CaseRun, side: Side) -> bool:

@@ -41,6 +41,8 @@ class PreparedCase:
     """Workers that were lost before one succeeded."""
     waits_for_host: bool = True
     """The GPU may wait for the host while it is timed."""
+    one_by_one: bool = False
+    """Each launch of a call is known to wait for the one before it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class _Survey:
     side: Side
     left: deque[str]
     identify: bool
+    host_code: bool
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
 
@@ -78,22 +81,23 @@ class _Survey:
 
 
 def survey(
-    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, lanes: int = 1
+    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, host_code: bool = True, lanes: int = 1
 ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
     """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
     On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
-    was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
+    was lost is tried again after all others. ``identify`` asks for the identity of each case's code too, with ``host_code`` also
+    for that of what the host runs.
     Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
     """
-    surveys = {side: _Survey(side, deque(names), identify) for side, names in cases.items()}
+    surveys = {side: _Survey(side, deque(names), identify, host_code) for side, names in cases.items()}
     if workers.in_parallel:
         lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
         workers.at_once([partial(_survey_lane, workers, survey) for survey in lanes_of])
     for side, names in cases.items():
         surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
         _survey_alone(workers, surveys[side])
-    if identify and workers.in_parallel:
+    if identify and host_code and workers.in_parallel:
         _compare_host_code(workers, surveys, lanes)
     workers.wait_for_ends()
     return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
@@ -112,7 +116,7 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
     for name in _taken(survey.left):
         try:
             is_fresh = worker is None
-            worker = worker or workers.fork(survey.side)
+            worker = worker or workers.fork(survey.side, one_queue=True)  # nothing is timed in it
             case, spent = _survey_case(workers, survey, worker, name, is_fresh=is_fresh, crowded=True)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
@@ -161,9 +165,10 @@ def _survey_case(
     prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True, crowded=crowded)
     if not survey.identify:
         return PreparedCase(prepared, lost=lost), False
-    host = worker.ask("host_code", HostParts) if is_fresh else NOT_LOOKED_AT
+    host = worker.ask("host_code", HostParts) if survey.host_code and is_fresh else NOT_LOOKED_AT
     identified = worker.ask("identify", Identified)
-    case = PreparedCase(prepared, identified.digest, identified.opaque, host, lost, identified.waits_for_host)
+    known = (identified.digest, identified.opaque, host, lost, identified.waits_for_host, identified.one_by_one)
+    case = PreparedCase(prepared, *known)
     return case, identified.spent or not workers.in_parallel
 
 
@@ -188,7 +193,7 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
 def _host_code(workers: Workers, side: Side, name: str) -> HostParts:
     worker: WorkerClient | None = None
     try:
-        worker = workers.fork(side)
+        worker = workers.fork(side, one_queue=True)
         workers.prepare(side, worker, name, workers.plan.seed, check=False)
         return worker.ask("host_code", HostParts)
     except CaseTrouble as error:  # what was prepared before will say so again when it is timed

@@ -54,6 +54,8 @@ class Workers:
         self.plan = plan
         self.prepared_alone: set[str] = set()
         """Cases that time their own code while they are prepared."""
+        self.one_queue = False
+        """The cases that are timed need no more than one work queue of the GPU."""
         self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._compiles = False
@@ -115,11 +117,11 @@ class Workers:
     def fill(self, crew: Crew, side: Side) -> None:
         """Fork a worker of this side for the crew, if it has none. Raises HostError."""
         if side not in crew.workers:
-            crew.workers[side] = self.fork(side)
+            crew.workers[side] = self.fork(side, one_queue=self.one_queue)
 
-    def fork(self, side: Side) -> WorkerClient:
-        """Return a fresh worker with a usable device. Raises HostError."""
-        worker = self.hosts[side].fork(with_compiler=self._compiles)
+    def fork(self, side: Side, *, one_queue: bool = False) -> WorkerClient:
+        """Return a fresh worker with a usable device: sooner with ``one_queue`` (see `HostClient.fork`). Raises HostError."""
+        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue)
         self._note_worker(worker.pid, alive=True)
         return worker
 

@@ -225,6 +225,7 @@ EQUAL = [("triton_comment", "triton"), ("cuda_comment", "cuda"), ("cuda_host", "
 DIFFERENT = [(name, "triton") for name in TRITON_CASES if name not in ("triton", "triton_comment")]
 DIFFERENT += [(name, "cuda") for name in ("cuda_constant", "cuda_macro", "cuda_ptxas", "cuda_variable")]
 DIFFERENT += [("autograd_more", "autograd")]
+ON_ONE_STREAM = {"triton/x": True, "cuda/x": True, "normalize/rows_1k": True, "joined/x": False}
 WAITS = "the GPU waits for the host"
 OPAQUE = {
     "cuda_default_stream": "a CUDA graph cannot hold its launches",
@@ -406,6 +407,17 @@ def test_a_spent_worker_is_replaced(sides: Sides) -> None:
         assert worker.ask("identify", Identified).digest
         sides.prepare(worker, "triton/x")
         assert len(worker.ask("block", Sampled, samples=5, place=1).samples_ms) == 5
+    finally:
+        worker.end()
+
+
+@pytest.mark.parametrize(("case", "alone"), ON_ONE_STREAM.items())
+def test_calls_on_one_stream_are_known(sides: Sides, case: str, alone: bool) -> None:
+    """A worker knows which calls need no second work queue: not one that hops to another stream and back."""
+    worker = sides.hosts.sides["head"].fork(one_queue=True)
+    try:
+        sides.prepare(worker, case)
+        assert worker.ask("identify", Identified).one_by_one is alone
     finally:
         worker.end()
 

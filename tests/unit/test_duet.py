@@ -89,6 +89,9 @@ class Script:
     most_building: int = 0
     """Most workers that were building at one time."""
     alive: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+    one_queue: list[bool] = field(default_factory=list)
+    """Of each worker that was forked: whether one work queue of the GPU is enough for it."""
 
 
 class Worker:
@@ -102,6 +105,7 @@ class Worker:
 
     def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
         script, side = self._script, self._side
+        script.asked[op] += 1
         if op == "prepare":
             self._pair = -1 if words["check"] else (words["seed"] - examples.PLAN.seed) // 2
             script.tries[side, self._pair] += 1
@@ -151,7 +155,8 @@ class Host:
     until: float = math.inf
     folder: Path = Path()
 
-    def fork(self, **_: object) -> Worker:
+    def fork(self, *, one_queue: bool = False, **_: object) -> Worker:
+        self.script.one_queue.append(one_queue)
         return Worker(self.side, self.script)
 
 
@@ -682,6 +687,30 @@ def test_on_a_gpu_a_case_that_times_its_own_code_is_built_with_nothing_beside_it
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
     assert pairs(result, "head") == list(range(PAIRS))
     assert script.most_building == 1
+
+
+@pytest.mark.parametrize(("host_code", "times"), [(False, 0), (True, 2)])
+def test_on_a_gpu_launches_can_be_looked_at_without_the_host_code(host_code: bool, times: int) -> None:
+    """Where every case is timed anyhow, nobody asks for its host code; launches say whether the GPU waits for the host."""
+    script = Script()
+    names = {side: [CASE] for side in SIDES}
+    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=True, host_code=host_code, lanes=2)
+    found = [surveyed[side][CASE] for side in SIDES]
+    assert [isinstance(one, PreparedCase) and one.waits_for_host for one in found] == [False, False]
+    assert (script.asked["identify"], script.asked["host_code"]) == (2, times)
+
+
+def test_on_a_gpu_only_calls_that_are_known_to_use_one_stream_are_timed_with_one_work_queue() -> None:
+    """The lanes of a survey, which time nothing, have one; so have pairs of which all cases are known to need no more."""
+    script = Script()
+    duet = duet_of(script, GPU_PLAN)
+    survey(duet.workers, {side: [CASE] for side in SIDES}, identify=True, lanes=2)
+    assert set(script.one_queue) == {True}
+    for known in (False, True):
+        script.one_queue.clear()
+        duet.workers.one_queue = known
+        duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))
+        assert set(script.one_queue) == {known}
 
 
 def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_their_turn() -> None:

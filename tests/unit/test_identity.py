@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from ratchet.config import Settings
 from ratchet.measure import identity
 from ratchet.measure.child.loader import LoadedTree, Provenance
 from ratchet.measure.child.registry import Case, Catalogue
-from ratchet.measure.child.worker import Worker
+from ratchet.measure.child.worker import Worker, one_work_queue
 from ratchet.measure.identity.capture import Operators, described
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
 from ratchet.measure.identity.launches import (
@@ -157,6 +158,34 @@ def test_what_waits_for_what_is_told() -> None:
     nodes = (Node("kernel", "a"), Node("kernel", "b"))
     alike = [told_of(Launches(nodes, edges), PAGE) for edges in ((), ((0, 1, "00"),), ((0, 1, "01"),))]
     assert len(set(alike)) == 3
+
+
+def test_launches_of_one_stream_wait_for_each_other() -> None:
+    """Launches run one by one if each waits for the one before it; not if some may run side by side, or nobody waits for one."""
+    nodes = tuple(Node("kernel", name) for name in "abcd")
+    pairs = {
+        "a chain": ((0, 1), (1, 2), (2, 3)),
+        "two side by side": ((0, 1), (0, 2), (1, 3), (2, 3)),
+        "one that nobody waits for": ((0, 1), (1, 2)),
+    }
+    found = {name: Launches(nodes, tuple((*pair, "") for pair in edges)).one_by_one for name, edges in pairs.items()}
+    assert found == {"a chain": True, "two side by side": False, "one that nobody waits for": False}
+    assert Launches(nodes[:1], ()).one_by_one
+
+
+@pytest.mark.parametrize("users", [None, "4"])
+def test_one_work_queue_is_asked_of_the_driver_alone(users: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver reads the variable while a context is made; Python code never sees it, and what a user has set stays."""
+    name = "CUDA_DEVICE_MAX_CONNECTIONS"
+    monkeypatch.delenv(name, raising=False)
+    if users:
+        monkeypatch.setenv(name, users)
+    read = ctypes.CDLL(None).getenv
+    read.restype = ctypes.c_char_p
+    with one_work_queue():
+        assert read(name.encode()) == (users or "1").encode()
+        assert os.environ.get(name) == users
+    assert read(name.encode()) == (users.encode() if users else None)
 
 
 def test_paths_in_names_do_not_matter_unless_they_must() -> None:

@@ -32,7 +32,7 @@ from ratchet.measure.identity.launches import Comparable, LaunchReader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
 from ratchet.untrusted import clean
 
-__all__ = ["Identity", "failed", "of"]
+__all__ = ["Identity", "failed", "of", "streams_of_others"]
 
 _VERSION = 3
 
@@ -100,7 +100,17 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         "libraries": codes.ambiguous(),
         "settings": driver.settings(stream),
     }
-    return Identity(launches.digest(everything), "", launches.shown(found[0]))
+    return Identity(launches.digest(everything), "", launches.shown(found[0]), one_by_one=all(one.one_by_one for one in found))
+
+
+def streams_of_others() -> int | None:
+    """Return a number that grows when anything but this package makes a CUDA stream in this process; None if it is not known."""
+    if vendor_here().no_machine_code:
+        return None
+    try:
+        return _driver().streams_of_others()
+    except Opaque:
+        return None
 
 
 def _refuse_differences(timed: Comparable, again: Comparable, held: Comparable, held_again: Comparable) -> None:

@@ -27,6 +27,8 @@ class Identity:
     launches: tuple[str, ...] = ()
     spent: bool = False
     """The process may be damaged, since a capture failed in it: end it, and prepare the next case in a fresh one."""
+    one_by_one: bool = False
+    """Each launch waits for the one before it: nothing runs beside it, on another stream."""
 
     def __post_init__(self) -> None:
         if bool(self.digest) == bool(self.opaque):
@@ -55,6 +57,7 @@ class Driver:
 
     def __init__(self, library: str = "libcuda.so.1") -> None:
         self._library = ctypes.CDLL(library)
+        self._own_streams = 0
 
     def points_to(self, address: int) -> tuple[int, int] | None:
         """Return start and size of the device allocation that holds an address; None for an address unknown to the driver."""
@@ -90,7 +93,18 @@ class Driver:
         """Create a stream that the legacy default stream waits for, and which waits for it: CU_STREAM_DEFAULT."""
         stream = c_void_p()
         self.call("cuStreamCreate", byref(stream), c_uint(0))
+        self._own_streams += 1
         return stream.value or 0
+
+    def streams_of_others(self) -> int:
+        """Return a number that grows by one with each stream that is made in this process, unless it is made here.
+
+        The driver numbers the streams of a process in the order in which they are made (cuStreamGetId).
+        """
+        stream, number = c_void_p(self.blocking_stream()), c_uint64(0)
+        self.call("cuStreamGetId", stream, byref(number))
+        self.call("cuStreamDestroy_v2", stream)
+        return number.value - self._own_streams
 
     def settings(self, stream: int) -> list[object]:
         """Return the settings that a library may have made for all its launches: of the context, and of the stream."""

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
@@ -59,6 +60,11 @@ class Launches:
         place = {old: new for new, old in enumerate(order)}
         edges = sorted((place[start], place[end], how) for start, end, how in self.edges)
         return Launches(tuple(self.nodes[old] for old in order), tuple(edges))
+
+    @property
+    def one_by_one(self) -> bool:
+        """Return whether each launch of an ordered graph waits for the one before it, as on a single stream."""
+        return [(start, end) for start, end, _ in self.edges] == list(pairwise(range(len(self.nodes))))
 
 
 @dataclass(frozen=True)
