@@ -87,6 +87,11 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
     """Plan the files. ``may_try`` says whether functions of the repository may be called. Raises UsageError and GitError."""
     repository = Repository(request.folder)
     root = _project(request.folder, repository.root)
+    if not request.github and (request.labels, request.python) != (None, None):
+        raise UsageError(
+            "--runner and --python are for the workflows, and without --github none are written.",
+            "Add --github OWNER/ratchet@COMMIT, or leave them out.",
+        )
     if request.github and root != repository.root:
         raise UsageError(
             f"{root} is not the root of the repository, and workflows read their settings there.",

@@ -262,11 +262,14 @@ def test_many_functions_with_long_names_are_tried(shaped: Callable[[str], Playgr
 
 
 def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playground]) -> None:
-    """Outside git, with a file in the place of a folder, and without a workflow to check, a sentence says what to do."""
+    """Outside git, with a file in a folder's place, and without a workflow to fill in or check, a sentence says what to do."""
     play = shaped("empty")
     outside = play.ratchet("init", "--yes", "--repo", str(play.temp))
     assert (outside.code, "is not inside a git repository" in outside.sentence) == (2, True)
     assert "has no workflow of ratchet" in play.ratchet("init", "--check").sentence
+    for option in ("--runner", "--python"):
+        useless = play.ratchet("init", "--yes", option, "a100")
+        assert (useless.code, "without --github none are written" in useless.sentence) == (2, True)
     (play.repo / "pyproject.toml").write_text("[project\n")
     broken = play.ratchet("init", "--yes")
     assert (broken.code, "not valid TOML" in broken.sentence) == (2, True)
