@@ -162,7 +162,7 @@ class Identified(Record):
     spent: bool = False
     """The worker may be damaged: end it, and prepare the next case in a fresh one."""
     one_by_one: bool = False
-    """Each launch of a call waits for the one before it, so one work queue of the GPU is enough."""
+    """Each launch of a call waits for the one before it, on one stream or in a graph: one work queue of the GPU is enough."""
 
     @model_validator(mode="after")
     def _is_either(self) -> Identified:

@@ -164,14 +164,14 @@ def measure_suite(
         waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
         duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
         if wanted:
-            if any(waits_for_host):
+            if plan.restart_after and any(waits_for_host):
                 sessions.replace_twins(at_once=task.cores >= SPARE_CORES)
             progress.start(len(wanted), task.looks[-1])
 
         # What keeps other cores busy could disturb blocks that wait for the host.
         has_spare_cores = gpu is not None and task.cores >= SPARE_CORES and not any(waits_for_host)
         early = _EarlyTraces(duet, hosts, task) if has_spare_cores else None
-        if early:
+        if early and not task.time_identical:  # else nobody knows whose code differs
             early.before_pairs(cases, [case.name for case in wanted if case.sides == SIDES])
 
         def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
@@ -407,7 +407,8 @@ def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bo
 
 
 def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
-    return all(isinstance(one, PreparedCase) and one.one_by_one for one in answers.values())
+    """Return whether one work queue is known to be enough for all that is timed; nobody has looked at stages."""
+    return all(isinstance(one, PreparedCase) and one.one_by_one and not one.prepared.stages for one in answers.values())
 
 
 def _has(case: CaseRun, side: Side) -> bool:

@@ -166,7 +166,12 @@ def _survey_case(
     if not survey.identify:
         return PreparedCase(prepared, lost=lost), False
     host = worker.ask("host_code", HostParts) if survey.host_code and is_fresh else NOT_LOOKED_AT
-    identified = worker.ask("identify", Identified)
+    try:
+        identified = worker.ask("identify", Identified)
+    except Lost:
+        if survey.host_code:
+            raise
+        return PreparedCase(prepared, lost=lost), True  # its code is not compared, and it can be timed
     known = (identified.digest, identified.opaque, host, lost, identified.waits_for_host, identified.one_by_one)
     case = PreparedCase(prepared, *known)
     return case, identified.spent or not workers.in_parallel
@@ -185,16 +190,16 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
         for survey, name in _taken(wanted):
             case = survey.cases[name]
             if isinstance(case, PreparedCase):
-                survey.cases[name] = replace(case, host=_host_code(workers, survey.side, name))
+                survey.cases[name] = replace(case, host=_host_code(workers, survey, name))
 
     workers.at_once([lane] * min(lanes * len(SIDES), len(wanted)))
 
 
-def _host_code(workers: Workers, side: Side, name: str) -> HostParts:
+def _host_code(workers: Workers, survey: _Survey, name: str) -> HostParts:
     worker: WorkerClient | None = None
     try:
-        worker = workers.fork(side, one_queue=True)
-        workers.prepare(side, worker, name, workers.plan.seed, check=False)
+        worker = workers.fork(survey.side, one_queue=name not in survey.lost)
+        workers.prepare(survey.side, worker, name, workers.plan.seed, check=False)
         return worker.ask("host_code", HostParts)
     except CaseTrouble as error:  # what was prepared before will say so again when it is timed
         return HostParts(unknown=f"looking at it failed: {error}")

@@ -90,6 +90,8 @@ class Script:
     """Most workers that were building at one time."""
     alive: int = 0
     asked: Counter[str] = field(default_factory=Counter)
+    looked_at: Callable[[Side], CaseTrouble] | None = None
+    """The trouble of a worker that is asked for the identity of a case."""
     one_queue: list[bool] = field(default_factory=list)
     """Of each worker that was forked: whether one work queue of the GPU is enough for it."""
 
@@ -106,6 +108,8 @@ class Worker:
     def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
         script, side = self._script, self._side
         script.asked[op] += 1
+        if op == "identify" and script.looked_at:
+            raise script.looked_at(side)
         if op == "prepare":
             self._pair = -1 if words["check"] else (words["seed"] - examples.PLAN.seed) // 2
             script.tries[side, self._pair] += 1
@@ -698,6 +702,17 @@ def test_on_a_gpu_launches_can_be_looked_at_without_the_host_code(host_code: boo
     found = [surveyed[side][CASE] for side in SIDES]
     assert [isinstance(one, PreparedCase) and one.waits_for_host for one in found] == [False, False]
     assert (script.asked["identify"], script.asked["host_code"]) == (2, times)
+
+
+def test_on_a_gpu_a_case_whose_worker_is_lost_while_it_is_looked_at_is_timed() -> None:
+    """Where code is not compared, that costs no case: the GPU may wait for the host, and a call may need several work queues."""
+    script = Script(looked_at=killed)
+    names = {side: [CASE] for side in SIDES}
+    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=True, host_code=False, lanes=2)
+    for found in (surveyed[side][CASE] for side in SIDES):
+        assert isinstance(found, PreparedCase)
+        assert (found.waits_for_host, found.one_by_one, found.lost) == (True, False, ())
+    assert script.alive == 0
 
 
 def test_on_a_gpu_only_calls_that_are_known_to_use_one_stream_are_timed_with_one_work_queue() -> None:

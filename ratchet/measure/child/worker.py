@@ -191,20 +191,23 @@ class Worker:
         job = self._current()
         call, clock = job.call, job.clocks[0]
         del job
+        waits = self._device.type == "cuda"  # until it is known that it does not; what the CPU's clock times is the host itself
         try:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
-            if clock.name != "cpu" and _waits_for_host(clock):
-                return {"digest": "", "opaque": "the GPU waits for the host while it is timed", "waits_for_host": True}
+            if clock.name != "cpu":
+                waits = _waits_for_host(clock)
+                if waits:
+                    return {"digest": "", "opaque": "the GPU waits for the host while it is timed", "waits_for_host": True}
             device, by_graph = "cpu" if clock.name == "cpu" else "cuda", clock.name in ("graph", "cold-graph")
             del clock  # with what it allocated for itself
             self._forget_memory()
             found = vars(identity.of(call, self._tree.provenance.tree, device))
             # A graph runs in as many queues as it needs, whatever streams it was captured from.
             uses_one_stream = by_graph or (self._streams is not None and self._streams == identity.streams_of_others())
-            return {**found, "one_by_one": found["one_by_one"] and uses_one_stream}
+            return {**found, "waits_for_host": waits, "one_by_one": found["one_by_one"] and uses_one_stream}
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
-            return vars(identity.failed(error))
+            return {**vars(identity.failed(error)), "waits_for_host": waits}
 
     def host_code(self) -> dict[str, Any]:
         """Return the identity of the prepared case's host code.

@@ -104,12 +104,12 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
 
 
 def streams_of_others() -> int | None:
-    """Return a number that grows when anything but this package makes a CUDA stream in this process; None if it is not known."""
+    """Return a number that grows when anything makes a CUDA stream in this process, `Driver` apart; None if it is not known."""
     if vendor_here().no_machine_code:
         return None
     try:
         return _driver().streams_of_others()
-    except Opaque:
+    except (Opaque, OSError):
         return None
 
 

@@ -28,7 +28,7 @@ class Identity:
     spent: bool = False
     """The process may be damaged, since a capture failed in it: end it, and prepare the next case in a fresh one."""
     one_by_one: bool = False
-    """Each launch waits for the one before it: nothing runs beside it, on another stream."""
+    """Each launch waits for the one before it, on whatever streams they are."""
 
     def __post_init__(self) -> None:
         if bool(self.digest) == bool(self.opaque):
@@ -102,8 +102,10 @@ class Driver:
         The driver numbers the streams of a process in the order in which they are made (cuStreamGetId).
         """
         stream, number = c_void_p(self.blocking_stream()), c_uint64(0)
-        self.call("cuStreamGetId", stream, byref(number))
-        self.call("cuStreamDestroy_v2", stream)
+        try:
+            self.call("cuStreamGetId", stream, byref(number))
+        finally:
+            self.call("cuStreamDestroy_v2", stream)
         return number.value - self._own_streams
 
     def settings(self, stream: int) -> list[object]:
