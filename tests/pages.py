@@ -160,7 +160,7 @@ def nothing() -> CommentPage:
 def doubtful() -> CommentPage:
     """Nothing is slower, but some times are the host's, a result has no reference, and the reference is an old commit."""
     waits = (
-        "The GPU waited for the host in 91 % of the head's blocks, so these times hold launch latency and the host's noise. "
+        "The GPU waited for the host in 91 % of the head's blocks, so these times include launch latency and the host's noise. "
         'A CUDA graph (clock="graph"), fewer launches or a larger size would help.'
     )
     alone = "No reference implementation: both sides agree within 1e-4, and nothing else was checked."

@@ -112,8 +112,9 @@ def _case(wanted: AdviceRequest, request: Request, environ: Mapping[str, str]) -
     cases = [case for case in cases_of_checkout(request, environ) if not case.skipped]
     if len(cases) != 1:
         names = ", ".join(case.name for case in cases[:5])
+        what = f"matches {len(cases)} cases: {names}" if cases else "is not a case of this checkout, a script or a trace"
         raise UsageError(
-            f"{wanted.subject} is {f'{len(cases)} cases: {names}' if cases else 'no case of this checkout, script or trace'}.",
+            f"{wanted.subject} {what}.",
             "Name one case (see `ratchet list`), a script that ends in .py, or a trace that ends in .json or .json.gz.",
         )
     return cases[0].name

@@ -144,7 +144,7 @@ def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: b
         ("clock", (earlier.plan.clock, earlier.plan.cache), (search.plan.clock, search.plan.cache)),
     ):
         if before != now:
-            progress.announce(f"An earlier run of this search had another {what}: it starts from the beginning.")
+            progress.announce(f"An earlier run of this search had a different {what}, so the search starts from the beginning.")
             return search
     if earlier.looked_at:
         progress.announce(f"{len(earlier.looked_at)} of them were looked at before; --again would forget that.")
@@ -292,7 +292,7 @@ def _judged(search: SearchRecord, snapshot: Snapshot, case: CaseRun, site: _Site
     outcome, said = decide(comparison, thresholds_for(site.settings.policy, 1, looks_for_change(pairs)))
     if is_bad and outcome is Outcome.UNCHANGED:
         return verdict("good", f"{reason} {said}", comparison)
-    return verdict("undecided", f"{reason} That shows neither end: raise --budget or --pairs.", comparison)
+    return verdict("undecided", f"{reason} That is too little to decide: raise --budget or --pairs.", comparison)
 
 
 def _verdict(snapshot: Snapshot, name: VerdictName, reason: str) -> CommitVerdict:

@@ -235,7 +235,7 @@ def _against_baseline(
     suites: list[Suite] = []
     snapshots: list[Snapshot] = []
     for commit, group in groups.items():
-        progress.stage(f"Comparing {len(group)} cases with the baseline commit {commit[:10]}")
+        progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
         snapshots.append(_reference_snapshot(plan, commit))
         with worktree(plan.repository, trees, snapshots[-1]) as tree_of_commit:
             suites.append(compare(plan, machines, trees.head, Pairing(snapshots[-1], tree_of_commit, group), progress))

@@ -78,7 +78,8 @@ def machine_of(
             warnings = (*warnings, *fitness.warnings_before(condition))
             idle = tuple(process.pid for process in condition.processes)
         if settings.pairs < FEW_PAIRS:
-            warnings = (*warnings, f"{settings.pairs} pairs are few: the intervals are too narrow. Take {FEW_PAIRS} or more.")
+            few = f"With pairs = {settings.pairs}, the confidence intervals are too narrow to trust. Use {FEW_PAIRS} or more."
+            warnings = (*warnings, few)
         yield Machine(device, gpu, warnings, idle)
 
 

@@ -233,7 +233,8 @@ def _run_of(files: Sequence[Path], format_: str | None, settings: Settings, comm
     kind, source = kinds.pop(), processes[0].source
     for file, other in zip(files, processes, strict=True):
         if other.source != source:
-            raise RecordError(f"{file} is of another machine or commit than {files[0]}.", "Import files of one machine together.")
+            error = f"{file} is from a different machine or commit than {files[0]}."
+            raise RecordError(error, "Import files of one machine and commit together.")
     if len({tuple(case.samples_ms for case in one.cases) for one in processes}) < len(processes):
         raise RecordError("Two of the files hold the same times.", "Give one file of each process.")
     on_gpu = source.gpu is not None or kind in ("nvbench", "triton")
@@ -261,8 +262,8 @@ def _run_of(files: Sequence[Path], format_: str | None, settings: Settings, comm
 def _losses(kind: str, processes: int) -> list[str]:
     """Say what a verdict on saved files lacks."""
     losses = [
-        f"Imported from {plural(processes, 'file')} of {kind}: ratchet did not start the processes, so the sides took no turns. "
-        "`ratchet check --command` measures both sides in turn."
+        f"Imported from {plural(processes, 'file')} of {kind}: ratchet did not start the processes, so the two sides did not "
+        "alternate. `ratchet check --command` measures both sides in turn."
     ]
     if processes < FEWEST_PAIRS:
         losses.append(

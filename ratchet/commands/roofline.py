@@ -94,7 +94,7 @@ def _assembled(
     by_case = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
     points = [point for point in by_case.values() if point]
     if unplaced := [name for name, point in by_case.items() if point is None]:
-        more.append(f"Without declared FLOPs and bytes, and without counters, so not shown: {', '.join(unplaced)}.")
+        more.append(f"Not shown: {', '.join(unplaced)}. Declare FLOPs and bytes in the benchmark, or run `ratchet profile`.")
     far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
     if far:
         ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)

@@ -133,7 +133,7 @@ def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress
                 held = True  # there was a fit device, so it may come back
                 _check_while_held(common, machine, planted, keep, progress)
         except Wanted:
-            progress.announce("Another run wants the device: it has it now, and this one goes on afterwards.")
+            progress.announce("Another run needs the device. This soak pauses and continues when that run is done.")
         except (BusyError, UnfitError) as error:
             if not held:
                 raise

@@ -188,7 +188,7 @@ def swept_case(cases: Sequence[CaseRun], sweep: Sweep) -> CaseRun:
     """
     case, *others = cases
     if why := case.skipped or next((failure.message for failure in case.failures), ""):
-        raise UnfitError(f"{case.name} cannot be measured: {why}.")
+        raise UnfitError(f"{case.name} cannot be measured: {why.rstrip('.')}.", "Fix that and try again, or name another case.")
     if others:
         raise UsageError(
             f"{sweep.case} has {len(cases)} configs, and a sweep needs one for its other parameters.",

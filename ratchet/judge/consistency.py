@@ -152,8 +152,8 @@ def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
     missing = [str(number) for number in range(1, of + 1) if number not in numbered]
     if missing:
         raise IncompleteError(
-            f"Missing of {of} shards: {', '.join(missing)}.",
-            "See why that runner gave no result, measure the shard again, then merge.",
+            f"Missing shards: {', '.join(missing)} (of {of}).",
+            "Find out why they gave no result, measure them again, then merge.",
         )
     return dict(sorted(numbered.items()))
 

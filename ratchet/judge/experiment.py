@@ -231,14 +231,14 @@ def _decision(status: str, branch: Branch, reason: str, note: str = "") -> Decis
 
 def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
     """Say what was missing, so that a gain that could not be shown is not taken for none."""
-    parts = [f"the whole call changed by {_shown(e2e)}, {units.threshold(E2E)} less are asked for"]
+    parts = [f"the whole call changed by {_shown(e2e)} and must take {units.threshold(E2E)} less time"]
     if evidence.of_stage is not None and evidence.stage != WHOLE:
-        parts.append(f"{evidence.stage} by {_shown(evidence.of_stage)}, {units.threshold(STAGE)} less are asked for")
+        parts.append(f"{evidence.stage} changed by {_shown(evidence.of_stage)} and must take {units.threshold(STAGE)} less time")
     if evidence.micro is not None and clears(evidence.micro, MICRO):
         share = units.percent(evidence.share or 0.0, 1)
         parts.append(f"the micro-benchmark is faster, but {evidence.stage} is only {share} of the whole call")
     elif evidence.micro is not None:
-        parts.append(f"the micro-benchmark by {_shown(evidence.micro)}, {units.threshold(MICRO)} less are asked for")
+        parts.append(f"the micro-benchmark changed by {_shown(evidence.micro)} and must take {units.threshold(MICRO)} less time")
     return f"No gain beyond doubt: {'; '.join(parts)}."
 
 
@@ -303,15 +303,15 @@ def headline(verdict: EvaluationVerdict, comparison: Comparison | None, violatio
     if violations:
         return f"Not accepted: {violations[0].message}."
     if comparison is None or verdict == "not measured":
-        return f"Not measured: {trouble or 'too few pairs'}"
+        return f"Not measured: {trouble or 'too few pairs.'}"
     speed = f"{1 / comparison.ratio:.3f} times as fast"
     interval = f"95 % interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}, {units.plural(comparison.pairs, 'pair')}"
     return {
         "faster": f"Faster: {speed} ({interval}).",
         "same": f"As fast as the baseline, within {units.threshold(SAME)} ({interval}).",
         "slower": f"Slower: {speed} ({interval}).",
-        "unconfirmed": f"Not confirmed: {speed} by the clock of its own process ({interval}), but the parent's clock does not "
-        "see the time that it saves. The host may take that time: use a larger input, or a CUDA graph.",
+        "unconfirmed": f"Not confirmed: {speed} by the clock in the candidate's process ({interval}), but the evaluator's own "
+        "clock does not see the time saved. Launch overhead may hide it: use a larger input, or a CUDA graph.",
     }.get(verdict, f"Inconclusive: {speed} ({interval}); measure on a quieter machine, or with more --pairs.")
 
 

@@ -281,9 +281,8 @@ def slower_than_before(days: Sequence[float], noise: float) -> str:
         return ""
     since = max(day for day, total in enumerate(found) if total == 0) + 1
     slower = units.percent(math.expm1(statistics.median(days[since:]) - statistics.median(days[:OWN_DAYS])), 1)
-    return (
-        f"it is {slower} slower than in its first {OWN_DAYS} days, since {units.plural(len(days) - since, 'day')} of measuring."
-    )
+    last = units.plural(len(days) - since, "measured day")
+    return f"it is {slower} slower over its last {last} than in its first {OWN_DAYS} days."
 
 
 def level_limit(levels: Sequence[float]) -> float | None:

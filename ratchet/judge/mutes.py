@@ -36,5 +36,9 @@ def warnings(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -> 
     for case in cases:
         if case.muted:
             ratio = case.changed_ratio
-            what = f"slower by {units.change(ratio)}, which fails nothing" if case.is_silenced and ratio else "fails nothing now"
-            yield f"{case.name} is muted ({units.lowered(case.muted)}) and {what}."
+            if case.is_silenced and ratio:
+                what = f", so its slowdown of {units.percent(ratio - 1, 2)} does not fail the run"
+            else:
+                unneeded = "; the mute changes nothing in this run"
+                what = ", so its inconclusive result does not fail the run" if case.is_silenced else unneeded
+            yield f"{case.name} is muted ({units.lowered(case.muted)}){what}."

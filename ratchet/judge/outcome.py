@@ -257,8 +257,9 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
             "The noise of this machine persists from pair to pair, so only a change of more than "
             f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work, then measure again."
         )
-    counts = f"{comparison.pairs} pairs of such noise count as {max(1, round(comparison.independent or 0))}"
-    return f"{counts}, and a regression needs {thresholds.fewest_independent}: raise --budget, or --pairs if that was the limit."
+    counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
+    needed = f"a regression needs {thresholds.fewest_independent}: raise --budget, or --pairs if that was the limit"
+    return f"Noise carries over from pair to pair, so {counts}, and {needed}."
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
@@ -283,7 +284,7 @@ def host_bound(case: CaseRun, confidence: float) -> str:
     where = " and ".join(f"{units.percent(share)} of the {side}'s" for side, share in shares.items())
     graph = "" if case.workload and case.workload.clock.endswith("graph") else 'A CUDA graph (clock="graph"), '
     advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
-    waited = f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise."
+    waited = f"The GPU waited for the host in {where} blocks, so these times include launch latency and the host's noise."
     return " ".join(filter(None, (waited, _of_kernels(case, confidence), advice)))
 
 

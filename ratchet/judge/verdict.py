@@ -150,7 +150,10 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
         joined = _joined(name, heads, others)
         verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy.confidence))
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
-    warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
+    warning = (
+        "The two sides were measured at different times. Clock speed, heat and other load do not cancel out as they do in "
+        "`ratchet check`."
+    )
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
 
 

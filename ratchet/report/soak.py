@@ -60,7 +60,8 @@ def _sentences(meter: Meter) -> list[str]:
             f"{units.threshold(meter.false_alarm)}.",
         ]
         if not meter.holds:
-            lines.append("More are red than promised, beyond chance: see which cases, and `ratchet calibrate`.")
+            advice = "See which cases are red, then run `ratchet calibrate`."
+            lines.append(f"More are red than promised, and chance does not explain it. {advice}")
     if meter.without_verdict:
         lines.append(f"{units.plural(meter.without_verdict, 'further check')} could measure nothing.")
     return [*lines, "Answers: " + ", ".join(f"{count} {outcome}" for outcome, count in meter.answers.items())]
@@ -117,7 +118,7 @@ def fleet_lines(found: Sequence[CardReport]) -> list[str]:
     outliers = [card for card in found if card.problems]
     if outliers:
         names = units.listed([card.uuid for card in outliers], 5, log_line)
-        lines.append(f"Measure nothing on {names}: `--quarantine` writes the list that `ratchet doctor --strict` refuses.")
+        lines.append(f"Do not measure on {names}. `--quarantine` writes the list that `ratchet doctor --strict` refuses.")
     else:
         lines.append("No card is an outlier.")
     return lines

@@ -80,7 +80,7 @@ def test_a_case_that_declares_nothing(play: Playground, tmp_path: Path) -> None:
     bare = examples.compared(1.0, name="add/default", workload=open_work, reference_workload=open_work, performance=COPY)
     for cases in ((*run.cases, bare), (bare,)):
         save(path, run.model_copy(update={"cases": cases}))
-        assert "Without declared FLOPs and bytes, and without counters, so not shown: add/default." in drawn(play, str(path)).out
+        assert "Not shown: add/default. Declare FLOPs and bytes" in drawn(play, str(path)).out
         made = load(play.repo / "results" / "roofline" / "roofline.json", Roofline)
         assert "add/default" not in [point.case for point in made.points]
 

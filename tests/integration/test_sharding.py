@@ -43,7 +43,7 @@ def test_a_lost_runner_is_no_green_check(make: Callable[..., Playground]) -> Non
     play = make(FILES, {"notes.txt": "nothing\n"})
     done = play.ratchet("merge", str(shard(play, 1, 2)))
     assert done.code == 3
-    assert done.sentence.startswith("Missing of 2 shards: 2.")
+    assert done.sentence.startswith("Missing shards: 2 (of 2).")
 
 
 def test_a_shard_without_a_case_says_so(play: Playground) -> None:

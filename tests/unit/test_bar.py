@@ -138,7 +138,7 @@ def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, 
     if not is_red and changes.get("pairs") != 19:
         count = f"{changes['independent']:.0f}"
         assert reason.endswith(
-            f"20 pairs of such noise count as {count}, and a regression needs 20: "
+            f"20 pairs count as only {count} independent ones, and a regression needs 20: "
             "raise --budget, or --pairs if that was the limit."
         )
 

@@ -49,7 +49,9 @@ def test_runs_of_several_processes_are_judged_and_say_what_they_lack(write: Writ
     before, after = (imported(write, request_here, tmp_path, name, ms) for name, ms in (("before", 1.0), ("after", 1.2)))
     report = compare(before, after, None, request_here, {})
     assert [case.outcome for case in report.cases] == [Outcome.REGRESSED]
-    assert any("ratchet did not start the processes, so the sides took no turns" in warning for warning in report.warnings)
+    assert any(
+        "ratchet did not start the processes, so the two sides did not alternate" in warning for warning in report.warnings
+    )
     assert not any("a verdict takes 3 processes" in warning for warning in report.warnings)
     assert compare(before, before, None, request_here, {}).cases[0].outcome is Outcome.UNCHANGED
 

@@ -196,7 +196,7 @@ def allocations(line: Timeline) -> Iterator[AdviceFinding]:
         return
     lost = _claim(piece for piece in line.pieces if piece.cause == "allocation")
     names = ", ".join(sorted({event.name for event in calls}))[:80]
-    what = f"The driver is asked for memory, or given it back, {len(calls)} times ({names}): {_us(_sum(calls))} in all."
+    what = f"The driver is asked to allocate or free memory {len(calls)} times ({names}): {_us(_sum(calls))} in total."
     yield _finding(line, "allocation", _Seen(line.place(max(calls, key=lambda event: event.dur)), len(calls)), lost, what)
 
 
@@ -212,8 +212,8 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
         of_numbers = any(id(op) in copied for op in group)
         whole = of_numbers and place.is_exact and place.call in _MAKERS
         idle_us, work = _claim_ops(line, [op for op in line.ops_at[place[:3]] if line.place(op) == place] if whole else group)
-        how = "of numbers of the host, and the host waits for each copy" if of_numbers else "allocated and filled"
-        what = f"A tensor is made anew {len(group)} times, {how}: {_us((idle_us + _sum(work)) / len(group))} each time."
+        how = "from values on the host, and the host waits for each copy" if of_numbers else "allocated and filled"
+        what = f"A tensor is created again {len(group)} times, {how}: {_us((idle_us + _sum(work)) / len(group))} each time."
         seen = _Seen(place, len(group))
         yield _finding(line, "tensor-per-call", seen, idle_us + _sum(work), what, "transfer" if of_numbers else None)
 

@@ -105,7 +105,7 @@ def conflicts_changed(pair: LaunchPair) -> Change | None:
         return None
     counts = arrow(whole(pair.reference.bank_conflicts or 0), whole(pair.head.bank_conflicts or 0))
     repeats = arrow(points(reference * 100), points(head * 100))
-    return Change(f"Bank conflicts {counts}: {repeats} of the passes through shared memory are repeats.", factor)
+    return Change(f"Bank conflicts {counts}: {repeats} of the shared memory wavefronts are due to conflicts.", factor)
 
 
 def conflicts_present(kernel: KernelProfile) -> State | None:
@@ -115,7 +115,7 @@ def conflicts_present(kernel: KernelProfile) -> State | None:
         return None
     busy = max(kernel.memory_percent or 0, kernel.sm_percent or 0) / 100
     return State(
-        f"{points(share * 100)} of the passes through shared memory are repeats, because of bank conflicts.",
+        f"{points(share * 100)} of the shared memory wavefronts are due to bank conflicts.",
         share * busy,
         "medium",
     )
@@ -204,7 +204,7 @@ def occupancy_low(kernel: KernelProfile) -> State | None:
     text = f"Occupancy is {points(achieved)}"
     limit = kernel.occupancy_limit_percent
     if limit is not None:
-        text += f" of the {points(limit)} that the launch allows"
+        text += f"; the launch allows {points(limit)}"
         if limit < at.OCCUPANCY_PERCENT and kernel.occupancy_limiter:
             text += f", limited by {kernel.occupancy_limiter}"
     busy = max(kernel.sm_percent or 0, kernel.memory_percent or 0) / 100
@@ -231,7 +231,7 @@ def tail_changed(pair: LaunchPair) -> Change | None:
     if not noticed(factor):
         return None
     text = f"Waves of blocks {arrow(f'{pair.reference.waves:.2f}', f'{pair.head.waves:.2f}')}"
-    text += f": {arrow(points(100 * reference), points(100 * head))} of the room in them stays empty"
+    text += f": {arrow(points(100 * reference), points(100 * head))} of their block slots stay empty"
     busy = [_active_share(pair.reference), _active_share(pair.head)]
     if None not in busy:
         text += f", and SMs work {arrow(*(points(100 * (share or 0)) for share in busy))} of the time"
@@ -244,7 +244,7 @@ def tail_present(kernel: KernelProfile) -> State | None:
     if share is None or share < at.TAIL_SHARE:
         return None
     idle = share if active is None else min(share, 1 - active)
-    return State(f"{kernel.waves:.2f} waves of blocks: {points(100 * share)} of the room in them stays empty.", idle,
+    return State(f"{kernel.waves:.2f} waves of blocks: {points(100 * share)} of their block slots stay empty.", idle,
                  "medium" if active is not None and idle >= at.TAIL_SHARE / 2 else "low")  # fmt: skip
 
 
@@ -288,14 +288,15 @@ def _active_share(kernel: KernelProfile) -> float | None:
     return min(1.0, active / elapsed) if active is not None and elapsed else None
 
 
-OCCUPANCY_WHY = "Other warps hide the time that one waits. With few of them, an SM stands still while it waits for memory."
+OCCUPANCY_WHY = "While one warp waits for memory, the SM runs another. With few warps, it often has none to run."
 OCCUPANCY_ADVICE = (
     "Lower what limits it: shared memory per block (smaller tiles, fewer stages), registers per thread (__launch_bounds__), or"
     " the block's size. With enough independent work in each warp, low occupancy is fine."
 )
 TAIL_WHY = "A wave takes as long as its slowest block, and the last one takes as long as a full one however few blocks it has."
 TAIL_ADVICE = (
-    "Choose the block's size or the tile so that the grid fills whole waves, or let one wave of blocks take the work in turns."
+    "Choose the block's size or the tile so that the grid fills whole waves, or use a persistent kernel: one wave of "
+    "blocks that loops over the tiles."
 )
 OCCUPANCY_CHANGES = (
     ChangeRule("tile", 0.88, tile_changed,

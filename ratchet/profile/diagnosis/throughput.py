@@ -130,7 +130,7 @@ def _tensor_share(kernel: KernelProfile) -> float | None:
     return tensor_flops(kernel) / flops if flops > 0 else None
 
 
-TENSOR_WHY = "Tensor cores do products of matrices at eight times the rate of the other units and more."
+TENSOR_WHY = "Tensor cores do matrix products at least eight times as fast as the other units."
 TENSOR_ADVICE = (
     "Give the product operands that tensor cores take (bf16, fp16, fp8, or tf32 in place of IEEE float32), in tiles of at least"
     " 16 on each side; in PyTorch, see torch.set_float32_matmul_precision."
@@ -147,10 +147,10 @@ ARITHMETIC_CHANGES = (
     ChangeRule("precision", 0.96, precision_changed, PRECISION_WHY, PRECISION_ADVICE),
     ChangeRule("divergence", 0.94, divergence_changed, DIVERGENCE_WHY, DIVERGENCE_ADVICE),
     ChangeRule("steps", 0.6, steps_changed,
-               "A loop over smaller tiles goes round more often, and pays for each round with instructions of its own.",
+               "A loop over smaller tiles has more iterations, and each one adds instructions.",
                "Go back to the larger inner tile and its stages (BLOCK_N or BLOCK_K, NUM_STAGES), or tune them on this GPU."),
     ChangeRule("instructions", 0.5, instructions_changed,
-               "Where the SM is busy, time goes with the instructions that it issues.",
+               "Where the SM is busy, the time depends on how many instructions it issues.",
                "Compare the machine code (ncu's source page): index arithmetic, lost vectorisation, unrolling, conversions."),
 )  # fmt: skip
 ARITHMETIC_STATES = (
@@ -360,7 +360,7 @@ MEMORY_STATES = (
               "Send fewer and larger requests (16-byte loads and stores), keep values in registers, or move fewer bytes."),
     StateRule("SM throughput", sm_low,
               "Arithmetic waits for data: it is cheaper than it looks, and optimising it gains little.",
-              "Look at memory first: fewer bytes, fused kernels. Work that only the arithmetic needs is nearly free."),
+              "Look at memory first: fewer bytes, fused kernels. Extra arithmetic is nearly free."),
     StateRule("memory throughput", memory_low,
               "Memory waits for arithmetic: moving fewer bytes gains little.",
               "Look at arithmetic first: fewer or cheaper instructions, matrix units, a lower precision where it is allowed."),

@@ -27,8 +27,8 @@ STORM_WHY = (
     " are short, the GPU waits for the host."
 )
 STORM_ADVICE = "Do the work in one launch (batch, fuse), or capture the calls in a CUDA graph."
-EXTRA_WHY = "Another kernel reads its input from memory and writes its result there, and costs a launch."
-EXTRA_ADVICE = "Fuse it with its neighbour, so that what is between them stays in registers; in PyTorch, see torch.compile."
+EXTRA_WHY = "An extra kernel costs a launch, reads its input from memory and writes its result back."
+EXTRA_ADVICE = "Fuse it with its neighbour, so that intermediate values stay in registers; in PyTorch, see torch.compile."
 REPLACED_RANK, SAME_NAME_RANK = 0.7, 0.5
 """Another kernel is what somebody wrote; the same kernel with another time only says where to look."""
 NAMES_SHOWN = 3
@@ -330,7 +330,7 @@ def launches(activity: Activity) -> Cost | None:
 
 
 RULES = (
-    TraceRule("pageable copies", "Copies with host memory that is not pinned", 0.97, pageable,
+    TraceRule("pageable copies", "Copies to or from host memory that is not pinned", 0.97, pageable,
               "The driver first copies pageable memory into a pinned buffer of its own, and the call waits for that.",
               "Allocate the host side with pin_memory=True and copy with non_blocking=True; reuse the buffer.", "high"),
     TraceRule("launches", "Launches", 0.9, launches,
