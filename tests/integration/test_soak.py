@@ -22,7 +22,7 @@ def test_a_soak_gives_way_to_a_check_and_survives_a_kill(play: Playground) -> No
     wait_until(lambda: len(_lines(play)) > before or child.poll() is not None, "the soak did not go on")
     child.kill()
     _, err = child.communicate()
-    assert "Another run wants the device" in err
+    assert "Another run needs the device" in err
     wait_until(lambda: not play.processes(), "hosts or workers outlive the controller")
     report = play.ratchet("soak", "--report", "--json")
     assert report.code == 0, report
