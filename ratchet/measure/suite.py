@@ -162,8 +162,8 @@ def measure_suite(
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
-        duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
         if wanted:
+            duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
             if plan.restart_after and any(waits_for_host):
                 sessions.replace_twins(at_once=task.cores >= SPARE_CORES)
             progress.start(len(wanted), task.looks[-1])
@@ -379,18 +379,10 @@ def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClien
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
     }
     lanes = max(1, min(MOST_LANES, task.cores // CORES_PER_LANE // len(wanted)))
-    compares = not task.time_identical and len(hosts) == len(SIDES)
-    # On a GPU, looking at launches also tells whether it waits for the host, and whether a call needs more than one work queue.
-    identify = compares or duet.workers.in_parallel
-    surveyed = survey(duet.workers, wanted, identify=identify, host_code=compares, lanes=lanes)
-    if not compares:
-        surveyed = {side: {name: _not_compared(one) for name, one in by_case.items()} for side, by_case in surveyed.items()}
+    identify = not task.time_identical and len(hosts) == len(SIDES)
+    surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.in_parallel, lanes=lanes)
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
-
-
-def _not_compared(answer: PreparedCase | UnpreparedCase) -> PreparedCase | UnpreparedCase:
-    return replace(answer, digest="", opaque="") if isinstance(answer, PreparedCase) else answer
 
 
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:

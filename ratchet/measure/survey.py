@@ -70,7 +70,7 @@ class _Survey:
     side: Side
     left: deque[str]
     identify: bool
-    host_code: bool
+    look: bool
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
 
@@ -81,23 +81,23 @@ class _Survey:
 
 
 def survey(
-    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, host_code: bool = True, lanes: int = 1
+    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, look: bool = False, lanes: int = 1
 ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
     """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
     On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
-    was lost is tried again after all others. ``identify`` asks for the identity of each case's code too, with ``host_code`` also
-    for that of what the host runs.
+    was lost is tried again after all others. ``identify`` asks for the identity of each case's code too. ``look`` alone
+    only asks whether the GPU waits for the host, and whether launches run one by one.
     Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
     """
-    surveys = {side: _Survey(side, deque(names), identify, host_code) for side, names in cases.items()}
+    surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
     if workers.in_parallel:
         lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
         workers.at_once([partial(_survey_lane, workers, survey) for survey in lanes_of])
     for side, names in cases.items():
         surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
         _survey_alone(workers, surveys[side])
-    if identify and host_code and workers.in_parallel:
+    if identify and workers.in_parallel:
         _compare_host_code(workers, surveys, lanes)
     workers.wait_for_ends()
     return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
@@ -163,17 +163,19 @@ def _survey_case(
     """Return the case, and whether its worker must end. On the CPU, which has no launches, every case needs its host code."""
     lost = survey.lost.get(name, ())
     prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True, crowded=crowded)
-    if not survey.identify:
-        return PreparedCase(prepared, lost=lost), False
-    host = worker.ask("host_code", HostParts) if survey.host_code and is_fresh else NOT_LOOKED_AT
+    case = PreparedCase(prepared, lost=lost)
+    if not (survey.identify or survey.look):
+        return case, False
+    host = worker.ask("host_code", HostParts) if survey.identify and is_fresh else NOT_LOOKED_AT
     try:
         identified = worker.ask("identify", Identified)
     except Lost:
-        if survey.host_code:
+        if survey.identify:
             raise
-        return PreparedCase(prepared, lost=lost), True  # its code is not compared, and it can be timed
-    known = (identified.digest, identified.opaque, host, lost, identified.waits_for_host, identified.one_by_one)
-    case = PreparedCase(prepared, *known)
+        return case, True  # its code is not compared, and it can be timed
+    case = replace(case, waits_for_host=identified.waits_for_host, one_by_one=identified.one_by_one)
+    if survey.identify:
+        case = replace(case, digest=identified.digest, opaque=identified.opaque, host=host)
     return case, identified.spent or not workers.in_parallel
 
 

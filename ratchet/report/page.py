@@ -164,6 +164,7 @@ def html_template(name: str) -> jinja2.Template:
         "clean": clean,
         "whole": lambda text: re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text),  # no line begins with a percent sign
         "wall": units.wall,
+        "plural": units.plural,
         "tree": lambda code: " ".join(_tree(code)),
         "word": words.word,
         "reason": words.reason,

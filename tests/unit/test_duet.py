@@ -693,14 +693,15 @@ def test_on_a_gpu_a_case_that_times_its_own_code_is_built_with_nothing_beside_it
     assert script.most_building == 1
 
 
-@pytest.mark.parametrize(("host_code", "times"), [(False, 0), (True, 2)])
-def test_on_a_gpu_launches_can_be_looked_at_without_the_host_code(host_code: bool, times: int) -> None:
+@pytest.mark.parametrize(("identify", "times"), [(False, 0), (True, 2)])
+def test_on_a_gpu_launches_can_be_looked_at_without_the_host_code(identify: bool, times: int) -> None:
     """Where every case is timed anyhow, nobody asks for its host code; launches say whether the GPU waits for the host."""
     script = Script()
     names = {side: [CASE] for side in SIDES}
-    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=True, host_code=host_code, lanes=2)
+    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=identify, look=True, lanes=2)
     found = [surveyed[side][CASE] for side in SIDES]
     assert [isinstance(one, PreparedCase) and one.waits_for_host for one in found] == [False, False]
+    assert [isinstance(one, PreparedCase) and bool(one.opaque) for one in found] == [identify, identify]
     assert (script.asked["identify"], script.asked["host_code"]) == (2, times)
 
 
@@ -708,7 +709,7 @@ def test_on_a_gpu_a_case_whose_worker_is_lost_while_it_is_looked_at_is_timed() -
     """Where code is not compared, that costs no case: the GPU may wait for the host, and a call may need several work queues."""
     script = Script(looked_at=killed)
     names = {side: [CASE] for side in SIDES}
-    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=True, host_code=False, lanes=2)
+    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=False, look=True, lanes=2)
     for found in (surveyed[side][CASE] for side in SIDES):
         assert isinstance(found, PreparedCase)
         assert (found.waits_for_host, found.one_by_one, found.lost) == (True, False, ())

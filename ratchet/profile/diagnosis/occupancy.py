@@ -104,8 +104,8 @@ def conflicts_changed(pair: LaunchPair) -> Change | None:
     if not noticed(factor):
         return None
     counts = arrow(whole(pair.reference.bank_conflicts or 0), whole(pair.head.bank_conflicts or 0))
-    repeats = arrow(points(reference * 100), points(head * 100))
-    return Change(f"Bank conflicts {counts}: {repeats} of the shared memory wavefronts are due to conflicts.", factor)
+    share = arrow(points(reference * 100), points(head * 100))
+    return Change(f"Bank conflicts {counts}: {share} of the shared memory wavefronts are due to conflicts.", factor)
 
 
 def conflicts_present(kernel: KernelProfile) -> State | None:
