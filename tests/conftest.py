@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return None  # pytest-xdist reads it
     cores = len(os.sched_getaffinity(0))
     return cores if config.getoption("cov_source", None) else cores + min(cores, 4)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of garbage collections: they took one part in fifteen of the suite's time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,7 +27,17 @@ from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageEr
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
 from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
-from ratchet.judge.sequential import Drift, by_commit, drifting, likely_changed, looks, suspects, undecided, urgent
+from ratchet.judge.sequential import (
+    Drift,
+    by_commit,
+    drifting,
+    kernels_unchanged,
+    likely_changed,
+    looks,
+    suspects,
+    undecided,
+    urgent,
+)
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import installed_version
@@ -365,6 +375,7 @@ def task_of(
         looks(timing.pairs),
         lambda cases: undecided(cases, policy, timing.pairs, drifts),
         lambda cases: urgent(cases, policy, timing.pairs),
+        lambda cases: kernels_unchanged(cases, policy, timing.pairs),
         gpu=machine.gpu,
         peaks=machine.peaks,
         idle=machine.idle,

@@ -1,7 +1,7 @@
 """The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs. Also many small slowdowns.
 
-``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, and which
-`suspects` to measure against the best commit. Pure: the caller measures.
+``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, whose kernels
+need no more timing (`kernels_unchanged`), and which `suspects` to measure against the best commit. Pure: the caller measures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, Judgement, compa
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
+from ratchet.stats.comparison import compare_kernels
 
 LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
@@ -61,6 +62,16 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
     slower = sorted((name for name, one in unproven.items() if one.low > 1), key=lambda name: unproven[name].low, reverse=True)
     faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
     return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
+
+
+def kernels_unchanged(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> set[str]:
+    """Return the names of the cases whose kernels, timed alone, are known not to be slower past the gate.
+
+    They are as sure of it as a case that is UNCHANGED, so timing them again would tell nothing new.
+    """
+    thresholds = thresholds_for(policy, len(cases), looks_for_change(pairs))
+    kernels = {case.name: compare_kernels(case.head, case.reference, policy.confidence) for case in cases}
+    return {name for name, one in kernels.items() if one and decide(one, thresholds)[0] is Outcome.UNCHANGED}
 
 
 def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:

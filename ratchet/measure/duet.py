@@ -55,7 +55,9 @@ SETTLED = 0.005
 Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = 0.1
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
-"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
+"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side.
+
+Each such pair costs a process and its GPU context: a tracer that was started once disturbs what is timed after it."""
 CHECKED_SHARE = 0.25
 """Share of a check's pairs whose results are checked after they were timed, besides the first and the last pair of each round."""
 
@@ -161,6 +163,8 @@ class Rounds:
     """Called before the pair ``Plan.restart_after``, if any case is left then."""
     ahead: int = 1
     """Pairs whose workers get ready at the same time, on a GPU: each then waits for its turn."""
+    kernels_settled: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
+    """Returns the cases whose kernels need not be timed alone any more."""
 
 
 class Duet:
@@ -187,6 +191,7 @@ class Duet:
         self._crew = Crew()
         self._checked_share = checked_share
         self._round_end = 0
+        self._kernels_settled: Collection[str] = ()
 
     def measure(self, cases: Sequence[CaseSides], rounds: Rounds) -> dict[str, Measured]:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
@@ -202,6 +207,7 @@ class Duet:
             going = [case for case in cases if results[case.name].left(case.sides)]
             if first:
                 undecided = rounds.undecided(results)
+                self._kernels_settled = rounds.kernels_settled(results)
                 going = [case for case in going if case.name in undecided]
                 budget.look()
             total = done + len(going) * (last - first)
@@ -382,7 +388,8 @@ class Duet:
         for side in first:
             for stage in prepared[side].stages:
                 workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
-        times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
+        still_wanted = pair < KERNEL_PAIRS and case.name not in self._kernels_settled
+        times_kernels = still_wanted and all(worker.waited_for_host for worker in workers.values())
         for side in first if times_kernels else ():
             asked = planted.count(side) if planted else KERNEL_SAMPLES
             kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)

@@ -87,7 +87,7 @@ class ResidentSessions(Sessions):
             self._surveyed = survey()
         return self._surveyed
 
-    def keep_twins(self, hosts: Mapping[Side, HostClient]) -> None:
+    def keep_twins(self, hosts: Mapping[Side, HostClient], *, spare: bool = False) -> None:
         """Do nothing: the other set is there."""
 
     def replace_twins(self, *, at_once: bool) -> None:

@@ -66,6 +66,8 @@ class CaseTask:
     undecided: Undecided
     urgent: Undecided = lambda _: ()
     """Which undecided cases go on although the budget is spent."""
+    kernels_settled: Undecided = lambda _: ()
+    """The kernels of which host-bound cases need not be timed alone any more."""
     compared: bool = True
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
@@ -147,7 +149,8 @@ def measure_suite(
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         if plan.restart_after and gpu is not None:
-            sessions.keep_twins(hosts)
+            # Besides a survey, whose lanes keep other cores busy.
+            sessions.keep_twins(hosts, spare=task.time_identical and task.cores >= 2 * SPARE_CORES)
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted, checked_share=CHECKED_SHARE)
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
@@ -191,6 +194,7 @@ def measure_suite(
             lambda so_far: task.urgent(taken(so_far)),
             restart,
             _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, task.cores),
+            lambda so_far: task.kernels_settled(taken(so_far)),
         )
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
@@ -290,13 +294,17 @@ class Sessions:
         """Return what a survey with these hosts finds."""
         return survey()
 
-    def keep_twins(self, hosts: Mapping[Side, HostClient]) -> None:
+    def keep_twins(self, hosts: Mapping[Side, HostClient], *, spare: bool = False) -> None:
         """Fork the hosts that `renew` will take from these, which have imported their trees and have not run anything.
 
+        ``spare``: start others too, which import the trees once more, and do not wait for them: `replace_twins` will probably
+        want them. Hosts that nobody wants should not be started: to end them while they import could leave a build's lock behind.
         That is for a GPU alone. Times of its kernels do not depend on where a host's libraries lie, and a tree is imported the
         same way each time (docs/decisions/0007-biases.md); the CPU's do, so there `renew` starts hosts that import it again.
         """
         self._twins = {side: host.twin() for side, host in hosts.items()}
+        if spare:
+            self._spare = self._started(tuple(reversed(SIDES)))
 
     def replace_twins(self, *, at_once: bool) -> None:
         """Let `renew` take hosts that import their trees again, since a GPU waits for the host's code in some case.
@@ -306,7 +314,7 @@ class Sessions:
         self._end_twins()
         if not at_once:
             return
-        self._spare = self._started(tuple(reversed(SIDES)))
+        self._spare = self._spare or self._started(tuple(reversed(SIDES)))
         try:
             for host in self._spare.sides.values():
                 host.listing()

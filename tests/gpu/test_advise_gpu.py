@@ -29,7 +29,7 @@ def test_planted_and_clean_scripts(tmp_path: Path) -> None:
     planted = [row for row in rows if row["planted"]]
     assert [row["script"] for row in planted if row["planted"] not in row["found"]] == []
     assert sum(row["found"][:1] == [row["planted"]] for row in planted) >= len(planted) * 4 // 5, rows
-    assert [row["script"] for row in rows if not row["planted"] and row["found"] and row["gpu_busy"]] == []
+    assert [(row["script"], row["found"]) for row in rows if not row["planted"] and row["found"] and row["gpu_busy"]] == []
 
 
 def products() -> None:

@@ -138,17 +138,17 @@ imported_by = os.getpid()
     wait_until(lambda: not Path(f"/proc/{second}").exists(), "the twin is still there")
 
 
-@pytest.mark.parametrize("at_once", [None, True, False])
+@pytest.mark.parametrize(("spare", "at_once"), [(False, None), (False, True), (False, False), (True, True)])
 def test_later_pairs_come_from_a_twin_unless_a_gpu_waits_for_the_host(
-    make: Callable[..., Playground], at_once: bool | None
+    make: Callable[..., Playground], spare: bool, at_once: bool | None
 ) -> None:
-    """A twin shares its host's import; where a case waits for the host, others import again, at once or when they are needed."""
+    """A twin shares its host's import; where a case waits for the host, others import again, sooner or later."""
     text = "import os\nimported_by = os.getpid()\n" + TREE.replace("flops=size", "flops=imported_by")
     play = make({"bench/adds.py": text})
     with Sessions({"head": spec(play)}, play.environ()) as sessions:
         first = sessions.open()
         first["head"].listing()
-        sessions.keep_twins(first)
+        sessions.keep_twins(first, spare=spare)
         imported_by = prepared(first["head"], seed=1).workload.flops
         if at_once is not None:  # a case waits for the host
             sessions.replace_twins(at_once=at_once)

@@ -20,7 +20,7 @@ from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, Prepared, Sampled, Traced
+from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, KernelTimes, Prepared, Sampled, Traced
 from ratchet.measure.soak import Planted
 from ratchet.measure.suite import _pairs_ahead
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
@@ -232,6 +232,27 @@ def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...]
     duet = Duet(hosts, plan().model_copy(update={"blocks": most}), Quiet(), None)
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
+
+
+def test_kernels_are_timed_alone_until_they_are_settled() -> None:
+    """That costs a process a pair, so nobody goes on with it once a look has shown that it will tell nothing new."""
+
+    class Waits(Worker):
+        def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
+            return KernelTimes(samples_ms=(5e-5,)) if op == "kernels" else super().ask(op, expected, **words)
+
+    class WaitsHost(Host):
+        def fork(self, **_: object) -> Worker:
+            return Waits(self.side, self.script)
+
+    script = Script(sampled=lambda _, count: Sampled(samples_ms=(1e-4,) * count, exposed=True))
+    hosts: Any = {side: WaitsHost(side, script) for side in SIDES}
+    cases = [CaseSides(name, SIDES) for name in ("a/settled", "a/open")]
+    rounds = Rounds((6, 8, 12), 0, lambda _: ["a/settled", "a/open"], kernels_settled=lambda _: ["a/settled"])
+    results = Duet(hosts, plan(12), Quiet(), None).measure(cases, rounds)
+    timed = {name: [one.pair for one in result.workers["head"] if one.kernels_ms] for name, result in results.items()}
+    assert timed == {"a/settled": list(range(6)), "a/open": list(range(12))}
+    assert script.alive == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import (
     Drift,
     is_decided,
+    kernels_unchanged,
     likely_changed,
     looks,
     looks_for_change,
@@ -161,6 +163,20 @@ def test_urgent() -> None:
 def test_urgent_cases_lack_pairs(pairs: int, most: int, names: list[str]) -> None:
     """A case with the pairs that a regression takes, or with all that may be taken, is not measured beyond the budget."""
     assert urgent([suspect("a", 10, pairs)], POLICY, most) == names
+
+
+@pytest.mark.parametrize(
+    ("percent", "pairs", "settled"), [(0, 6, True), (0, 2, False), (5, 6, False), (2.9, 6, False), (-5, 6, True)]
+)
+def test_kernels_that_are_known_not_to_be_slower(percent: float, pairs: int, settled: bool) -> None:
+    """They are settled as a case is that is unchanged: with an interval below the gate. Other cases have no kernels to time."""
+    case = examples.waiting(examples.compared(*SAME[:pairs], name="a/waits"), head=1.0, reference=1.0)
+    sides = {
+        "head": tuple(replace(one, kernels_ms=(0.4 * (1 + percent / 100) * (1 + 2e-3 * (one.pair % 2)),)) for one in case.head),
+        "reference": tuple(replace(one, kernels_ms=(0.4,)) for one in case.reference),
+    }
+    cases = [case.model_copy(update=sides), suspect("a/no kernels", 0)]
+    assert kernels_unchanged(cases, POLICY, 100) == ({"a/waits"} if settled else set())
 
 
 def test_no_case_without_an_interval_is_urgent() -> None:
