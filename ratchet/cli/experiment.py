@@ -141,7 +141,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.argument("candidate", type=click.Path(path_type=Path), default=".weco/optimize.py")
 @click.option("--function", default="kernel", show_default=True, help="Function that both files have.")
 @click.option(
-    "--input", "inputs", type=parsed(parse_input), multiple=True, metavar="SPEC",
+    "--input", "inputs", type=parsed(parse_input, "spec"), multiple=True, metavar="SPEC",
     help="An argument: 4096x4096, 4096x4096:bfloat16, 8192:int64:0..32000 or =0.5; repeat it for more. "
     "Default: one float32 matrix of 4096 × 4096, on a CPU of 1024 × 1024.",
 )  # fmt: skip
@@ -150,7 +150,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--atol", type=click.FloatRange(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
 @click.option(
     "--memory-limit",
-    type=parsed(parse_size),
+    type=parsed(parse_size, "size"),
     metavar="SIZE",
     default="4000MB",
     show_default=True,

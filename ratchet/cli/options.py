@@ -64,8 +64,11 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
 # Types of options. Click adds the option's name to the message of a BadParameter.
 
 
-def parsed(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the type of an option whose value ``parse`` reads; its ValueError, a clause, becomes a BadParameter."""
+def parsed(parse: Callable[[str], T], name: str) -> Callable[[str], T]:
+    """Return the type of an option whose value ``parse`` reads; its ValueError, a clause, becomes a BadParameter.
+
+    ``name`` stands for the value on help pages, in capitals.
+    """
 
     def convert(text: str) -> T:
         try:
@@ -73,10 +76,11 @@ def parsed(parse: Callable[[str], T]) -> Callable[[str], T]:
         except ValueError as error:
             raise click.BadParameter(f"{error}.") from None
 
+    convert.__name__ = name  # which click shows
     return convert
 
 
-duration = parsed(parse_duration)
+duration = parsed(parse_duration, "duration")
 """Converts ``90s``, ``10m`` or ``1h`` to seconds."""
 
 

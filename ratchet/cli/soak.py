@@ -56,7 +56,7 @@ def calibrate_command(cases: tuple[str, ...], time_s: float, **options: Any) -> 
 @click.option("--time", "time_s", type=duration, default="30m", show_default=True, help="How long to go on.")
 @click.option(
     "--plant",
-    type=parsed(planted_share),
+    type=parsed(planted_share, "share"),
     metavar="3.5%",
     help="Slow three cases of every fourth check by about so much, and count these.",
 )

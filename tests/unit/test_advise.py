@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import RecordError
-from ratchet.profile.advice import advise, trace
+from ratchet.profile.advice import advise, rules, trace
 from ratchet.profile.advice.patterns import PATTERNS
-from ratchet.profile.advice.rules import FLOOR
+from ratchet.profile.advice.rules import FLOOR, findings
 from ratchet.profile.advice.trace import read_trace
 from ratchet.records.profile import Advice
 from ratchet.report.lines import advice_lines
@@ -144,6 +144,20 @@ def test_a_wait_stands_before_small_kernels() -> None:
     found = advise(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"), "x").findings
     assert [finding.pattern for finding in found] == ["sync-in-loop", "small-kernels"]
     assert found[0].lost_us < found[1].lost_us
+
+
+@pytest.mark.parametrize(
+    ("pattern", "share", "kept"),
+    [("small-kernels", 0.06, False), ("small-kernels", 0.1, True), ("host-gaps", 0.06, True), ("host-gaps", 0.04, False)],
+)
+def test_launches_count_from_the_share_that_their_remedy_can_win(
+    pattern: str, share: float, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph is said to bring 1.1 times at least, so launches that cost 6 % are no finding; other work that costs as much is."""
+    finding = advise(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"), "x").findings[1]
+    one = finding.model_copy(update={"pattern": pattern, "share": share, "lost_us": 1e3})
+    monkeypatch.setattr(rules, "RULES", (lambda _: [one],))
+    assert bool(findings(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"))) == kept
 
 
 @pytest.mark.no_cover

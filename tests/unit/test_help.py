@@ -36,6 +36,14 @@ def test_every_help_page_has_an_example() -> None:
     assert set(EXAMPLES) == set(ALL)
 
 
+def test_a_value_has_the_name_of_what_it_is() -> None:
+    """A help page says DURATION, not the name of the function that reads one."""
+    for name, command in ALL.items():
+        page = command.get_help(click.Context(command, info_name=name))
+        assert not {"CONVERT", "FUNCTION", "<LAMBDA>"} & set(page.split()), name
+    assert "--wait DURATION" in ALL["check"].get_help(click.Context(ALL["check"]))
+
+
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
 def test_an_example_is_taken(name: str, line: str) -> None:
     """Its options and arguments are those of the command, and its help shows it."""

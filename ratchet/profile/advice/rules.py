@@ -21,6 +21,9 @@ from ratchet.units import duration, plural, rate, size
 
 FLOOR, FLOOR_US = 0.05, 100.0
 """Smallest share of the steady part, and smallest time, that is a finding."""
+LEAST_LAUNCHES = 0.09
+"""Smallest share for launches: below it their remedy cannot bring the 1.1 times that it is said to bring at least, and it may be
+the profiler, which slows the host alone, that makes the GPU wait."""
 FEWEST = 3
 """Below this it may be chance, or what a script does once."""
 SMALL_COPY = 1 << 16
@@ -69,7 +72,12 @@ def findings(line: Timeline) -> list[AdviceFinding]:
     while the queue runs empty at each wait, every launch is in sight, most of all under a profiler, which slows the host alone.
     """
     found = [finding for rule in RULES for finding in rule(line)]
-    kept = [one for one in found if one.category == "correctness" or (one.share >= FLOOR and one.lost_us >= FLOOR_US)]
+    least = {"small-kernels": LEAST_LAUNCHES}
+    kept = [
+        one
+        for one in found
+        if one.category == "correctness" or (one.share >= least.get(one.pattern, FLOOR) and one.lost_us >= FLOOR_US)
+    ]
     costs: dict[str, float] = defaultdict(float)
     for one in kept:
         costs[one.pattern] += one.lost_us
