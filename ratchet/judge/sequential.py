@@ -71,7 +71,8 @@ def kernels_unchanged(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> s
     """
     thresholds = thresholds_for(policy, len(cases), looks_for_change(pairs))
     kernels = {case.name: compare_kernels(case.head, case.reference, policy.confidence) for case in cases}
-    return {name for name, one in kernels.items() if one and decide(one, thresholds)[0] is Outcome.UNCHANGED}
+    enough = {name: one for name, one in kernels.items() if one and one.pairs >= LOOKS[0]}
+    return {name for name, one in enough.items() if decide(one, thresholds)[0] is Outcome.UNCHANGED}
 
 
 def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:

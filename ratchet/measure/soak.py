@@ -90,7 +90,7 @@ class ResidentSessions(Sessions):
     def keep_twins(self, hosts: Mapping[Side, HostClient], *, spare: bool = False) -> None:
         """Do nothing: the other set is there."""
 
-    def replace_twins(self, *, at_once: bool) -> None:
+    def replace_twins(self, *, waits_for_host: bool, at_once: bool) -> None:
         """Do nothing: the other set has imported its trees."""
 
     def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:

@@ -45,6 +45,8 @@ _TIMES_ITSELF = (
 )
 SPARE_CORES = 8
 """With so many cores, what imports on some of them does not disturb what is timed on another."""
+SEVERAL = 4
+"""If so many cases are timed, the trees are imported for a second session before it is known whether one waits for the host."""
 
 
 Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
@@ -149,8 +151,7 @@ def measure_suite(
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         if plan.restart_after and gpu is not None:
-            # Besides a survey, whose lanes keep other cores busy.
-            sessions.keep_twins(hosts, spare=task.time_identical and task.cores >= 2 * SPARE_CORES)
+            sessions.keep_twins(hosts, spare=_will_import_again(cases, task))
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted, checked_share=CHECKED_SHARE)
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
@@ -167,8 +168,8 @@ def measure_suite(
         waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
         if wanted:
             duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
-            if plan.restart_after and any(waits_for_host):
-                sessions.replace_twins(at_once=task.cores >= SPARE_CORES)
+            if plan.restart_after:
+                sessions.replace_twins(waits_for_host=any(waits_for_host), at_once=task.cores >= SPARE_CORES)
             progress.start(len(wanted), task.looks[-1])
 
         # What keeps other cores busy could disturb blocks that wait for the host.
@@ -298,7 +299,7 @@ class Sessions:
         """Fork the hosts that `renew` will take from these, which have imported their trees and have not run anything.
 
         ``spare``: start others too, which import the trees once more, and do not wait for them: `replace_twins` will probably
-        want them. Hosts that nobody wants should not be started: to end them while they import could leave a build's lock behind.
+        want them.
         That is for a GPU alone. Times of its kernels do not depend on where a host's libraries lie, and a tree is imported the
         same way each time (docs/decisions/0007-biases.md); the CPU's do, so there `renew` starts hosts that import it again.
         """
@@ -306,11 +307,18 @@ class Sessions:
         if spare:
             self._spare = self._started(tuple(reversed(SIDES)))
 
-    def replace_twins(self, *, at_once: bool) -> None:
-        """Let `renew` take hosts that import their trees again, since a GPU waits for the host's code in some case.
+    def replace_twins(self, *, waits_for_host: bool, at_once: bool) -> None:
+        """Let `renew` take hosts that import their trees again, if a GPU waits for the host's code in some case.
 
-        ``at_once``: import them now, and wait for it, since what that does on other cores could disturb a block.
+        ``at_once``: import them now, and wait for it, since what that does on other cores could disturb a block. If they are not
+        needed, those that import already are ended, but not before they have: that could leave the lock of a build behind.
         """
+        if not waits_for_host:
+            for host in self._spare.sides.values() if self._spare else ():
+                with contextlib.suppress(RatchetError):
+                    host.listing()
+            self._end_spare()
+            return
         self._end_twins()
         if not at_once:
             return
@@ -363,6 +371,16 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
     except HostError as error:
         del hosts["reference"]
         return None, str(error)
+
+
+def _will_import_again(cases: Sequence[CaseRun], task: CaseTask) -> bool:
+    """Return whether a second session is likely to import the trees again, and to do so beside the survey disturbs nothing.
+
+    Of several cases that are all timed, one probably waits for the host, and their survey takes about as long as the imports.
+    """
+    both = [case for case in cases if case.in_head and case.in_reference and not case.skipped]
+    lasts = task.looks[-1] > task.plan.restart_after
+    return task.time_identical and lasts and len(both) >= SEVERAL and task.cores >= 2 * SPARE_CORES
 
 
 def _pairs_ahead(need: Sequence[int], free: int | None, cores: int) -> int:

@@ -87,7 +87,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
             shown = f": ratchet quickwins {clean(finding.quick_win_case)}" if finding.quick_win_case else ""
             yield f"   Quick win: {clean(finding.quick_win)}{shown}"
     if not advice.findings:
-        yield f"Nothing costs more than {units.percent(advice.floor)} of it."
+        yield f"Nothing is worth a change: a pattern has to cost {units.percent(advice.floor)} of it at least."
     if advice.checklist:
         yield ""
         yield "Checklist:"

@@ -138,9 +138,12 @@ imported_by = os.getpid()
     wait_until(lambda: not Path(f"/proc/{second}").exists(), "the twin is still there")
 
 
-@pytest.mark.parametrize(("spare", "at_once"), [(False, None), (False, True), (False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("spare", "waits", "at_once"),
+    [(False, False, True), (False, True, True), (False, True, False), (True, True, True), (True, False, True)],
+)
 def test_later_pairs_come_from_a_twin_unless_a_gpu_waits_for_the_host(
-    make: Callable[..., Playground], spare: bool, at_once: bool | None
+    make: Callable[..., Playground], spare: bool, waits: bool, at_once: bool
 ) -> None:
     """A twin shares its host's import; where a case waits for the host, others import again, sooner or later."""
     text = "import os\nimported_by = os.getpid()\n" + TREE.replace("flops=size", "flops=imported_by")
@@ -150,12 +153,11 @@ def test_later_pairs_come_from_a_twin_unless_a_gpu_waits_for_the_host(
         first["head"].listing()
         sessions.keep_twins(first, spare=spare)
         imported_by = prepared(first["head"], seed=1).workload.flops
-        if at_once is not None:  # a case waits for the host
-            sessions.replace_twins(at_once=at_once)
+        sessions.replace_twins(waits_for_host=waits, at_once=at_once)
         later = sessions.renew(["head"])
         later["head"].listing()
         assert parent_of_worker(later["head"]) != imported_by
-        assert (prepared(later["head"], seed=1).workload.flops == imported_by) == (at_once is None)
+        assert (prepared(later["head"], seed=1).workload.flops == imported_by) == (not waits)
 
 
 def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(

@@ -44,7 +44,7 @@ def checklist(line: Timeline, found: Sequence[AdviceFinding]) -> tuple[Checklist
     first = next((finding for finding in found if finding.category != "correctness"), None)
     stages = _stages(line)
     answers = {
-        "Pattern": f"none above {percent(FLOOR)}",
+        "Pattern": f"none that costs enough, {percent(FLOOR)} at least",
         "Hot path": "",
         "Pipeline stage": ", ".join(f"{name} {percent(us / line.window_us)}" for name, us in stages.items() if us > 0),
         "Transfer or compute": _transfer_or_compute(stages) if line.gpu else "",

@@ -66,7 +66,7 @@ Rule = Callable[[Timeline], Iterator[AdviceFinding]]
 
 
 def findings(line: Timeline) -> list[AdviceFinding]:
-    """Return what costs at least `FLOOR` and `FLOOR_US`, the costliest pattern first; what may be wrong comes last.
+    """Return what costs at least `FLOOR` (launches `LEAST_LAUNCHES`) and `FLOOR_US`, the costliest pattern first; errors last.
 
     Small kernels come behind a wait in the loop, whatever either costs: it breaks the capture of the graph that would help. And
     while the queue runs empty at each wait, every launch is in sight, most of all under a profiler, which slows the host alone.
