@@ -42,7 +42,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of garbage collections: they took one part in fifteen of the suite's time."""
+    """Leave what was imported and collected out of garbage collections, which would go through all of it again and again."""
     gc.collect()
     gc.freeze()
 

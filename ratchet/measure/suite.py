@@ -298,10 +298,9 @@ class Sessions:
     def keep_twins(self, hosts: Mapping[Side, HostClient], *, spare: bool = False) -> None:
         """Fork the hosts that `renew` will take from these, which have imported their trees and have not run anything.
 
-        ``spare``: start others too, which import the trees once more, and do not wait for them: `replace_twins` will probably
-        want them.
         That is for a GPU alone. Times of its kernels do not depend on where a host's libraries lie, and a tree is imported the
         same way each time (docs/decisions/0007-biases.md); the CPU's do, so there `renew` starts hosts that import it again.
+        ``spare``: start such hosts too, and do not wait for them, since `replace_twins` will probably want them.
         """
         self._twins = {side: host.twin() for side, host in hosts.items()}
         if spare:
@@ -313,21 +312,18 @@ class Sessions:
         ``at_once``: import them now, and wait for it, since what that does on other cores could disturb a block. If they are not
         needed, those that import already are ended, but not before they have: that could leave the lock of a build behind.
         """
-        if not waits_for_host:
-            for host in self._spare.sides.values() if self._spare else ():
-                with contextlib.suppress(RatchetError):
-                    host.listing()
-            self._end_spare()
-            return
-        self._end_twins()
-        if not at_once:
-            return
-        self._spare = self._spare or self._started(tuple(reversed(SIDES)))
-        try:
-            for host in self._spare.sides.values():
+        if waits_for_host:
+            self._end_twins()
+            if at_once and self._spare is None:
+                self._spare = self._started(tuple(reversed(SIDES)))
+        wanted = waits_for_host
+        for host in self._spare.sides.values() if self._spare else ():
+            try:
                 host.listing()
-        except RatchetError:
-            self._end_spare()  # if others are needed, they will say the same
+            except RatchetError:
+                wanted = False  # if others are needed, they will say the same
+        if not wanted:
+            self._end_spare()
 
     def _end_spare(self) -> None:
         spare, self._spare = self._spare, None

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from ratchet.errors import RecordError
 from ratchet.profile.advice import advise, rules, trace
-from ratchet.profile.advice.patterns import PATTERNS
-from ratchet.profile.advice.rules import FLOOR, findings
+from ratchet.profile.advice.patterns import FLOOR, PATTERNS
+from ratchet.profile.advice.rules import findings
+from ratchet.profile.advice.timeline import timeline
 from ratchet.profile.advice.trace import read_trace
 from ratchet.records.profile import Advice
 from ratchet.report.lines import advice_lines
@@ -154,10 +155,10 @@ def test_launches_count_from_the_share_that_their_remedy_can_win(
     pattern: str, share: float, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A graph is said to bring 1.1 times at least, so launches that cost 6 % are no finding; other work that costs as much is."""
-    finding = advise(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"), "x").findings[1]
-    one = finding.model_copy(update={"pattern": pattern, "share": share, "lost_us": 1e3})
+    line = timeline(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"))
+    one = findings(line)[1].model_copy(update={"pattern": pattern, "share": share, "lost_us": 1e3})
     monkeypatch.setattr(rules, "RULES", (lambda _: [one],))
-    assert bool(findings(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"))) == kept
+    assert bool(findings(line)) == kept
 
 
 @pytest.mark.no_cover

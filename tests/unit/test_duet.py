@@ -158,10 +158,11 @@ class Host:
     script: Script
     until: float = math.inf
     folder: Path = Path()
+    worker: type[Worker] = Worker
 
     def fork(self, *, one_queue: bool = False, **_: object) -> Worker:
         self.script.one_queue.append(one_queue)
-        return Worker(self.side, self.script)
+        return self.worker(self.side, self.script)
 
 
 def plan(pairs: int = PAIRS, restart_after: int = 0, clock: str = "cpu") -> Plan:
@@ -223,12 +224,8 @@ def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...]
                 return answer.model_copy(update={"workload": WORKLOAD.model_copy(update={"clock": clock})})
             return answer
 
-    class TimedHost(Host):
-        def fork(self, **_: object) -> Worker:
-            return Timed(self.side, self.script)
-
     script = Script(sampled=lambda side, count: Sampled(samples_ms=(1e-4,) * count, exposed=side in waits))
-    hosts: Any = {side: TimedHost(side, script) for side in SIDES}
+    hosts: Any = {side: Host(side, script, worker=Timed) for side in SIDES}
     duet = Duet(hosts, plan().model_copy(update={"blocks": most}), Quiet(), None)
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
@@ -241,12 +238,8 @@ def test_kernels_are_timed_alone_until_they_are_settled() -> None:
         def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
             return KernelTimes(samples_ms=(5e-5,)) if op == "kernels" else super().ask(op, expected, **words)
 
-    class WaitsHost(Host):
-        def fork(self, **_: object) -> Worker:
-            return Waits(self.side, self.script)
-
     script = Script(sampled=lambda _, count: Sampled(samples_ms=(1e-4,) * count, exposed=True))
-    hosts: Any = {side: WaitsHost(side, script) for side in SIDES}
+    hosts: Any = {side: Host(side, script, worker=Waits) for side in SIDES}
     cases = [CaseSides(name, SIDES) for name in ("a/settled", "a/open")]
     rounds = Rounds((6, 8, 12), 0, lambda _: ["a/settled", "a/open"], kernels_settled=lambda _: ["a/settled"])
     results = Duet(hosts, plan(12), Quiet(), None).measure(cases, rounds)
@@ -274,11 +267,8 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
             answer = super().ask(op, expected, **words)
             return answer.model_copy(update={"workload": cpu}) if op == "prepare" else answer
 
-    class SlowHost(Host):
-        def fork(self, **_: object) -> Worker:
-            return Slow(self.side, self.script)
-
-    hosts: Any = {side: SlowHost(side, Script(sampled=lambda _, count: Sampled(samples_ms=(call_ms,) * count))) for side in SIDES}
+    script = Script(sampled=lambda _, count: Sampled(samples_ms=(call_ms,) * count))
+    hosts: Any = {side: Host(side, script, worker=Slow) for side in SIDES}
     duet = Duet(hosts, plan().model_copy(update={"blocks": 8, "block_ms": 0.3, "clock": "cpu"}), Quiet(), None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ratchet.measure.duet.problem_of", lambda *_: None)  # nobody waits for these calls

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.profile.advice.patterns import PATTERNS
-from ratchet.profile.advice.rules import FLOOR, findings
+from ratchet.profile.advice.patterns import FLOOR, PATTERNS
+from ratchet.profile.advice.rules import findings
 from ratchet.profile.advice.timeline import WAITS, WARM, Timeline, timeline
 from ratchet.profile.advice.trace import ProfilerTrace
 from ratchet.records.profile import Advice, AdviceFinding, ChecklistAnswer

@@ -19,11 +19,8 @@ from ratchet.profile.roofline import highest
 from ratchet.records.profile import AdviceFinding, Category, Where
 from ratchet.units import duration, plural, rate, size
 
-FLOOR, FLOOR_US = 0.05, 100.0
-"""Smallest share of the steady part, and smallest time, that is a finding."""
-LEAST_LAUNCHES = 0.09
-"""Smallest share for launches: below it their remedy cannot bring the 1.1 times that it is said to bring at least, and it may be
-the profiler, which slows the host alone, that makes the GPU wait."""
+FLOOR_US = 100.0
+"""Smallest time that is a finding."""
 FEWEST = 3
 """Below this it may be chance, or what a script does once."""
 SMALL_COPY = 1 << 16
@@ -66,17 +63,16 @@ Rule = Callable[[Timeline], Iterator[AdviceFinding]]
 
 
 def findings(line: Timeline) -> list[AdviceFinding]:
-    """Return what costs at least `FLOOR` (launches `LEAST_LAUNCHES`) and `FLOOR_US`, the costliest pattern first; errors last.
+    """Return what costs at least `Pattern.least` and `FLOOR_US`, the costliest pattern first; what may be wrong comes last.
 
     Small kernels come behind a wait in the loop, whatever either costs: it breaks the capture of the graph that would help. And
     while the queue runs empty at each wait, every launch is in sight, most of all under a profiler, which slows the host alone.
     """
     found = [finding for rule in RULES for finding in rule(line)]
-    least = {"small-kernels": LEAST_LAUNCHES}
     kept = [
         one
         for one in found
-        if one.category == "correctness" or (one.share >= least.get(one.pattern, FLOOR) and one.lost_us >= FLOOR_US)
+        if one.category == "correctness" or (one.share >= PATTERNS[one.pattern].least and one.lost_us >= FLOOR_US)
     ]
     costs: dict[str, float] = defaultdict(float)
     for one in kept:
