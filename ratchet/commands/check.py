@@ -8,7 +8,6 @@ saves the run in the results folder.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,7 @@ from ratchet.judge.sequential import (
 )
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
+from ratchet.measure.cores import part_of_cores
 from ratchet.measure.device.environment import installed_version
 from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
@@ -338,7 +338,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             compared=not unbuilt,
             time_identical=settings.time_identical,
             shard=shard,
-            cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
+            cores=part_of_cores(machines.index(machine), len(machines)),
             traced=lambda cases: changed_cases(cases, policy, timing.pairs)[:most_traced],
             most_foreseen=most_traced if early else 0,
             foreseen=lambda cases: likely_changed(cases, policy)[:most_traced] if early else (),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost
+from ratchet.measure.cores import HostCores
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import (
     CHECK_WORK,
@@ -33,7 +34,7 @@ from ratchet.measure.lost import (
     problem_of,
     worth_repeating,
 )
-from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled, between_sides
+from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled, UsedCores, between_sides
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
@@ -53,7 +54,7 @@ SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
 Cases that are noisier than that end their warm-up at the limit."""
-WARM_S = 0.1
+WARM_S = 0.04
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side.
 
@@ -180,6 +181,7 @@ class Duet:
         peaks: Peaks | None = None,
         planted: Mapping[str, Planted] | None = None,
         checked_share: float = 1.0,
+        host_cores: HostCores | None = None,
     ) -> None:
         """``checked_share`` of the pairs are checked after timing, besides the first pair and the last one of each round."""
         self.workers = Workers(hosts, plan, sampler, variants or {})
@@ -188,6 +190,9 @@ class Duet:
         self._planted = planted or {}
         self._plan = plan
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
+        self.on_two_cores: Collection[str] = ()
+        """Cases in which both sides are timed on the same two of ``host_cores``."""
+        self._host_cores = host_cores
         self._crew = Crew()
         self._checked_share = checked_share
         self._round_end = 0
@@ -372,6 +377,9 @@ class Duet:
             for side in sides
         }
         first = _turn(case.sides, flipped=times)
+        cores = self._host_cores.idlest() if self._host_cores and case.name in self.on_two_cores else ()
+        if cores:
+            self._use_cores(cores)
         count = self._warm_up(first, prepared)
         position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
@@ -394,11 +402,18 @@ class Duet:
             asked = planted.count(side) if planted else KERNEL_SAMPLES
             kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
             workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
+        if cores:
+            self._use_cores(())
         if self._is_checked(pair, case.name):
             self._check(pair, sides, prepared, workers, at_once=at_once)
         if times_kernels:
             self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
         return workers
+
+    def _use_cores(self, cores: Sequence[int]) -> None:
+        """Move the workers to these cores, or to all if there are none."""
+        for worker in self._crew.workers.values():
+            worker.ask("use_cores", UsedCores, cores=cores)
 
     def _is_checked(self, pair: int, case: str) -> bool:
         """Return whether a pair is checked after timing: the first, the last of a round, and others that no code can foresee."""

@@ -159,6 +159,8 @@ class Identified(Record):
     launches: tuple[Line, ...] = ()
     waits_for_host: bool = False
     """The GPU waits for the host while it is timed, so its launches are not all that counts."""
+    busy_cores: NotNegative | None = None
+    """Cores that the process kept busy, on average, while the GPU waited for it; None where it does not."""
     spent: bool = False
     """The worker may be damaged: end it, and prepare the next case in a fresh one."""
     one_by_one: bool = False
@@ -169,6 +171,12 @@ class Identified(Record):
         if bool(self.digest) == bool(self.opaque):
             raise ValueError("an identity has a digest, or a reason why it has none")
         return self
+
+
+class UsedCores(Record):
+    """The cores of the host that the worker uses from now on."""
+
+    cores: tuple[Count, ...]
 
 
 class Sampled(Record):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.errors import HostError, RatchetError
 from ratchet.measure.client import HostClient, HostLost, Hosts
+from ratchet.measure.cores import HostCores
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
@@ -43,6 +44,8 @@ _TIMES_ITSELF = (
     "Kernels are chosen by timing them in each process (triton.autotune, cudnn.benchmark), in: {}. With"
     " TRITON_CACHE_AUTOTUNING=1 Triton keeps its choices, and the check is faster: docs/benchmarks.md#triton."
 )
+MOST_BUSY = 1.5
+"""A case that keeps more cores busy is timed on all: its threads work side by side, which two cores would change."""
 SPARE_CORES = 8
 """With so many cores, what imports on some of them does not disturb what is timed on another."""
 SEVERAL = 4
@@ -81,8 +84,8 @@ class CaseTask:
     """Time cases whose code is the same on both sides too."""
     shard: Shard | None = None
     """The part of the selected cases that is measured here; None: all."""
-    cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
-    """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
+    cores: Collection[int] = field(default_factory=lambda: os.sched_getaffinity(0))
+    """The cores of the host: all, or a share of them where several GPUs are measured at once."""
     is_known: Callable[[CaseRun], bool] = lambda _: False
     """Whether a case need not be timed, because the caller knows its code."""
     traced: Undecided = lambda _: ()
@@ -153,7 +156,7 @@ def measure_suite(
         if plan.restart_after and gpu is not None:
             sessions.keep_twins(hosts, spare=_will_import_again(cases, task))
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted, checked_share=CHECKED_SHARE)
+        duet = Duet(hosts, plan, progress, sampler, {}, task.peaks, task.planted, CHECKED_SHARE, HostCores(task.cores))
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
@@ -166,14 +169,15 @@ def measure_suite(
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
+        duet.on_two_cores = {case.name for case in wanted if _suits_two_cores(surveyed[case.name])}
         if wanted:
             duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
             if plan.restart_after:
-                sessions.replace_twins(waits_for_host=any(waits_for_host), at_once=task.cores >= SPARE_CORES)
+                sessions.replace_twins(waits_for_host=any(waits_for_host), at_once=len(task.cores) >= SPARE_CORES)
             progress.start(len(wanted), task.looks[-1])
 
         # What keeps other cores busy could disturb blocks that wait for the host.
-        has_spare_cores = gpu is not None and task.cores >= SPARE_CORES and not any(waits_for_host)
+        has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(waits_for_host)
         early = _EarlyTraces(duet, hosts, task) if has_spare_cores else None
         if early and not task.time_identical:  # else nobody knows whose code differs
             early.before_pairs(cases, [case.name for case in wanted if case.sides == SIDES])
@@ -194,7 +198,7 @@ def measure_suite(
             lambda so_far: task.undecided(taken(so_far)),
             lambda so_far: task.urgent(taken(so_far)),
             restart,
-            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, task.cores),
+            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, len(task.cores)),
             lambda so_far: task.kernels_settled(taken(so_far)),
         )
         results = duet.measure(wanted, rounds)
@@ -208,8 +212,9 @@ def measure_suite(
     ]
     tuned = [case.name for case in wanted if case.name in duet.workers.prepared_alone]
     notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and "TRITON_CACHE_AUTOTUNING" not in environ else ()
-    notes_of_run = (*notes, *duet.workers.notes)
-    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, notes_of_run)
+    return Suite(
+        tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, (*notes, *duet.workers.notes)
+    )
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
@@ -376,7 +381,7 @@ def _will_import_again(cases: Sequence[CaseRun], task: CaseTask) -> bool:
     """
     both = [case for case in cases if case.in_head and case.in_reference and not case.skipped]
     lasts = task.looks[-1] > task.plan.restart_after
-    return task.time_identical and lasts and len(both) >= SEVERAL and task.cores >= 2 * SPARE_CORES
+    return task.time_identical and lasts and len(both) >= SEVERAL and len(task.cores) >= 2 * SPARE_CORES
 
 
 def _pairs_ahead(need: Sequence[int], free: int | None, cores: int) -> int:
@@ -400,7 +405,7 @@ def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClien
     wanted = {
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
     }
-    lanes = max(1, min(MOST_LANES, task.cores // CORES_PER_LANE // len(wanted)))
+    lanes = max(1, min(MOST_LANES, len(task.cores) // CORES_PER_LANE // len(wanted)))
     identify = not task.time_identical and len(hosts) == len(SIDES)
     surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.in_parallel, lanes=lanes)
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
@@ -418,6 +423,12 @@ def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     return any(isinstance(one, PreparedCase) and one.waits_for_host for one in answers.values())
+
+
+def _suits_two_cores(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
+    """Return whether the GPU waits for a host that works with few threads at a time, on each side."""
+    found = [one.busy_cores for one in answers.values() if isinstance(one, PreparedCase) and one.waits_for_host]
+    return bool(found) and all(busy is not None and busy <= MOST_BUSY for busy in found)
 
 
 def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:

@@ -41,6 +41,8 @@ class PreparedCase:
     """Workers that were lost before one succeeded."""
     waits_for_host: bool = True
     """The GPU may wait for the host while it is timed."""
+    busy_cores: float | None = None
+    """Cores that the process kept busy, on average, while the GPU waited for it; None where that is not known."""
     one_by_one: bool = False
     """Each launch of a call is known to wait for the one before it."""
 
@@ -173,7 +175,9 @@ def _survey_case(
         if survey.identify:
             raise
         return case, True  # its code is not compared, and it can be timed
-    case = replace(case, waits_for_host=identified.waits_for_host, one_by_one=identified.one_by_one)
+    case = replace(
+        case, waits_for_host=identified.waits_for_host, busy_cores=identified.busy_cores, one_by_one=identified.one_by_one
+    )
     if survey.identify:
         case = replace(case, digest=identified.digest, opaque=identified.opaque, host=host)
     return case, identified.spent or not workers.in_parallel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,51 @@ def test_a_case_that_waits_for_the_host_is_called_host_bound(tmp_path: Path) -> 
     assert "Its kernels take " in done.verdict("waiting/event").host_bound
     assert done.verdict("scale/event").host_bound == done.verdict("scale/graph").host_bound == ""
     assert "host-bound" in done.markdown
+
+
+CORES = """\
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from ratchet import benchmark
+
+DATA = bytes(1 << 20)
+SEEN = set()
+
+
+@benchmark(configs={{"one": {{"threads": 1}}, "many": {{"threads": 3}}}})
+def waiting(*, device, threads):
+    x = torch.randn(1 << 20, device=device)
+    pool = ThreadPoolExecutor(threads)
+
+    def run():
+        list(pool.map(hashlib.sha256, [DATA] * threads))
+        cores = threads, *sorted(os.sched_getaffinity(0))
+        if cores not in SEEN:
+            SEEN.add(cores)
+            with open({seen!r}, "a") as file:
+                print(os.getpid(), *cores, file=file)
+        torch.cuda.synchronize()
+        return x * 2
+
+    return run
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 8, reason="needs eight cores")
+def test_both_sides_of_a_case_that_waits_for_the_host_are_timed_on_the_same_two_cores(tmp_path: Path) -> None:
+    """Each pair has two cores for both sides where one thread works at a time; where three do, they have all."""
+    seen = tmp_path / "seen"
+    check(tmp_path, {"bench/waiting.py": CORES.format(seen=str(seen))}, {"n.txt": "x"})
+    lines = [[int(word) for word in line.split()] for line in seen.read_text(encoding="ascii").splitlines()]
+    everything = sorted(os.sched_getaffinity(0))
+    by_process = {pid: cores for pid, threads, *cores in lines if threads == 1 and cores != everything}
+    assert len(by_process) >= 12
+    assert {len(cores) for cores in by_process.values()} == {2}
+    assert all(list(by_process.values()).count(cores) % 2 == 0 for cores in by_process.values())
+    assert {tuple(cores) for _, threads, *cores in lines if threads == 3} == {tuple(everything)}
 
 
 ASKS = """\

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -20,9 +20,9 @@ from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, KernelTimes, Prepared, Sampled, Traced
+from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, KernelTimes, Prepared, Sampled, Traced, UsedCores
 from ratchet.measure.soak import Planted
-from ratchet.measure.suite import _pairs_ahead
+from ratchet.measure.suite import _pairs_ahead, _suits_two_cores
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.measure.workers import Workers
 from ratchet.records.baseline import Baseline
@@ -134,6 +134,9 @@ class Worker:
                 has_reference=script.results is None,
                 **script.files,
             )
+        if op == "use_cores":
+            script.happened.append(f"cores {words['cores']}")
+            return UsedCores(cores=words["cores"] or (0,))
         if op == "trace":
             return Traced(activity=Activity(calls=1, wall_s=1))
         if op == "block":
@@ -278,6 +281,31 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
     assert {untimed for count, untimed in asked if count == samples} == {samples > 1}
 
 
+class OneTwo:
+    """A host with as many cores as pairs need."""
+
+    def __init__(self) -> None:
+        self.chosen = 0
+
+    def idlest(self) -> tuple[int, int]:
+        self.chosen += 2
+        return self.chosen, self.chosen + 1
+
+
+def test_both_sides_are_timed_on_the_same_two_cores() -> None:
+    """They move to two cores between building and timing, and back before the check; cases that are not named move nowhere."""
+    for names in ({CASE}, {"another/case"}):
+        script = Script()
+        host_cores: Any = OneTwo()
+        duet = duet_of(script, host_cores=host_cores)
+        duet.on_two_cores = names
+        duet.measure([CaseSides(CASE, SIDES)], Rounds((2,), 0, lambda _: ()))
+        happened = [what for what, _ in groupby(script.happened) if what != "ended"]
+        moved = CASE in names
+        there, back = (["cores (2, 3)"], ["cores (4, 5)"]) if moved else ([], []), ["cores ()"] if moved else []
+        assert happened == [what for cores in there for what in ["built", *cores, "timed", *back]]
+
+
 @pytest.mark.parametrize("trees", [1, 2])
 def test_files_that_one_side_made_for_both(trees: int) -> None:
     """A library that both sides loaded is refused, and another file said; not where both sides are one tree."""
@@ -400,8 +428,9 @@ def test_what_is_measured_is_what_files_keep() -> None:
     assert CaseRun.model_validate_json(dumps(case)).head == case.head
 
 
-def test_a_planted_slowdown_is_work() -> None:
+def test_a_planted_slowdown_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn gives one sample; the head's holds four calls more in twenty, each of the length that the worker reports."""
+    monkeypatch.setattr("ratchet.measure.duet.BLOCK_WALL", 1e9)  # so that warm-up asks for 30, however long a turn really takes
     asked: Counter[tuple[Side, int]] = Counter()
 
     def sampled(side: Side, count: int) -> Sampled:
@@ -702,6 +731,27 @@ def test_on_a_gpu_a_case_that_times_its_own_code_is_built_with_nothing_beside_it
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
     assert pairs(result, "head") == list(range(PAIRS))
     assert script.most_building == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "reference", "suits"),
+    [
+        ((True, 1.0), (True, 1.1), True),
+        ((True, 1.0), (True, 1.6), False),
+        ((True, 1.0), (True, None), False),
+        ((True, 1.0), (False, None), True),
+        ((False, None), (False, None), False),
+    ],
+)
+def test_which_cases_are_timed_on_two_cores(
+    head: tuple[bool, float | None], reference: tuple[bool, float | None], suits: bool
+) -> None:
+    """Those for which the GPU waits on a side, if that side is known to work with one thread at a time."""
+    found = {}
+    for side, (waits, busy) in {"head": head, "reference": reference}.items():
+        prepared = duet_of(Script()).workers.prepare(side, Host(side, Script()).fork(), CASE, 1, check=True)
+        found[side] = PreparedCase(prepared, waits_for_host=waits, busy_cores=busy)
+    assert _suits_two_cores(found) == suits
 
 
 @pytest.mark.parametrize(("identify", "times"), [(False, 0), (True, 2)])

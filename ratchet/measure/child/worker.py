@@ -13,7 +13,8 @@ import importlib
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +33,7 @@ from ratchet.measure.child.outputs import Part, kind
 from ratchet.measure.child.trace import kernels_ms, trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, Lead, Samples
+from ratchet.measure.cores import keep_to
 from ratchet.measure.host_code import FunctionWatch, HostIdentity
 from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected
@@ -99,6 +101,7 @@ class Worker:
         self._tree = tree
         self._device = torch.device(tree.spec.device)
         self._job: Job | None = None
+        self._cores = os.sched_getaffinity(0)
         self._padding: list[object] = []
         self._trials: Trials | None = None
         self._compiler: Compiler | None = None
@@ -196,9 +199,10 @@ class Worker:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
             if clock.name != "cpu":
-                waits = _waits_for_host(clock)
+                waits, busy = _waits_for_host(clock)
                 if waits:
-                    return {"digest": "", "opaque": "the GPU waits for the host while it is timed", "waits_for_host": True}
+                    opaque = "the GPU waits for the host while it is timed"
+                    return {"digest": "", "opaque": opaque, "waits_for_host": True, "busy_cores": busy}
             device, by_graph = "cpu" if clock.name == "cpu" else "cuda", clock.name in ("graph", "cold-graph")
             del clock  # with what it allocated for itself
             self._forget_memory()
@@ -224,6 +228,11 @@ class Worker:
             return vars(code.identity(self._tree.benchmark(job.case), job.call.workload.tuning, watch.ran))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             return vars(HostIdentity(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
+
+    def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
+        """Keep all threads of this process to these cores; to those that it began with, if there are none."""
+        keep_to(cores or self._cores)
+        return {"cores": sorted(os.sched_getaffinity(0))}
 
     def block(self, samples: int, place: int, *, untimed: bool = True) -> dict[str, Any]:
         """Take samples of the prepared case; ``place`` counts through its places in memory.
@@ -504,16 +513,21 @@ def padding_objects(seed: int) -> list[object]:
     return [*large, *small]
 
 
-def _waits_for_host(clock: Clock) -> bool:
-    """Return whether the host's own time stays in blocks while the clock's lead adapts itself: then it is in some that count."""
+def _waits_for_host(clock: Clock) -> tuple[bool, float]:
+    """Return whether the host's own time stays in blocks while the clock's lead adapts itself: then it is in some that count.
+
+    And return how many cores this process kept busy meanwhile.
+    """
     call_ms = sorted(clock.take(3).times_ms)[1]
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     hidden = 0
+    began, used = time.monotonic(), time.process_time()
     for _ in range(EXPOSED_TRIES):
         hidden = 0 if _without_collector(clock.take, count).exposed else hidden + 1
         if hidden == HIDDEN_TRIES:
-            return False
-    return True
+            break
+    busy = (time.process_time() - used) / (time.monotonic() - began)
+    return hidden < HIDDEN_TRIES, busy
 
 
 def _without_collector(take: Callable[[int], Samples], samples: int) -> Samples:
@@ -529,6 +543,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "prepare": Worker.prepare,
     "identify": Worker.identify,
     "host_code": Worker.host_code,
+    "use_cores": Worker.use_cores,
     "block": Worker.block,
     "stage": Worker.stage,
     "kernels": Worker.kernels,
