@@ -26,8 +26,8 @@ def part_of_cores(number: int, of: int) -> list[int]:
 class HostCores:
     """The cores of the host in twos: the two threads of one core, or else neighbours.
 
-    Why two: a thread that launches and the one of autograd take turns. On one core they get into each other's way; on four the
-    scheduler moves them, and a call takes another time on each (docs/decisions/0019-at-once.md).
+    One is for the main thread of a worker, which launches, the other for those that take turns with it, as autograd's does. A
+    core that is slow for a while, as those of virtual machines are, then slows both sides (docs/decisions/0019-at-once.md).
     """
 
     def __init__(
@@ -83,11 +83,11 @@ def _threads_of_core(core: int, topology: Path) -> list[int]:
     return []
 
 
-def keep_to(cores: Collection[int]) -> None:
-    """Keep all threads of this process, and those that they start later, to these cores, as far as the system allows."""
+def keep_to(main: Collection[int], others: Collection[int]) -> None:
+    """Keep the main thread of this process to some cores and all other threads to others, as far as the system allows."""
     seen: set[str] = set()
     while started := set(os.listdir("/proc/self/task")) - seen:  # noqa: PTH208  a thread may start another meanwhile
         for thread in started:
             with contextlib.suppress(OSError):  # it has ended, or these cores were taken from this process
-                os.sched_setaffinity(int(thread), cores)
+                os.sched_setaffinity(int(thread), main if int(thread) == os.getpid() else others)
         seen |= started

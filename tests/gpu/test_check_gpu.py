@@ -176,11 +176,12 @@ def waiting(*, device, threads):
 
     def run():
         list(pool.map(hashlib.sha256, [DATA] * threads))
-        cores = threads, *sorted(os.sched_getaffinity(0))
-        if cores not in SEEN:
-            SEEN.add(cores)
-            with open({seen!r}, "a") as file:
-                print(os.getpid(), *cores, file=file)
+        for name, cores in (("main", os.sched_getaffinity(0)), ("other", pool.submit(os.sched_getaffinity, 0).result())):
+            line = threads, name, *sorted(cores)
+            if line not in SEEN:
+                SEEN.add(line)
+                with open({seen!r}, "a") as file:
+                    print(os.getpid(), *line, file=file)
         torch.cuda.synchronize()
         return x * 2
 
@@ -190,16 +191,19 @@ def waiting(*, device, threads):
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 8, reason="needs eight cores")
 def test_both_sides_of_a_case_that_waits_for_the_host_are_timed_on_the_same_two_cores(tmp_path: Path) -> None:
-    """Each pair has two cores for both sides where one thread works at a time; where three do, they have all."""
+    """A pair has one core for both main threads and one for all others; where three threads work at a time, all have all."""
     seen = tmp_path / "seen"
     check(tmp_path, {"bench/waiting.py": CORES.format(seen=str(seen))}, {"n.txt": "x"})
-    lines = [[int(word) for word in line.split()] for line in seen.read_text(encoding="ascii").splitlines()]
-    everything = sorted(os.sched_getaffinity(0))
-    by_process = {pid: cores for pid, threads, *cores in lines if threads == 1 and cores != everything}
-    assert len(by_process) >= 12
-    assert {len(cores) for cores in by_process.values()} == {2}
-    assert all(list(by_process.values()).count(cores) % 2 == 0 for cores in by_process.values())
-    assert {tuple(cores) for _, threads, *cores in lines if threads == 3} == {tuple(everything)}
+    lines = [line.split() for line in seen.read_text(encoding="ascii").splitlines()]
+    everything = [str(core) for core in sorted(os.sched_getaffinity(0))]
+    assert {tuple(cores) for _, threads, _, *cores in lines if threads == "3"} == {tuple(everything)}
+    kept = [(pid, name, *cores) for pid, threads, name, *cores in lines if threads == "1" and cores != everything]
+    main, other = ({pid: cores for pid, thread, *cores in kept if thread == name} for name in ("main", "other"))
+    assert len(main) >= 12
+    assert main.keys() == other.keys()
+    pairs = [(*main[pid], *other[pid]) for pid in main]
+    assert all(len(set(pair)) == 2 for pair in pairs)
+    assert all(pairs.count(pair) % 2 == 0 for pair in pairs)
 
 
 ASKS = """\

@@ -86,22 +86,22 @@ def own_cores() -> Iterator[list[int]]:
     """The cores of this process, which it has again afterwards."""
     cores = os.sched_getaffinity(0)
     yield sorted(cores)
-    keep_to(cores)
+    keep_to(cores, cores)
 
 
-def test_threads_that_run_already_are_kept_too(own_cores: list[int]) -> None:
-    """A library's threads move with the one that asks, and those that start later begin there."""
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_the_main_thread_and_the_others_have_their_own_cores(own_cores: list[int]) -> None:
+    """Threads that run already move; those that the main thread starts later stay with it, and all can be freed again."""
     ended = threading.Event()
     threads = [threading.Thread(target=ended.wait) for _ in range(3)]
     for thread in threads[:2]:
         thread.start()
     try:
-        keep_to(own_cores[-1:])
+        keep_to(own_cores[:1], own_cores[-1:])
         threads[2].start()
-        for thread in threads:
-            assert thread.native_id
-            assert os.sched_getaffinity(thread.native_id) == set(own_cores[-1:])
-        keep_to(own_cores)
+        places = [os.sched_getaffinity(thread.native_id or 0) for thread in threads]
+        assert (os.sched_getaffinity(os.getpid()), *places) == tuple({own_cores[place]} for place in (0, -1, -1, 0))
+        keep_to(own_cores, own_cores)
         assert {frozenset(os.sched_getaffinity(thread.native_id or 0)) for thread in threads} == {frozenset(own_cores)}
     finally:
         ended.set()
@@ -111,5 +111,5 @@ def test_threads_that_run_already_are_kept_too(own_cores: list[int]) -> None:
 
 def test_cores_that_are_taken_away_cost_nothing(own_cores: list[int]) -> None:
     """Where the system refuses, the process stays where it is."""
-    keep_to([100_000])
+    keep_to([100_000], [100_000])
     assert os.sched_getaffinity(0) == set(own_cores)

@@ -230,8 +230,8 @@ class Worker:
             return vars(HostIdentity(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
-        """Keep all threads of this process to these cores; to those that it began with, if there are none."""
-        keep_to(cores or self._cores)
+        """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
+        keep_to(cores[:1] or self._cores, cores[1:] or self._cores)
         return {"cores": sorted(os.sched_getaffinity(0))}
 
     def block(self, samples: int, place: int, *, untimed: bool = True) -> dict[str, Any]:
