@@ -56,7 +56,7 @@ class CaseTrouble(WorkerError):
     @property
     def reported_stage(self) -> str:
         """The stage as records call it."""
-        return {"start": "prepare", "block": "measure", "finish": "check"}.get(self.stage, self.stage)
+        return {"start": "prepare", "use_cores": "measure", "block": "measure", "finish": "check"}.get(self.stage, self.stage)
 
     @property
     def no_verdict(self) -> str | None:
