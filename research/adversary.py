@@ -298,12 +298,12 @@ def _histories(step: float, sd: float, merges: int, count: int) -> list[float | 
     return [creep(step, sd, merges, rng) for _ in range(count)]
 
 
-def histories(count: int, pool: Executor) -> None:
+def histories(count: int, merges: int, pool: Executor) -> None:
     print(f"Creep: {count} histories of 30 merges, one case, each merge slower by the step.", end=" ")
     print("How many are red by the time the steps add up to …, in %.\n")
     table("step, spread", "+4 %", "+5 %", "+6 %", "never in 30")
     crept = [pool.submit(_histories, step, sd, 30, count) for step, sd in CREEP]
-    still = [pool.submit(_histories, 0.0, sd, 1000, 1) for sd in (0.003, 0.007, 0.02)]
+    still = [pool.submit(_histories, 0.0, sd, merges, 1) for sd in (0.003, 0.007, 0.02)]
     for (step, sd), history in zip(CREEP, crept, strict=True):
         ends = history.result()
         by = (sum(end is not None and end <= limit + 1e-9 for end in ends) / count for limit in (0.0401, 0.0508, 0.0612))
@@ -318,7 +318,7 @@ def histories(count: int, pool: Executor) -> None:
     for slower, shares in zip(DRIFTED, drifted, strict=True):
         row(units.percent(slower, 1), *(f"{100 * share.result():.2f}" for share in shares))
     false = sum(history.result() != [None] for history in still)
-    print(f"\nUnchanged histories of 1,000 merges with a spread of 0.3, 0.7 and 2 %: {false} of 3 had a red merge.\n")
+    print(f"\nUnchanged histories of {merges:,} merges with a spread of 0.3, 0.7 and 2 %: {false} of 3 had a red merge.\n")
 
 
 def intervals(runs: int, pool: Executor) -> None:
@@ -346,7 +346,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         if options.only in (None, "slower"):
             slower_heads(max(10, round(2000 * options.scale)), pool)
         if options.only in (None, "creep"):
-            histories(max(5, round(300 * options.scale)), pool)
+            histories(max(5, round(300 * options.scale)), max(20, round(1000 * min(1.0, options.scale))), pool)
         if options.only in (None, "intervals"):
             intervals(max(50, round(4000 * options.scale)), pool)
         if options.only in (None, "unchanged"):

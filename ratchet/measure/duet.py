@@ -379,7 +379,7 @@ class Duet:
         first = _turn(case.sides, flipped=times)
         cores = self._host_cores.idlest() if self._host_cores and case.name in self.on_two_cores else ()
         if cores:
-            self._use_cores(cores)
+            self._use_cores(sides, cores)
         count = self._warm_up(first, prepared)
         position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
@@ -403,17 +403,17 @@ class Duet:
             kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
             workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
         if cores:
-            self._use_cores(())
+            self._use_cores(sides, ())
         if self._is_checked(pair, case.name):
             self._check(pair, sides, prepared, workers, at_once=at_once)
         if times_kernels:
             self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
         return workers
 
-    def _use_cores(self, cores: Sequence[int]) -> None:
+    def _use_cores(self, sides: Sequence[Side], cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
-        for worker in self._crew.workers.values():
-            worker.ask("use_cores", UsedCores, cores=cores)
+        for side in sides:
+            self._crew.workers[side].ask("use_cores", UsedCores, cores=cores)
 
     def _is_checked(self, pair: int, case: str) -> bool:
         """Return whether a pair is checked after timing: the first, the last of a round, and others that no code can foresee."""

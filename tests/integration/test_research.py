@@ -20,7 +20,6 @@ RESEARCH = Path(__file__).parents[2] / "research"
         ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 0.00 % | 0.0 % | 6."),
         ("verdicts.py", ("--only", "sides"), "Mean over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
-        ("adversary.py", ("--scale", "0.002", "--only", "creep"), "Unchanged histories of 1,000 merges"),
         ("history.py", ("--runs", "3", "--cases", "2", "--repeats", "2"), "| ratio to the anchor |"),
         ("choices.py", ("--scale", "0.004"), "| OWN_PAIRS 80 instead of 40 |"),
     ],
@@ -34,14 +33,19 @@ def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "printed"), [("intervals", "| 5.0 %, +10.0 % |"), ("creep", "| +0.5 %, 0.7 % |"), ("slower", "| spread")]
+    ("table", "printed"),
+    [
+        ("intervals", ["| 5.0 %, +10.0 % |"]),
+        ("creep", ["| +0.5 %, 0.7 % |", "Unchanged histories of 20 merges"]),
+        ("slower", ["| spread"]),
+    ],
 )
-def test_adversary(table: str, printed: str) -> None:
+def test_adversary(table: str, printed: list[str]) -> None:
     """research/adversary.py prints each of its shorter tables, however few runs it is given."""
     words = ("--scale", "0.001", "--only", table)
     done = subprocess.run([sys.executable, RESEARCH / "adversary.py", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert printed in done.stdout
+    assert [text for text in printed if text not in done.stdout] == []
     assert done.stderr == ""
 
 

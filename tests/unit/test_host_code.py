@@ -22,6 +22,7 @@ from ratchet.measure.host_code import FunctionWatch, _content
 from ratchet.measure.host_code.acts import LISTING, WATCHED, ActWatch
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
+from tests.once import once
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
 
 pytestmark = pytest.mark.no_cover
@@ -85,7 +86,10 @@ def forked(work) -> str:
 def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HostParts]:
     """The host code of all cases of the project as it is."""
     names = {change.case for change in (*CHANGES, *HELD_OUT, *HARMLESS)} | {"alone"}
-    return identities(write(tmp_path_factory.mktemp("before"), PROJECT), *sorted(names))
+    found: dict[str, HostParts] = once(
+        tmp_path_factory, "host-code", lambda folder: identities(write(folder, PROJECT), *sorted(names))
+    )
+    return found
 
 
 def changed(folder: Path, change: Change) -> Path:
