@@ -149,7 +149,8 @@ class FunctionWatch:
 
     @property
     def ran(self) -> Ran:
-        return frozenset((each.co_filename, each.co_firstlineno, each.co_name) for each in self._codes)
+        codes = self._codes.copy()  # a thread that still runs may add one at any time
+        return frozenset((each.co_filename, each.co_firstlineno, each.co_name) for each in codes)
 
     def __enter__(self) -> FunctionWatch:
         threading.setprofile(self._note)
