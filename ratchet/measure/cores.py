@@ -32,12 +32,11 @@ class HostCores:
 
     def __init__(
         self,
-        cores: Collection[int] | None = None,
+        cores: Collection[int],
         topology: Path = Path("/sys/devices/system/cpu"),
         statistics: Path = Path("/proc/stat"),
     ) -> None:
-        """``cores``: those that may be used; all that this process may use if there are none."""
-        self._twos = _in_twos(sorted(cores or os.sched_getaffinity(0)), topology)
+        self._twos = _in_twos(sorted(cores), topology)
         self._statistics = statistics
         self._busy = self._read()
 

@@ -156,7 +156,16 @@ def measure_suite(
         if plan.restart_after and gpu is not None:
             sessions.keep_twins(hosts, spare=_will_import_again(cases, task))
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, {}, task.peaks, task.planted, CHECKED_SHARE, HostCores(task.cores))
+        duet = Duet(
+            hosts,
+            plan,
+            progress,
+            sampler,
+            peaks=task.peaks,
+            planted=task.planted,
+            checked_share=CHECKED_SHARE,
+            host_cores=HostCores(task.cores),
+        )
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None

@@ -212,19 +212,19 @@ def width_of(text: str, size: float, weight: str = "normal") -> float:
 def wrapped(text: object, size: float, width: float, most: int, weight: str = "normal") -> list[str]:
     """Break a text into lines of at most ``width`` points; the last of ``most`` ends with an ellipsis where text is left out."""
     shown = drawable(text, 1200)
+
+    def fits(line: str) -> bool:
+        # Measuring a line takes milliseconds, so one that is too wide by far is only estimated: kerning, which the sum of its
+        # letters leaves out, moves them by less than a tenth.
+        estimate = sum(_advance(letter, size, weight) for letter in line)
+        return estimate <= 1.1 * width and width_of(line, size, weight) <= width
+
     columns = int(2.5 * width / size)  # the narrowest letters
     while True:
         lines = textwrap.wrap(shown, columns, max_lines=most, placeholder="…")
-        # Measuring a line takes milliseconds, so those that are too wide by far are only estimated.
-        may_fit = all(_estimate(line, size, weight) <= 1.1 * width for line in lines)
-        if columns == 1 or (may_fit and all(width_of(line, size, weight) <= width for line in lines)):
+        if columns == 1 or all(map(fits, lines)):
             return lines
         columns -= 1
-
-
-def _estimate(text: str, size: float, weight: str) -> float:
-    """Return about how many points wide a line is: without kerning, which moves letters by less than a tenth."""
-    return sum(_advance(letter, size, weight) for letter in text)
 
 
 @functools.cache
