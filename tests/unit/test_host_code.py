@@ -7,6 +7,7 @@ import os
 import py_compile
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
@@ -225,3 +226,21 @@ def test_a_process_that_is_spawned_may_have_done_anything(monkeypatch: pytest.Mo
     before = watch.seen
     monkeypatch.setitem(sys.modules, "multiprocessing.popen_spawn_posix", ModuleType("popen_spawn_posix"))
     assert (before, watch.seen) == (frozenset(), WATCHED)
+
+
+def test_functions_are_read_while_a_thread_goes_on() -> None:
+    """A thread that was started within the watch and still runs may add a function at any time; reading does not fail."""
+
+    def define_and_call() -> None:
+        for number in range(3000):
+            exec(f"def f{number}(): pass\nf{number}()")
+
+    with FunctionWatch() as watch:
+        thread = threading.Thread(target=define_and_call)
+        thread.start()
+    counts = [len(watch.ran)]
+    while thread.is_alive():
+        counts.append(len(watch.ran))
+    thread.join()
+    assert counts == sorted(counts)
+    assert len(watch.ran) > 3000
