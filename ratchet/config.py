@@ -23,7 +23,10 @@ from ratchet import units
 from ratchet.errors import UsageError
 from ratchet.records.run import Mute, Policy
 from ratchet.units import parse_size
+from ratchet.workload import Device
 
+BLOCK_MS: Mapping[Device, float] = {"cuda": 3.0, "cpu": 6.0}
+"""Device time that one turn aims at, unless `Settings.block_ms` is set (docs/decisions/0019-at-once.md)."""
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
@@ -141,8 +144,8 @@ class Settings(BaseModel):
     """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
     """Turns that each side takes in one pair, in the order A B B A; half of them where a GPU does not wait for the host."""
-    block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
-    """Device time that one turn aims at."""
+    block_ms: Annotated[float, Field(gt=0, le=10_000)] | None = None
+    """Milliseconds of device time that one turn aims at; unless set, 3 on a GPU and 6 on the CPU."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
     """Places in GPU memory at which a worker builds a workload; its blocks use them in turn."""
     clock: Literal["auto", "event", "graph", "cold-graph"] = "auto"
@@ -228,6 +231,10 @@ class Settings(BaseModel):
         moved = self.model_copy(update={**paths, "python_path": tuple(folders), "build_outputs": tuple(outputs)})
         moved._project = str(project)
         return moved
+
+    def block_ms_on(self, device: Device) -> float:
+        """Return the milliseconds of device time that one turn aims at on this device."""
+        return self.block_ms or BLOCK_MS[device]
 
     @property
     def policy(self) -> Policy:

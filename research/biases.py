@@ -460,7 +460,7 @@ def main() -> None:
     if not options.experiments:
         options.experiments = [name for name in EXPERIMENTS if gpu or name != "flush"]
     settings = load_settings(ROOT, os.environ, {})
-    counts = QUICK if options.quick else Counts(settings.blocks, settings.block_ms)
+    counts = QUICK if options.quick else Counts(settings.blocks, settings.block_ms_on(device))
     key, shown = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
     with (
         hold(key, "research/biases.py", 0, print, device=shown, folder=lock_folder(os.environ)),

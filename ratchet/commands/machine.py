@@ -166,7 +166,7 @@ def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Pl
     return Plan(
         pairs=settings.pairs,
         blocks=settings.blocks,
-        block_ms=settings.block_ms,
+        block_ms=settings.block_ms_on(device),
         placements=settings.placements,
         budget_s=settings.budget,
         restart_after=restart_after,

@@ -37,6 +37,7 @@ from ratchet.report.calibration import ReplayedFile, Simulation
 from ratchet.stats.comparison import FEWEST_PAIRS, Pair, kept_blocks, pairs_of_medians, performance
 from ratchet.units import did_you_mean, plural
 from ratchet.untrusted import clean
+from ratchet.workload import Device
 
 ARCHIVE = ".npz"
 UNKNOWN = "unknown"
@@ -237,10 +238,10 @@ def _run_of(files: Sequence[Path], format_: str | None, settings: Settings, comm
             raise RecordError(error, "Import files of one machine and commit together.")
     if len({tuple(case.samples_ms for case in one.cases) for one in processes}) < len(processes):
         raise RecordError("Two of the files hold the same times.", "Give one file of each process.")
-    on_gpu = source.gpu is not None or kind in ("nvbench", "triton")
+    device: Device = "cuda" if source.gpu is not None or kind in ("nvbench", "triton") else "cpu"
     fingerprint = Fingerprint(
-        device="cuda" if on_gpu else "cpu",
-        gpu=(source.gpu or UNKNOWN) if on_gpu else None,
+        device=device,
+        gpu=(source.gpu or UNKNOWN) if device == "cuda" else None,
         torch=UNKNOWN,
         cpu=source.cpu or UNKNOWN,
     )
@@ -251,7 +252,7 @@ def _run_of(files: Sequence[Path], format_: str | None, settings: Settings, comm
         wall_s=0.0,
         command=command,
         environment=Environment(fingerprint=fingerprint, python=UNKNOWN, platform=UNKNOWN, ratchet=ratchet.__version__),
-        plan=Plan(pairs=len(files), blocks=1, block_ms=settings.block_ms, seed=0, clock=kind, cache="warm"),
+        plan=Plan(pairs=len(files), blocks=1, block_ms=settings.block_ms_on(device), seed=0, clock=kind, cache="warm"),
         policy=settings.policy,
         head=Tree(commit=source.commit),
         cases=tuple(_case(name, processes, kind, fingerprint.device, settings.confidence) for name in names),

@@ -56,9 +56,7 @@ SETTLED = 0.005
 Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = 0.04
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
-"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side.
-
-Each such pair costs a process and its GPU context: a tracer that was started once disturbs what is timed after it."""
+"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
 CHECKED_SHARE = 0.25
 """Share of a check's pairs whose results are checked after they were timed, besides the first and the last pair of each round."""
 
@@ -231,6 +229,7 @@ class Duet:
                             self._measure_pair(pair, case, results[case.name])
                             done += 1
                             self.progress.case(case.name, pair, done, total)
+                    self._time_kernels(pair, cases_of_pair, results)
                     crews[ahead] = self._crew
                     pair += 1
                 for crew in crews:  # not before: the end of a process would disturb the next pair, which is ready
@@ -396,19 +395,35 @@ class Duet:
         for side in first:
             for stage in prepared[side].stages:
                 workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
-        still_wanted = pair < KERNEL_PAIRS and case.name not in self._kernels_settled
-        times_kernels = still_wanted and all(worker.waited_for_host for worker in workers.values())
-        for side in first if times_kernels else ():
-            asked = planted.count(side) if planted else KERNEL_SAMPLES
-            kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
-            workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
         if cores:
             self._use_cores(sides, ())
         if self._is_checked(pair, case.name):
             self._check(pair, sides, prepared, workers, at_once=at_once)
-        if times_kernels:
-            self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
         return workers
+
+    def _time_kernels(self, pair: int, cases: Sequence[CaseSides], results: Mapping[str, Measured]) -> None:
+        """Time the kernels alone of those cases of a pair in which the GPU waited for the host in every block.
+
+        This comes after all of its cases were timed: a tracer that was started once stays in a process and disturbs what is timed
+        after it.
+        """
+        for case in cases if pair < KERNEL_PAIRS else ():
+            started, result, planted = time.monotonic(), results[case.name], self._planted.get(case.name)
+            sides = _turn(result.left(case.sides), flipped=self._order(case.name, pair)[1])
+            workers = {side: one for side in sides for one in result.workers[side][-1:] if one.pair == pair}
+            wanted = case.name not in self._kernels_settled and all(one.waited_for_host for one in workers.values())
+            if not (wanted and workers):
+                continue
+            try:
+                self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=True, placements=1)
+                for side, worker in workers.items():
+                    asked = planted.count(side) if planted else KERNEL_SAMPLES
+                    kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
+                    worker.kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
+            except CaseTrouble as error:
+                self._retire()
+                self._note(error, pair, case, result)
+            result.seconds += time.monotonic() - started
 
     def _use_cores(self, sides: Sequence[Side], cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
@@ -457,7 +472,9 @@ class Duet:
         half = max(FEWEST_BLOCKS, self._plan.blocks // 2)
         return blocks >= half and blocks % 2 == 0 and not any(one.block.exposed for worker in workers for one in worker.blocks)
 
-    def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
+    def _prepare_sides(
+        self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool, placements: int | None = None
+    ) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
         crew = self._crew
         is_ready = crew.case == case and set(crew.prepared) == set(sides)
@@ -467,7 +484,10 @@ class Duet:
         if is_ready:
             crew.case = ""
             return crew.prepared
-        calls = [partial(self.workers.prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
+        calls = [
+            partial(self.workers.prepare, side, self._crew.workers[side], case, seed, check=False, placements=placements)
+            for side in sides
+        ]
         return dict(
             zip(sides, self.workers.at_once(calls, really=at_once and case not in self.workers.prepared_alone), strict=True)
         )

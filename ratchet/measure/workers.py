@@ -72,10 +72,20 @@ class Workers:
         """Return whether workers get ready side by side."""
         return self._pool is not None
 
-    def prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool, crowded: bool = False) -> Prepared:
+    def prepare(
+        self,
+        side: Side,
+        worker: WorkerClient,
+        name: str,
+        seed: int,
+        *,
+        check: bool,
+        crowded: bool = False,
+        placements: int | None = None,
+    ) -> Prepared:
         """Build a case in a worker. Raises CaseTrouble, and ForeignModuleError for a module from outside the tree.
 
-        ``crowded``: other workers use the device meanwhile.
+        ``crowded``: other workers use the device meanwhile. ``placements``: at most so many, instead of those of the plan.
         """
         plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
         prepared = worker.ask(
@@ -86,7 +96,7 @@ class Workers:
             check=check,
             clock=plan.clock,
             cache=plan.cache,
-            placements=plan.placements,
+            placements=placements or plan.placements,
             tuning=variant.tuning.get(side),
             crowded=crowded,
         )
