@@ -14,7 +14,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -142,6 +142,15 @@ class Measured:
         return () if self.unfit or "head" in failed else tuple(side for side in sides if side not in failed)
 
 
+@dataclass
+class _Pair:
+    """The cases that a pair measures, in its own order, and its workers."""
+
+    number: int
+    order: Sequence[CaseSides]
+    crew: Crew = field(default_factory=Crew)
+
+
 Restart = Callable[[Collection[str], Mapping[str, "Measured"]], Mapping[Side, HostClient]]
 """Ends the hosts and starts new ones, for the cases that are named; gets all results so far. Raises HostError."""
 
@@ -220,65 +229,73 @@ class Duet:
                 if pair and pair == self._plan.restart_after and order and rounds.restart:
                     order = self._restarted(pair, order, results, rounds.restart)
                 stop = self._plan.restart_after if pair < self._plan.restart_after < last else last
-                orders = [self._random.sample(order, len(order)) for _ in range(min(rounds.ahead, stop - pair))]
-                crews = self._crews(pair, orders, results)
-                for ahead, cases_of_pair in enumerate(orders):
-                    self._crew = crews[ahead]
-                    for case in cases_of_pair:
-                        if results[case.name].left(case.sides) and budget.allows(case.name, first):
-                            self._measure_pair(pair, case, results[case.name])
-                            done += 1
-                            self.progress.case(case.name, pair, done, total)
-                    self._time_kernels(pair, cases_of_pair, results)
-                    crews[ahead] = self._crew
-                    pair += 1
-                for crew in crews:  # not before: the end of a process would disturb the next pair, which is ready
-                    self.workers.retire(crew)
+                numbers = range(pair, min(pair + rounds.ahead, stop))
+                batch = [_Pair(number, self._random.sample(order, len(order))) for number in numbers]
+                for name in self._measured_batch(batch, results, partial(budget.allows, first_pair_of_round=first)):
+                    done += 1
+                    self.progress.case(name, numbers[-1], done, total)
+                pair = numbers.stop
             first = last
         self.workers.wait_for_ends()
         return results
 
-    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[Crew]:
-        """Return the workers of the pairs from ``first`` on, of which each side has built the first case of its pair.
+    def _measured_batch(
+        self, batch: Sequence[_Pair], results: Mapping[str, Measured], has_time: Callable[[str], bool]
+    ) -> Iterator[str]:
+        """Measure all cases of some pairs, and yield the name of each that was: the first one of every pair, then the second.
 
-        Starting a process and its first case takes longer than timing a case, and processes can do it side by side. Where that
-        fails, the pair begins with no workers, and what happens then counts.
+        So all workers can build their next case side by side, which takes longer than timing it; and those of one pair time each
+        case of theirs as before.
         """
-        crews = [Crew() for _ in orders]
-        if not self.workers.in_parallel or len(orders) == 1 or not orders[0]:
-            return crews
-        started = time.monotonic()
-        turns = [
-            _turn(results[order[0].name].left(order[0].sides), flipped=self._order(order[0].name, first + n)[0])
-            for n, order in enumerate(orders)
-        ]
-        self.workers.at_once(
-            [partial(self.workers.fill, crew, side) for crew, turn in zip(crews, turns, strict=True) for side in turn]
-        )
-        self.workers.wait_for_ends()
-        ahead = [
-            (crew, turn, order[0].name, first + n)
-            for n, (crew, turn, order) in enumerate(zip(crews, turns, orders, strict=True))
-            if order[0].name not in self.workers.prepared_alone and not results[order[0].name].lost_ahead
-        ]
-        lost = self.workers.at_once([partial(self._build_ahead, *one) for one in ahead])
-        for (_, _, name, _), one in zip(ahead, lost, strict=True):
-            results[name].lost_ahead += [one] if one else []
-        seconds = (time.monotonic() - started) / sum(map(len, orders))
-        for case in (case for order in orders for case in order):
-            results[case.name].seconds += seconds
-        return crews
+        for place in range(len(batch[0].order)):
+            turns = [(pair, pair.order[place]) for pair in batch]
+            self._build_ahead([(pair, case) for pair, case in turns if has_time(case.name)], results)
+            for pair, case in turns:
+                if results[case.name].left(case.sides) and has_time(case.name):
+                    self._crew = pair.crew
+                    self._measure_pair(pair.number, case, results[case.name])
+                    yield case.name
+        for case in batch[0].order:
+            for workers in results[case.name].workers.values():
+                workers.sort(key=lambda one: one.pair)
+            self._time_kernels(batch, case, results)
+        for pair in batch:  # not before: the end of a process would disturb the next pair, which is ready
+            self.workers.retire(pair.crew)
 
-    def _build_ahead(self, crew: Crew, turn: Sequence[Side], case: str, pair: int) -> LostWorker | None:
-        """Build a case in the workers of a crew, or end them. Return one that was lost."""
-        seed = self._plan.seed + 2 * pair
+    def _build_ahead(
+        self, turns: Sequence[tuple[_Pair, CaseSides]], results: Mapping[str, Measured], placements: int | None = None
+    ) -> None:
+        """Let the workers of several pairs, forked if there are none, build the next case of each at the same time, on a GPU.
+
+        Where that fails, the pair has no workers afterwards, and what happens when it is measured counts.
+        """
+        if not self.workers.in_parallel or len(turns) < 2:
+            return
+        started = time.monotonic()
+        lost = self.workers.at_once([partial(self._built, pair, case, results[case.name], placements) for pair, case in turns])
+        seconds = (time.monotonic() - started) / len(turns)
+        for (_, case), one in zip(turns, lost, strict=True):
+            results[case.name].lost_ahead += [one] if one else []
+            results[case.name].seconds += seconds
+
+    def _built(self, pair: _Pair, case: CaseSides, result: Measured, placements: int | None) -> LostWorker | None:
+        """Build a case in the workers of a pair, or end them. Return one that was lost."""
+        crew, seed = pair.crew, self._plan.seed + 2 * pair.number
+        turn = _turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[0])
+        self.workers.at_once([partial(self.workers.fill, crew, side) for side in turn])
+        self.workers.wait_for_ends()  # their memory is free then
+        if case.name in self.workers.prepared_alone or result.lost_ahead:
+            return None
         try:
-            calls = [partial(self.workers.prepare, side, crew.workers[side], case, seed, check=False) for side in turn]
+            calls = [
+                partial(self.workers.prepare, side, crew.workers[side], case.name, seed, check=False, placements=placements)
+                for side in turn
+            ]
             crew.prepared = dict(zip(turn, self.workers.at_once(calls), strict=True))
-            crew.case = case
+            crew.case = case.name
         except CaseTrouble as error:
             self.workers.retire(crew)
-            return error.lost_worker(pair) if isinstance(error, Lost) else None
+            return error.lost_worker(pair.number) if isinstance(error, Lost) else None
         return None
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
@@ -401,28 +418,34 @@ class Duet:
             self._check(pair, sides, prepared, workers, at_once=at_once)
         return workers
 
-    def _time_kernels(self, pair: int, cases: Sequence[CaseSides], results: Mapping[str, Measured]) -> None:
-        """Time the kernels alone of those cases of a pair in which the GPU waited for the host in every block.
+    def _time_kernels(self, batch: Sequence[_Pair], case: CaseSides, results: Mapping[str, Measured]) -> None:
+        """Time the kernels of a case alone in those pairs in which the GPU waited for the host in every block.
 
-        This comes after all of its cases were timed: a tracer that was started once stays in a process and disturbs what is timed
-        after it.
+        This comes after everything else that their processes time: a tracer that was started once stays there and disturbs it.
         """
-        for case in cases if pair < KERNEL_PAIRS else ():
-            started, result, planted = time.monotonic(), results[case.name], self._planted.get(case.name)
-            sides = _turn(result.left(case.sides), flipped=self._order(case.name, pair)[1])
-            workers = {side: one for side in sides for one in result.workers[side][-1:] if one.pair == pair}
-            wanted = case.name not in self._kernels_settled and all(one.waited_for_host for one in workers.values())
-            if not (wanted and workers):
-                continue
+        result = results[case.name]
+        workers = {(side, one.pair): one for side in case.sides for one in result.workers[side]}
+        waited = [
+            pair
+            for pair in batch
+            if pair.number < KERNEL_PAIRS and case.name not in self._kernels_settled and (sides := result.left(case.sides))
+            if all((side, pair.number) in workers and workers[side, pair.number].waited_for_host for side in sides)
+        ]
+        self._build_ahead([(pair, case) for pair in waited], results, placements=1)
+        planted = self._planted.get(case.name)
+        for pair in waited:
+            self._crew = pair.crew
+            sides = _turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[1])
+            started = time.monotonic()
             try:
-                self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=True, placements=1)
-                for side, worker in workers.items():
+                self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair.number, at_once=True, placements=1)
+                for side in sides:
                     asked = planted.count(side) if planted else KERNEL_SAMPLES
-                    kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
-                    worker.kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
+                    kernels_ms = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked).samples_ms
+                    workers[side, pair.number].kernels_ms = planted.sample(kernels_ms) if planted else kernels_ms
             except CaseTrouble as error:
                 self._retire()
-                self._note(error, pair, case, result)
+                self._note(error, pair.number, case, result)
             result.seconds += time.monotonic() - started
 
     def _use_cores(self, sides: Sequence[Side], cores: Sequence[int]) -> None:
@@ -546,7 +569,6 @@ class Duet:
 
     def _retire(self) -> None:
         self.workers.retire(self._crew)
-        self._crew = Crew()
 
 
 class _Budget:

@@ -63,7 +63,7 @@ class Workers:
         self._sampler = sampler
         # On the CPU the workers of both sides share their cores.
         self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-workers") if plan.clock != "cpu" else None
-        self._ending: list[Future[None]] = []
+        self._ending: set[Future[None]] = set()
         self._pids: set[int] = set()
         self._pids_lock = threading.Lock()
 
@@ -148,21 +148,21 @@ class Workers:
                 self._sampler.own = frozenset(self._pids)
 
     def retire(self, crew: Crew) -> None:
-        """Let go of the workers of a crew."""
+        """Let go of the workers of a crew, which is as new then."""
+        crew.case, crew.prepared = "", {}
         for side in list(crew.workers):
             self.let_go(crew.workers.pop(side))
 
     def let_go(self, worker: WorkerClient) -> None:
         """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
         if self._pool:
-            self._ending.append(self._pool.submit(self.end, worker))
+            self._ending.add(self._pool.submit(self.end, worker))
         else:
             self.end(worker)
 
     def wait_for_ends(self) -> None:
-        """Wait for the workers that were retired: their memory is free then."""
-        wait(self._ending)
-        self._ending.clear()
+        """Wait for the workers that were retired: their memory is free then. Several threads may do that."""
+        self._ending -= wait(self._ending).done
 
     def at_once(self, calls: Iterable[Callable[[], Answer]], *, really: bool = True) -> list[Answer]:
         """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""

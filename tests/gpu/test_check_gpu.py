@@ -165,7 +165,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from ratchet import benchmark
 
-DATA = bytes(1 << 20)
+DATA = bytes(1 << 24)
 SEEN = set()
 
 

@@ -78,8 +78,9 @@ class Script:
     built: list[tuple[Side, int]] = field(default_factory=list)
     """Side and pair, in the order in which workers built the case."""
     timed: list[tuple[Side, int]] = field(default_factory=list)
+    traced: Counter[tuple[Side, int]] = field(default_factory=Counter)
     happened: list[str] = field(default_factory=list)
-    """built, timed and ended, in order."""
+    """built, timed, traced and ended, in order."""
     times_itself: bool = False
     results: dict[Side, float] | None = None
     """The result of each side on fresh inputs, where the workload has no reference."""
@@ -234,21 +235,52 @@ def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...]
     assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
 
 
-def test_kernels_are_timed_alone_until_they_are_settled() -> None:
-    """That costs a process a pair, so nobody goes on with it once a look has shown that it will tell nothing new."""
+class Waits(Worker):
+    """A worker whose GPU waits for the host in every block."""
 
-    class Waits(Worker):
-        def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
-            return KernelTimes(samples_ms=(5e-5,)) if op == "kernels" else super().ask(op, expected, **words)
+    def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
+        if op == "kernels":
+            self._script.happened.append("traced")
+            self._script.traced[self._side, self._pair] += 1
+            trouble = self._script.trouble(self._side, self._pair, -self._script.traced[self._side, self._pair])
+            if trouble:
+                raise trouble
+            return KernelTimes(samples_ms=(5e-5,))
+        answer = super().ask(op, expected, **words)
+        return answer.model_copy(update={"exposed": True}) if op == "block" else answer
 
-    script = Script(sampled=lambda _, count: Sampled(samples_ms=(1e-4,) * count, exposed=True))
+
+def waiting(script: Script, names: Collection[str], looks: tuple[int, ...], clock: str, settled: str = "") -> dict[str, Measured]:
+    """Cases whose kernels are timed alone, those of one of them only until the first look."""
     hosts: Any = {side: Host(side, script, worker=Waits) for side in SIDES}
-    cases = [CaseSides(name, SIDES) for name in ("a/settled", "a/open")]
-    rounds = Rounds((6, 8, 12), 0, lambda _: ["a/settled", "a/open"], kernels_settled=lambda _: ["a/settled"])
-    results = Duet(hosts, plan(12), Quiet(), None).measure(cases, rounds)
+    rounds = Rounds(looks, 0, lambda _: names, kernels_settled=lambda _: [settled], ahead=4 if clock == "auto" else 1)
+    return Duet(hosts, plan(looks[-1], clock=clock), Quiet(), None).measure([CaseSides(name, SIDES) for name in names], rounds)
+
+
+@pytest.mark.parametrize("clock", ["cpu", "auto"])
+def test_kernels_are_timed_alone_until_they_are_settled(clock: str) -> None:
+    """They are timed after all cases of the pairs that got ready together, in the same processes: their tracer would disturb."""
+    script = Script()
+    results = waiting(script, ("a/settled", "a/open"), (6, 8, 12), clock, "a/settled")
     timed = {name: [one.pair for one in result.workers["head"] if one.kernels_ms] for name, result in results.items()}
     assert timed == {"a/settled": list(range(6)), "a/open": list(range(12))}
+    assert script.happened.count("ended") == 2 * 12
+    pairs_of_processes = [list(group) for is_end, group in groupby(script.happened, lambda what: what == "ended") if not is_end]
+    for happened in pairs_of_processes:
+        first = happened.index("traced")
+        assert "timed" not in happened[first:]
     assert script.alive == 0
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_worker_that_is_lost_while_kernels_are_timed_costs_these_times_only(side: Side) -> None:
+    """The pair was timed before, and is not measured again; the record has the loss."""
+    script = Script(lambda at, pair, tries: killed(at) if (at, pair, tries) == (side, 1, -1) else None)
+    result = waiting(script, [CASE], (6,), "auto")[CASE]
+    assert [pairs(result, at) for at in SIDES] == [list(range(6))] * 2
+    assert [one.pair for one in result.workers[side] if not one.kernels_ms] == [1]
+    assert [(one.side, one.pair, one.how) for one in result.lost] == [(side, 1, KILLED)]
+    assert (result.failures, result.unfit, script.alive) == ([], None, 0)
 
 
 @pytest.mark.parametrize(
@@ -853,6 +885,17 @@ def test_on_a_gpu_several_cases_share_the_pairs_that_get_ready_together(monkeypa
     steps = len(script.happened) - script.happened.count("ended")
     assert steps <= round(sum(result.seconds for result in results.values())) <= len(script.happened)
     assert script.alive == 0
+
+
+def test_on_a_gpu_all_workers_build_their_next_case_before_one_of_them_times_it() -> None:
+    """Processes of four pairs do so side by side, for the second case as for the first."""
+    script = Script()
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
+    duet_of(script, plan(4, clock="auto")).measure(cases, Rounds((4,), 0, lambda _: (), ahead=4))
+    steps = [what for what, _ in groupby(script.happened)]
+    assert steps == ["built", "timed", "built", "timed", "ended"]
+    assert script.happened.count("built") == 16
+    assert script.most_building > 2
 
 
 @pytest.mark.parametrize("side", SIDES)
