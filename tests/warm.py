@@ -3,7 +3,8 @@
 `WarmRatchet` is the tests' end. The same file is the server (`python -m tests.warm SOCKET`), which forks a process for each
 command, and the client that scripts call (`python -I -S tests/warm.py SOCKET WORDS…`). A command gets its own arguments, also in
 /proc, environment, folder, files and signal handlers. The hosts and profiled processes that it starts are forked as well, where
-it asks for this interpreter and one of our modules; everything else is started for real.
+it asks for this interpreter and one of our modules, and so is a script that a test runs with ``-X warm``, which means nothing to
+Python; everything else is started for real.
 
 What such a process cannot show is how one starts, and what it does under limits: those tests use `Playground.start`.
 """
@@ -19,6 +20,7 @@ import importlib.abc
 import io
 import json
 import os
+import runpy
 import select
 import shutil
 import signal
@@ -29,6 +31,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
@@ -340,6 +343,16 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
         return None
     if words[1:4] == ["-I", "-S", _GUARD]:
         return lambda: ratchet.subprocesses._guard(int(words[4]), words[5:])
+    if words[1:3] == ["-X", "warm"]:
+
+        def script() -> object:
+            atexit._clear()  # with the temporary folders of the command that runs it, which outlive it
+            weakref.finalize._registry.clear()  # type: ignore[attr-defined]
+            sys.argv = words[3:]
+            sys.path.insert(0, str(Path(words[3]).resolve().parent))
+            return runpy.run_path(words[3], run_name="__main__") and 0
+
+        return script
     if words[1:4] != ["-u", "-P", "-m"] or words[4] not in _CHILDREN:
         return None
     module = importlib.import_module(words[4])

@@ -23,7 +23,7 @@ from tests.integration.playground import HARNESS, Finished, Playground
 SCRIPT = HARNESS / "bench" / "collectives.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT), "--device", "cpu")
 USUAL = {"cuda": "1MiB", "cpu": "64KiB"}
-NETWORK = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+NETWORK = {"GLOO_SOCKET_IFNAME": "lo"}
 ON_CPU = "Symmetric memory was not measured: it is memory of GPUs, and this run uses the CPU."
 RANKS = """
 import os, runpy, sys
@@ -93,7 +93,7 @@ def test_two_commits_are_compared_in_fresh_groups_that_take_turns(make: Callable
     script = SCRIPT.read_text(encoding="utf-8")
     slower = script.replace("def main(", SLOWER.lstrip(), 1)
     play = make({"bench/collectives.py": script, "ranks.py": RANKS}, {"bench/collectives.py": slower})
-    command = f"{sys.executable} ranks.py bench/collectives.py --operations all_reduce --sizes 4KiB --json {{out}}"
+    command = f"{sys.executable} -X warm ranks.py bench/collectives.py --operations all_reduce --sizes 4KiB --json {{out}}"
     done = play.ratchet("check", "--device", "cpu", "--pairs", "3", "--command", command, "--format", "json", env=NETWORK)
     assert done.code == 3, done
     assert done.verdict("collectives/all_reduce_4KiB").outcome in (Outcome.SLOWER, Outcome.INCONCLUSIVE), (
