@@ -1,7 +1,8 @@
 """Runs `ratchet` in a fork of a process that has imported it already: most of a short command's time is imports.
 
 `WarmRatchet` is the tests' end. The same file is the server (`python -m tests.warm SOCKET`), which forks a process for each
-command, and the client that scripts call (`python -I -S tests/warm.py SOCKET WORDS…`). A command gets its own arguments, also in
+command, and the client that scripts call (`python -I -S tests/warm.py SOCKET WORDS…`). Words that begin as a host's or a profiled
+process's do (``-u -P -m MODULE …``) run that module. A command gets its own arguments, also in
 /proc, environment, folder, files and signal handlers. The hosts and profiled processes that it starts are forked as well, where
 it asks for this interpreter and one of our modules, and so is a script that a test runs with ``-X warm``, which means nothing to
 Python; everything else is started for real.
@@ -242,6 +243,11 @@ def _become_command(request: Mapping[str, Any], files: Sequence[int]) -> NoRetur
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    if module := _ours([sys.executable, *request["words"]]):
+        subprocess._fork_exec = _fork_exec  # type: ignore[attr-defined]
+        _be_called([sys.executable, *request["words"]])
+        _become_new()
+        _end(_status_of(module))
     _be_called([sys.executable, "-m", "ratchet", *request["words"]])
     if not request["safe_path"]:  # as `python -m` does without -P
         sys.path.insert(0, request["folder"])
@@ -394,6 +400,11 @@ def _become_child(
         if callable(signal.getsignal(number)):  # which no new program inherits
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _be_called([os.fsdecode(word) for word in words])
+    _become_new()
+
+
+def _become_new() -> None:
+    """Have the modules and the standard files of a process that begins."""
     sys.path[:] = _PATH
     for name in [name for name in sys.modules if name.partition(".")[0] not in _packages_of_hosts]:
         del sys.modules[name]

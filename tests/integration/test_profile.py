@@ -189,7 +189,7 @@ def called(
     """How the profiled process ends, and what it says of each case. ``calls_s`` limits what comes after the imports."""
     go = GoFile(folder / "go") if calls_s else None
     files = {"status": folder / "status", "turn": folder / "turn", "go": go and go.path}
-    child = play.start_python(*ProfileTarget(spec(play), cases, seed=1).command(time_limit_s, **files)[1:])
+    child = play.start_warm(*ProfileTarget(spec(play), cases, seed=1).command(time_limit_s, **files)[1:])
     if go and calls_s:
         go.release(cases, calls_s)
     return play.finish(child), read_status(folder / "status")
