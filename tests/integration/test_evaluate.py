@@ -62,10 +62,23 @@ def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> 
     assert record["speedup"] > 0
 
 
-def test_the_lines_that_scripts_read(place: Playground) -> None:
+@pytest.fixture(scope="module")
+def won(warm: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, str]:
+    """One evaluation of a faster candidate, whose lines and certificate several tests look at; its files are gone."""
+    folder = tmp_path_factory.mktemp("won")
+    (folder / "repo").mkdir()
+    place = Playground(folder)
+    fast, slow = write(place, fast=WAITS.format(seconds=1e-3), slow=WAITS.format(seconds=8e-3))
+    done = place.ratchet("evaluate", str(slow), str(fast), *SMALL, "--certify", "win.json")
+    fast.unlink()
+    slow.unlink()
+    return done, (place.repo / "win.json").read_text(encoding="utf-8")
+
+
+def test_the_lines_that_scripts_read(place: Playground, won: tuple[Finished, str]) -> None:
     """Names, order and decimals are those of the seed; the interval and the verdict follow. A slower candidate exits with 1."""
     fast, slow = write(place, fast=WAITS.format(seconds=1e-3), slow=WAITS.format(seconds=8e-3))
-    done = place.ratchet("evaluate", str(slow), str(fast), *SMALL)
+    done, _ = won
     lines = done.out.splitlines()
     figures = ("speedup", "baseline_ms", "optimized_ms", "kernel_time_ms")
     for name, line in zip(figures, lines, strict=False):
@@ -77,16 +90,15 @@ def test_the_lines_that_scripts_read(place: Playground) -> None:
     assert place.ratchet("evaluate", str(fast), str(slow), *SMALL).code == 1
 
 
-def test_a_certificate_is_run_again(place: Playground) -> None:
+def test_a_certificate_is_run_again(place: Playground, won: tuple[Finished, str]) -> None:
     """It holds the sources: the files may be gone. One whose source was edited is refused."""
-    fast, slow = write(place, fast=WAITS.format(seconds=1e-3), slow=WAITS.format(seconds=8e-3))
-    assert place.ratchet("evaluate", str(slow), str(fast), *SMALL, "--certify", "win.json").code == 0
-    fast.unlink()
-    slow.unlink()
+    done, certificate = won
+    assert done.code == 0
+    edited = place.repo / "win.json"
+    edited.write_text(certificate, encoding="utf-8")
     again = place.ratchet("evaluate", "--verify", "win.json", "--device", "cpu", "--pairs", "8")
     assert again.code == 0, again.err
     assert again.out.splitlines()[-1].startswith("Certificate confirmed: faster then, faster now (")
-    edited = place.repo / "win.json"
     edited.write_text(edited.read_text(encoding="utf-8").replace("time.sleep(0.008)", "time.sleep(0.800)"), encoding="utf-8")
     refused = place.ratchet("evaluate", "--verify", "win.json")
     assert refused.code == 2

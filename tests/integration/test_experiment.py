@@ -43,8 +43,9 @@ TINY = 0.012
 def tiny(device):
     return lambda: time.sleep(TINY) or torch.ones(1)
 """
-"""All of its time is waits, which get shorter by far more than a busy core delays their end; the stage ``aside`` is hidden, as one
-that runs beside another."""
+"""All of its time is waits, which get shorter by far more than a busy core delays their end.
+
+The stage ``aside`` is hidden, as one that runs beside another."""
 QUICK = ("--device", "cpu", "--quiet")
 TESTS = "python -c \"import sys; text = open('bench/pipe.py').read(); print('1 failed, 2 passed' if 'BUG' in text else '3 passed'); sys.exit('BUG' in text)\""  # noqa: E501  one argument
 

@@ -247,13 +247,20 @@ def test_the_profiled_process_ends_itself(make: Callable[..., Playground], tmp_p
     assert (done.code, status) == (1, {}), done
 
 
-def test_processes_of_one_turn_use_the_device_one_after_the_other(make: Callable[..., Playground], tmp_path: Path) -> None:
-    """Whoever comes second waits after its imports: what one process does would count as the other's memory traffic."""
-    play = make({"bench/adds.py": ADDS})
+@pytest.mark.parametrize(("held", "builds"), [(fcntl.LOCK_EX, False), (fcntl.LOCK_SH, True)])
+def test_processes_of_one_turn_use_the_device_one_after_the_other(
+    make: Callable[..., Playground], tmp_path: Path, held: int, builds: bool
+) -> None:
+    """Whoever comes second waits after its imports: what one process does would count as the other's memory traffic.
+
+    While the other one builds its first case, it may do so, too.
+    """
+    built = tmp_path / "built"
+    play = make({"bench/adds.py": ADDS.replace("    x = torch", f"    open({str(built)!r}, 'w').close()\n    x = torch", 1)})
     with (tmp_path / "turn").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        done, status = called(play, tmp_path, "adds/small", calls_s=2)
-    assert (done.code, status) == (TROUBLE, {})
+        fcntl.flock(turn, held)
+        done, status = called(play, tmp_path, "adds/small", calls_s=5)
+    assert (done.code, status, built.exists()) == (TROUBLE, {}, builds)
     assert called(play, tmp_path, "adds/small")[1] == {"adds/small": ""}
 
 

@@ -92,5 +92,6 @@ with worktrees(repository, head, reference) as trees:
     suite = compare(plan, (cpu, cpu), trees.head, Pairing(reference, trees.reference, ()), SilentProgress())
 print(*sorted(f"{case.name}:{len(case.head) >= 6}:{len(case.reference) >= 6}" for case in suite.cases))
 """
-    done = play.finish(play.start_python("-c", script))
+    (play.folder / "two.py").write_text(script, encoding="utf-8")
+    done = play.finish(play.start_warm("-X", "warm", str(play.folder / "two.py")))
     assert done.out.split() == ["adds/small:True:True", "extra/small:True:True", "more/small:True:True"], done

@@ -85,7 +85,9 @@ def forked(work) -> str:
 
 @pytest.fixture(scope="session")
 def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HostParts]:
-    """The host code of all cases of the project as it is."""
+    """The host code of all cases of the project as it is. torch is imported here, and so by none of the forked processes."""
+    import torch  # noqa: F401
+
     names = {change.case for change in (*CHANGES, *HELD_OUT, *HARMLESS)} | {"alone"}
     found: dict[str, HostParts] = once(
         tmp_path_factory, "host-code", lambda folder: identities(write(folder, PROJECT), *sorted(names))

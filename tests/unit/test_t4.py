@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import math
 from pathlib import Path
@@ -58,11 +59,11 @@ def test_recorded_files_survive(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_auto_finds_what_is_recorded(path: Path) -> None:
-    """Of three seeds, the middle one comes within 3 % of the optimum in 100 evaluations."""
+    """Of three seeds, two come within 3 % of the optimum in 100 evaluations; after two that do, the third is not tried."""
     space = recorded_space(read_t4(path))
     optimum = space.best_ms or math.nan
-    found = [optimum / (replayed(space, "auto", seed, 100).best_ms[-1] or math.inf) for seed in range(3)]
-    assert sorted(found)[1] >= 0.97
+    found = (optimum / (replayed(space, "auto", seed, 100).best_ms[-1] or math.inf) for seed in range(3))
+    assert len(list(itertools.islice((each for each in found if each >= 0.97), 2))) == 2
 
 
 def test_a_replay_says_what_it_found() -> None:

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
 from ratchet.records.profile import Activity, Profile
-from ratchet.records.run import Side
+from ratchet.records.run import SIDES, Side
 from ratchet.units import listed, plural
 from ratchet.untrusted import clean
 
@@ -309,12 +310,18 @@ def _count(
         errors = ncu.take(program, tasks, group.options, where, own_error=MARK, begun=ready.started if ready else None)
     is_over = not request.budget.left_s
     mixed: dict[str, dict[Side, Activity | None]] = {}
-    for side, task in tasks.items():
+    activities = {side: {case: waiting[case][side] for case in _cases_of(side, group, waiting)} for side in tasks}
+
+    def counted(side: Side) -> dict[str, Profile | RatchetError | None]:
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
-        activities = {case: waiting[case][side] for case in _cases_of(side, group, waiting)}
-        counted = _counted(task.report, activities, group.options.kernels, read_status(statuses[side]), error, request.environ)
-        for case, profile in counted.items():
-            result, activity = results[case][side], activities[case]
+        status = read_status(statuses[side])
+        return _counted(tasks[side].report, activities[side], group.options.kernels, status, error, request.environ)
+
+    with ThreadPoolExecutor(len(SIDES)) as readers:  # a process of its own reads each report
+        of_sides = dict(zip(tasks, readers.map(counted, tasks), strict=True))
+    for side, task in tasks.items():
+        for case, profile in of_sides[side].items():
+            result, activity = results[case][side], activities[side][case]
             if profile is None:
                 mixed.setdefault(case, {})[side] = activity
                 continue

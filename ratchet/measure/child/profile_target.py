@@ -17,6 +17,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -49,9 +50,9 @@ class ProfileTarget:
     def command(self, time_limit_s: float, *, status: Path, turn: Path, go: Path | None = None) -> list[str]:
         """Return the argument list; after ``time_limit_s`` seconds the process ends itself, whoever started it.
 
-        ``status`` is the file that `read_status` reads. Processes of one ``turn`` import at once, and use the GPU one after the
-        other: what one does would count in the other's memory traffic. With ``go``, the path of a `GoFile`, the process imports
-        the tree and then waits until it may go on.
+        ``status`` is the file that `read_status` reads. Processes of one ``turn`` import and build their first case at once, and
+        then use the GPU one after the other: what one does would count in the other's memory traffic. With ``go``, the path of a
+        `GoFile`, the process imports the tree and then waits until it may go on.
         """
         limit = max(1, round(time_limit_s))
         module = "ratchet.measure.child.profile_target"
@@ -124,11 +125,11 @@ def main() -> None:
             load_ahead(tree)
             if argument["go"]:
                 cases = _cases_to_call(Path(argument["go"]), cases)
-            fcntl.flock(turn, fcntl.LOCK_EX)
+            fcntl.flock(turn, fcntl.LOCK_SH)
             if spec.device == "cpu":
                 use_last_cores(spec.threads)
             for case in cases:
-                trouble = _visited(tree, case, seed)
+                trouble = _visited(tree, case, seed, partial(fcntl.flock, turn, fcntl.LOCK_EX))
                 came_through += not trouble
                 status.write(f"{CaseStatus(case=case, trouble=trouble).model_dump_json()}\n")
                 status.flush()
@@ -163,11 +164,17 @@ def _cases_to_call(go: Path, cases: Sequence[str]) -> list[str]:
     return [case for case in cases if case in order["cases"]]
 
 
-def _visited(tree: LoadedTree, case: str, seed: int) -> str:
-    """Build a case, warm it up, and call it in its range. Return why that failed; empty where it did not."""
+def _visited(tree: LoadedTree, case: str, seed: int, wait_for_turn: Callable[[], None]) -> str:
+    """Build a case, and in this process's turn warm it up and call it in its range. Return why that failed, if it did.
+
+    The warm-up may choose kernels by timing them.
+    """
     device = tree.spec.device
     try:
-        _call_once(_built(tree, case, seed), device)
+        call = _built(tree, case, seed)
+        settle(device)
+        wait_for_turn()
+        _call_once(call, device)
     except RatchetError as error:
         return _line(str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case only
