@@ -10,6 +10,7 @@ time goes into allocating that. `read_by_case` cuts what `save` wrote between it
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -127,7 +128,9 @@ def dumps(record: Record) -> str:
     """Return the text of a record's file: one field a line, plain arrays and blocks on one line, a final newline."""
     pieces: list[str] = []
     with _gc_paused():
-        _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
+        document = record.model_dump(mode="json")
+        _round(document)
+        _put(document, "\n", pieces.append)
     return "".join([*pieces, "\n"])
 
 
@@ -268,14 +271,17 @@ def _quoted(value: object) -> str:
 # Writing.
 
 
-def _rounded(value: Any, field: str = "") -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(inner, key) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner, field) for inner in value]
-    if field == "samples_ms" and isinstance(value, float):
-        return stored_ms(value)
-    return value
+def _round(value: dict[str, Any]) -> None:
+    """Round all samples in a record, in place."""
+    for key, inner in value.items():
+        if key == "samples_ms" and isinstance(inner, list):
+            value[key] = [stored_ms(each) if isinstance(each, float) else each for each in inner]
+        elif isinstance(inner, dict):
+            _round(inner)
+        elif isinstance(inner, list):
+            for each in inner:
+                if isinstance(each, dict):
+                    _round(each)
 
 
 def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
@@ -284,15 +290,15 @@ def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
     if isinstance(value, dict) and value:
         between = f"{{{inner}"
         for key, entry in value.items():
-            put(f"{between}{_scalar(key)}: ")
+            put(f"{between}{_text_of_key(key)}: ")
             if key == "blocks" and entry and isinstance(entry, list):
-                lines = f",{inner}  ".join(map(_scalar, entry))
+                lines = f",{inner}  ".join(map(_text, entry))
                 put(f"[{inner}  {lines}{inner}]")
             else:
                 _put(entry, inner, put)
             between = f",{inner}"
         put(f"{newline}}}")
-    elif isinstance(value, list) and any(isinstance(entry, _NOT_PLAIN) for entry in value):
+    elif isinstance(value, list) and not _NOT_PLAIN.isdisjoint(map(type, value)):
         between = f"[{inner}"
         for entry in value:
             put(between)
@@ -300,12 +306,14 @@ def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
             between = f",{inner}"
         put(f"{newline}]")
     else:
-        put(_scalar(value))
+        put(_text(value))
 
 
-_NOT_PLAIN = (dict, list, str)
+_NOT_PLAIN = frozenset({dict, list, str})
 """An array of these has a line for each."""
-_scalar = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_text_of_key = functools.lru_cache(4096)(_text)
+"""Most keys are names of fields, of which there are few."""
 
 
 # Reading a large run case by case.

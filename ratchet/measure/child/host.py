@@ -93,7 +93,6 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
     begin_section("")
     libraries.load_ahead(tree)
     channel.send(_listing(tree, use))
-    gc.collect()
     was_enabled = gc.isenabled()
     if tree.code is not None:
         gc.disable()  # it would look through a million new objects again and again, none of which is garbage
