@@ -282,16 +282,11 @@ class Duet:
         """Build a case in the workers of a pair, or end them. Return one that was lost."""
         crew, seed = pair.crew, self._plan.seed + 2 * pair.number
         turn = _turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[0])
-        self.workers.at_once([partial(self.workers.fill, crew, side) for side in turn])
-        self.workers.wait_for_ends()  # their memory is free then
+        self._fill(crew, turn)
         if case.name in self.workers.prepared_alone or result.lost_ahead:
             return None
         try:
-            calls = [
-                partial(self.workers.prepare, side, crew.workers[side], case.name, seed, check=False, placements=placements)
-                for side in turn
-            ]
-            crew.prepared = dict(zip(turn, self.workers.at_once(calls), strict=True))
+            crew.prepared = self._build(crew, turn, case.name, seed, placements, at_once=True)
             crew.case = case.name
         except CaseTrouble as error:
             self.workers.retire(crew)
@@ -500,20 +495,28 @@ class Duet:
     ) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
         crew = self._crew
-        is_ready = crew.case == case and set(crew.prepared) == set(sides)
-        if not is_ready:
-            self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])  # while earlier workers end
-        self.workers.wait_for_ends()  # then their memory is free, and nothing disturbs what is timed now
-        if is_ready:
+        if crew.case == case and set(crew.prepared) == set(sides):
+            self.workers.wait_for_ends()  # then nothing disturbs what is timed now
             crew.case = ""
             return crew.prepared
+        self._fill(crew, sides)
+        may_share = at_once and case not in self.workers.prepared_alone
+        return self._build(crew, sides, case, seed, placements, at_once=may_share)
+
+    def _fill(self, crew: Crew, sides: Sequence[Side]) -> None:
+        """Fork a worker of each side, if there is none, while earlier workers end; afterwards the memory of these is free."""
+        self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])
+        self.workers.wait_for_ends()
+
+    def _build(
+        self, crew: Crew, sides: Sequence[Side], case: str, seed: int, placements: int | None, *, at_once: bool
+    ) -> dict[Side, Prepared]:
+        """Build the case in the workers of a crew. Raises CaseTrouble."""
         calls = [
-            partial(self.workers.prepare, side, self._crew.workers[side], case, seed, check=False, placements=placements)
+            partial(self.workers.prepare, side, crew.workers[side], case, seed, check=False, placements=placements)
             for side in sides
         ]
-        return dict(
-            zip(sides, self.workers.at_once(calls, really=at_once and case not in self.workers.prepared_alone), strict=True)
-        )
+        return dict(zip(sides, self.workers.at_once(calls, really=at_once), strict=True))
 
     def _warm_up(self, sides: Sequence[Side], prepared: Mapping[Side, Prepared]) -> int:
         """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load.

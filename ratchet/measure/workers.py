@@ -148,7 +148,7 @@ class Workers:
                 self._sampler.own = frozenset(self._pids)
 
     def retire(self, crew: Crew) -> None:
-        """Let go of the workers of a crew, which is as new then."""
+        """Let go of the workers of a crew, and of what they have built; it can be filled again."""
         crew.case, crew.prepared = "", {}
         for side in list(crew.workers):
             self.let_go(crew.workers.pop(side))

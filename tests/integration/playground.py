@@ -154,7 +154,10 @@ class Playground:
         return subprocess.Popen([str(self.python), *words], **(settings | more))
 
     def start_warm(self, *words: str) -> subprocess.Popen[str]:
-        """Start ``python words…``, one of our modules, in a fork of the warm process; its end is that of what is returned."""
+        """Start ``python words…`` in a fork of the warm process: one of our modules, or a script after ``-X warm``.
+
+        Its end is that of what is returned.
+        """
         assert self.warm is not None
         return self.start_python("-I", "-S", str(HARNESS / "tests" / "warm.py"), str(self.warm.address), *words)
 

@@ -167,7 +167,7 @@ def _cases_to_call(go: Path, cases: Sequence[str]) -> list[str]:
 def _visited(tree: LoadedTree, case: str, seed: int, wait_for_turn: Callable[[], None]) -> str:
     """Build a case, and in this process's turn warm it up and call it in its range. Return why that failed, if it did.
 
-    The warm-up may choose kernels by timing them.
+    The warm-up waits for the turn as well, since it may choose kernels by timing them.
     """
     device = tree.spec.device
     try:
