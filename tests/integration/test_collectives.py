@@ -95,15 +95,13 @@ def test_two_commits_are_compared_in_fresh_groups_that_take_turns(make: Callable
     play = make({"bench/collectives.py": script, "ranks.py": RANKS}, {"bench/collectives.py": slower})
     command = f"{sys.executable} -X warm ranks.py bench/collectives.py --operations all_reduce --sizes 4KiB --json {{out}}"
     done = play.ratchet("check", "--device", "cpu", "--pairs", "3", "--command", command, "--format", "json", env=NETWORK)
-    assert done.code == 3, done
-    assert done.verdict("collectives/all_reduce_4KiB").outcome in (Outcome.SLOWER, Outcome.INCONCLUSIVE), (
-        "three pairs are no proof"
-    )
+    outcome = done.verdict("collectives/all_reduce_4KiB").outcome
+    # Three pairs are no proof, and if another process stalls one reference group for as long, not even a doubt.
+    assert (outcome, done.code) in ((Outcome.SLOWER, 3), (Outcome.INCONCLUSIVE, 0)), done
     case = done.case("collectives/all_reduce_4KiB")
     assert len(case.head) == len(case.reference) == 3
-    assert case.performance
-    assert case.reference_performance
-    assert case.performance.median_time_ms > case.reference_performance.median_time_ms + 10
+    head, reference = (min(s for w in side for b in w.blocks for s in b.samples_ms) for side in (case.head, case.reference))
+    assert head > 20 > reference, "every call of the head waits, the quickest of the reference is not stalled"
     play.assert_clean()
 
 
