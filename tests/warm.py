@@ -230,6 +230,12 @@ def _import_all(*, without_torch: bool) -> None:
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    from ratchet.report import markdown, page
+
+    for file in (ROOT / "ratchet" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
+        (markdown.template if ".md" in file.suffixes else page.html_template)(file.name)
+    # What torch's libraries do at the end of a process that defined them is nothing that a command does: it imports no torch.
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]
 
 
 def _become_command(request: Mapping[str, Any], files: Sequence[int]) -> NoReturn:

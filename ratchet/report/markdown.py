@@ -147,9 +147,13 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
     }
 
 
-@cache
 def template(file: str) -> jinja2.Template:
     """Load a file of ``report/templates``, in which every value is escaped unless a filter of this module made it Markdown."""
+    return _environment().get_template(file)
+
+
+@cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
         loader=jinja2.FunctionLoader(_source),
         trim_blocks=True,
@@ -198,7 +202,7 @@ def template(file: str) -> jinja2.Template:
         "session_pairs": SESSION_PAIRS,
         "bench_from_head": words.BENCH_FROM_HEAD,
     }
-    return environment.get_template(file)
+    return environment
 
 
 def _source(file: str) -> str:

@@ -149,9 +149,13 @@ def _tree(code: Tree) -> Iterator[str]:
         yield "+ uncommitted changes"
 
 
-@cache
 def html_template(name: str) -> jinja2.Template:
     """Return a template of a page; it escapes whatever it prints, and a value that is no text is cleaned too."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (files("ratchet.report") / "templates" / name).read_text(encoding="utf-8")),
         autoescape=True,
@@ -185,4 +189,4 @@ def html_template(name: str) -> jinja2.Template:
     }
     environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS, "width": WIDTH}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment.get_template(name)
+    return environment

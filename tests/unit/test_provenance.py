@@ -11,7 +11,7 @@ import pytest
 
 import ratchet
 from ratchet.measure.child.loader import Provenance, foreign_libraries, foreign_modules, own_names
-from ratchet.measure.child.reads import ReadWatch
+from ratchet.measure.child.reads import ReadWatch, path_resolver
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_foreign_modules(tree: Path, tmp_path: Path) -> None:
         "builtin": module("builtin", None),
         "gone": None,
     }
-    assert foreign_modules(tree, checkout, frozenset({"package"}), modules) == [
+    assert foreign_modules(tree, checkout, frozenset({"package"}), modules, path_resolver()) == [
         f"helper ({checkout / 'tools/helper.py'})",
         f"package.sub ({site / 'package/sub/__init__.py'})",
     ]
@@ -81,7 +81,7 @@ def test_a_link_into_the_tree(tree: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tree / "package")
     linked = {"package": module("package", link / "__init__.py")}
-    assert foreign_modules(tree.resolve(), tmp_path / "checkout", frozenset({"package"}), linked) == []
+    assert foreign_modules(tree.resolve(), tmp_path / "checkout", frozenset({"package"}), linked, path_resolver()) == []
 
 
 def test_each_module_is_asked_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,14 +125,14 @@ def test_a_cache_in_the_checkout_is_shared(tree: Path, tmp_path: Path, monkeypat
     library, source = checkout / "caches" / "0123" / "launcher.so", checkout / "caches" / "01" / "code.py"
     maps, modules = f"7f0000-7f1000 r-xp 00000000 08:01 42 {library}", {"code": module("code", source)}
     assert foreign_libraries(tree, checkout, maps) == [f"launcher.so ({library})"]
-    assert foreign_modules(tree, checkout, frozenset(), modules) == [f"code ({source})"]
+    assert foreign_modules(tree, checkout, frozenset(), modules, path_resolver()) == [f"code ({source})"]
     for folder in (tmp_path, checkout):  # a cache around the checkout says nothing about what is in it
         monkeypatch.setenv(variable, str(folder))
         assert foreign_libraries(tree, checkout, maps)
-        assert foreign_modules(tree, checkout, frozenset(), modules)
+        assert foreign_modules(tree, checkout, frozenset(), modules, path_resolver())
     monkeypatch.setenv(variable, str(checkout / "caches"))
     assert foreign_libraries(tree, checkout, maps) == []
-    assert foreign_modules(tree, checkout, frozenset(), modules) == []
+    assert foreign_modules(tree, checkout, frozenset(), modules, path_resolver()) == []
 
 
 def test_the_interpreter_and_the_temporary_folder_may_lie_in_the_checkout(

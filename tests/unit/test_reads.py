@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.measure.child import reads
-from ratchet.measure.child.reads import SharedFiles, installed_copies, shared_files
+from ratchet.measure.child.reads import SharedFiles, installed_copies, path_resolver, shared_files
 
 pytestmark = pytest.mark.no_cover
 
@@ -176,8 +176,9 @@ def test_files_that_one_side_may_have_made_for_both(shared: Path) -> None:
     cache = shared / "cache"
     mapped = [*cache.rglob("*.so"), shared / "trees/head/build/own.so", Path("/usr/lib/libc.so.6")]
     maps = "\n".join(f"7f0000-7f1000 r-xp 00000000 08:01 42 {path}" for path in mapped)
-    found = shared_files(shared / "trees/head", map(str, cache.glob("*.*")), [str(cache / "gone.py")], maps)
+    names = [str(path) for path in (*cache.glob("*.*"), cache / "gone.py")]
+    found = shared_files(shared / "trees/head", names, maps, path_resolver())
     assert found.built == {str(cache / "libnative.so")}
     assert found.fresh == {str(cache / "tuned.json"), str(cache / "other.so")}
     (shared / "trees/head/.git/objects/info/alternates").unlink()
-    assert shared_files(shared / "trees/head", map(str, cache.glob("*.*")), [], maps) == SharedFiles()
+    assert shared_files(shared / "trees/head", names, maps, path_resolver()) == SharedFiles()

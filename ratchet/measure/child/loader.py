@@ -219,7 +219,7 @@ class Provenance:
         start = f"{self._tree}{os.sep}"
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
-            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(Path(file)):
+            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(file):
                 with contextlib.suppress(OSError):  # a module may remove its file
                     yield Path(file).read_text(encoding="utf-8", errors="replace")
 
@@ -230,10 +230,11 @@ class Provenance:
         self._checked |= fresh
         modules = {name: sys.modules.get(name) for name in fresh}
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        loaded = foreign_modules(self._tree, self._checkout, self._names, modules, self._installed)
+        real_path = path_resolver()
+        loaded = foreign_modules(self._tree, self._checkout, self._names, modules, real_path, self._installed)
         loaded = loaded or foreign_libraries(self._tree, self._checkout, maps, self._installed)
         files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
-        self.shared |= shared_files(self._tree, self._watch.opened, files, maps)
+        self.shared |= shared_files(self._tree, {*self._watch.opened, *files}, maps, real_path)
         mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
         self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
         taken = taken_from_checkout(self._tree, self._checkout, self._watch)
@@ -246,6 +247,7 @@ def foreign_modules(
     checkout: Path,
     names: frozenset[str],
     modules: Mapping[str, ModuleType | None],
+    real_path: Callable[[str], str],
     installed: frozenset[str] = frozenset(),
 ) -> list[str]:
     """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
@@ -255,7 +257,6 @@ def foreign_modules(
     hold, excepted).
     """
     found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
-    real_path = path_resolver()
     ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
     for name, module in sorted(modules.items()):
         file = getattr(module, "__file__", None)

@@ -143,8 +143,8 @@ def shared_folders(checkout: Path) -> list[Path]:
     return [folder for folder in folders if checkout in folder.parents]
 
 
-def is_installed(path: Path) -> bool:
-    return any(part in {"site-packages", "dist-packages"} for part in path.parts)
+def is_installed(path: Path | str) -> bool:
+    return "/site-packages/" in (text := f"/{path}/") or "/dist-packages/" in text
 
 
 def installed_copies(tree: Path, checkout: Path, roots: Iterable[Path]) -> frozenset[str]:
@@ -190,9 +190,13 @@ def _normal(name: str) -> str:
 
 
 def path_resolver() -> Callable[[str], str]:
-    """Return a function from a file's name to its real path; for a compiled Python file, to that of its source."""
+    """Return a function from a file's name to its real path; for a compiled Python file, to that of its source.
+
+    It remembers what it found, so it is meant for one look at the files of a process.
+    """
     real_folder = functools.cache(os.path.realpath)  # thousands of files lie in a few hundred folders
 
+    @functools.cache
     def real_path(name: str) -> str:
         folder, file_name = os.path.split(name)
         path = os.path.join(real_folder(folder), file_name)  # noqa: PTH118  a Path for each takes longer than all the rest
@@ -219,8 +223,8 @@ class SharedFiles:
         return SharedFiles(self.built | other.built, self.fresh | other.fresh)
 
 
-def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps: str) -> SharedFiles:
-    """Return the files outside the trees that go by a name, among those that were opened, imported or mapped as code: proc(5).
+def shared_files(tree: Path, names: Iterable[str], maps: str, real_path: Callable[[str], str]) -> SharedFiles:
+    """Return the files outside the trees that go by a name, among those opened or imported as ``names``, or mapped: proc(5).
 
     A part of the path that is a digest of its content says that the file belongs to that content. The tree must be one that
     git has checked out here, else nothing says when it was made.
@@ -230,7 +234,7 @@ def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps
         return SharedFiles()
     since = made.stat().st_mtime
     mapped = {path for rights, path in mapped_files(maps) if "x" in rights and _may_be_shared(path, tree)}
-    others = {path for path in map(path_resolver(), {*opened, *modules}) if _may_be_shared(path, tree)}
+    others = {path for path in map(real_path, names) if _may_be_shared(path, tree)}
     sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
     fresh = {path for path in mapped | others if _is_written(path, since)}
@@ -261,4 +265,4 @@ def _may_be_shared(path: str, tree: Path) -> bool:
     apart = ("/dev/", "/lib/", "/lib64/", "/opt/", "/proc/", "/sys/", "/usr/", f"{tree.parent}{os.sep}", f"{sys.prefix}{os.sep}")
     if path.startswith((*apart, f"{sys.base_prefix}{os.sep}")) or path.endswith(".lock") or _DIGEST.search(path):
         return False
-    return not is_installed(Path(path)) and not path.startswith(HARNESS_FOLDER)
+    return not is_installed(path) and not path.startswith(HARNESS_FOLDER)
