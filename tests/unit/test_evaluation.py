@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -120,6 +120,7 @@ REPLACED: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
     "an event": (lambda patch: patch.setattr(torch.cuda.Event, "record", print), "Event.record was replaced"),
     "a method": (lambda patch: patch.setattr(torch.Tensor, "copy_", print), "Tensor.copy_ was replaced"),
     "the harness": (lambda patch: patch.setattr("ratchet.measure.child.calls.seed_all", print), "seed_all was replaced"),
+    "a module": (lambda patch: patch.setitem(sys.modules, "ratchet.units", ModuleType("units")), "ratchet.units was replaced"),
     "code": (lambda patch: patch.setattr(parse_size, "__code__", (lambda value: 0).__code__), "parse_size was replaced"),
 }
 

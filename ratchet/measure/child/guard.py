@@ -17,7 +17,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -55,19 +56,22 @@ class Guard:
     """The functions of the harness as they were at the start, and the names of those that have been replaced since."""
 
     def __init__(self) -> None:
-        self._kept = list(_entries())
+        self._kept = [_Kept(*entry, _inner(entry[-1])) for entry in _entries()]
+        self._modules = dict(_own_modules())
         self._tracers = _tracers()
 
     def replaced(self) -> str:
         """Return the first thing that is no longer what it was, as a clause; empty if all is."""
-        now = {name: value for name, value, *_ in _entries()}
-        for name, value, inner in self._kept:
-            if now.get(name, _GONE) is not value:
-                return f"{name} was replaced"
+        for owner, name, place, value, inner in self._kept:
+            if _member(owner, name) is not value:
+                return f"{place}.{name} was replaced"
             if isinstance(value, FunctionType) and _inner(value) != inner:
-                return f"{name} was replaced"
+                return f"{place}.{name} was replaced"
             if isinstance(value, dict) and not _same_table(value, inner):
-                return f"{name} was changed"
+                return f"{place}.{name} was changed"
+        for module, kept in self._modules.items():
+            if sys.modules.get(module) is not kept:
+                return f"{module} was replaced"
         if _tracers() != self._tracers:
             return "a tracer of this process was left active"
         return next(_modes(), "")
@@ -76,32 +80,53 @@ class Guard:
 _GONE = object()
 
 
+class _Kept(NamedTuple):
+    """A function, table or other value that has to stay."""
+
+    owner: object
+    """The module or class, or the table of its members, which takes less time to read."""
+    name: str
+    place: str
+    """The name of the owner."""
+    value: object
+    inner: object
+    """What is inside of a value that could be changed in place."""
+
+
 def _same_table(table: dict[object, object], kept: object) -> bool:
     return isinstance(kept, dict) and table.keys() == kept.keys() and all(table[key] is kept[key] for key in table)
 
 
-def _entries() -> Iterator[tuple[str, object, object]]:
-    """Yield name, value, and what is inside of a value that could be changed in place."""
+def _member(owner: object, name: str) -> object:
+    return owner.get(name, _GONE) if isinstance(owner, dict | MappingProxyType) else inspect.getattr_static(owner, name, _GONE)
+
+
+def _entries() -> Iterator[tuple[object, str, str, object]]:
+    """Yield owner, name, the owner's name and the value of everything that counts."""
     for module in _WHOLE:
         yield from _of(module.__name__, vars(module), functions_only=True)
     for owner, names in _NAMED:
         for name in names.split():
-            value = inspect.getattr_static(owner, name, _GONE)
-            yield f"{_called(owner)}.{name}", value, _inner(value)
+            yield owner, name, _called(owner), _member(owner, name)
+    for name, own in _own_modules():
+        yield from _of(name, vars(own), functions_only=False)
+
+
+def _own_modules() -> Iterator[tuple[str, ModuleType]]:
     for name, module in sorted(sys.modules.items()):
         if name.partition(".")[0] == "ratchet" and isinstance(module, ModuleType) and not name.startswith(_NEVER_HERE):
-            yield from _of(name, vars(module), functions_only=False)
+            yield name, module
 
 
-def _of(place: str, members: dict[str, object], *, functions_only: bool) -> Iterator[tuple[str, object, object]]:
+def _of(place: str, members: dict[str, object], *, functions_only: bool) -> Iterator[tuple[object, str, str, object]]:
     for name, value in list(members.items()):
         if name.startswith("__") or isinstance(value, ModuleType) or (functions_only and not callable(value)):
             continue
-        yield f"{place}.{name}", value, _inner(value)
+        yield members, name, place, value
         if isinstance(value, type) and value.__module__.partition(".")[0] == "ratchet" and not functions_only:
             for inner, member in list(vars(value).items()):
                 if isinstance(member, FunctionType):
-                    yield f"{place}.{name}.{inner}", member, _inner(member)
+                    yield vars(value), inner, f"{place}.{name}", member
 
 
 def _inner(value: object) -> object:
