@@ -100,7 +100,12 @@ def test_two_commits_are_compared_in_fresh_groups_that_take_turns(make: Callable
     assert (outcome, done.code) in ((Outcome.SLOWER, 3), (Outcome.INCONCLUSIVE, 0)), done
     case = done.case("collectives/all_reduce_4KiB")
     assert len(case.head) == len(case.reference) == 3
-    head, reference = (min(s for w in side for b in w.blocks for s in b.samples_ms) for side in (case.head, case.reference))
+    assert case.performance
+    assert case.reference_performance
+    head, reference = (
+        min(sample for worker in side for block in worker.blocks for sample in block.samples_ms)
+        for side in (case.head, case.reference)
+    )
     assert head > 20 > reference, "every call of the head waits, the quickest of the reference is not stalled"
     play.assert_clean()
 

@@ -19,13 +19,14 @@ pytestmark = pytest.mark.no_cover
 PROGRAM = """\
 import json, sys
 from pathlib import Path
-from ratchet.measure.child.reads import ReadWatch, missing_builds, taken_from_checkout
+from ratchet.measure.child.reads import ReadWatch, missing_builds, path_resolver, taken_from_checkout
 
 tree, checkout = Path.cwd() / "tree", Path.cwd() / "checkout"
 watch = ReadWatch()
 watch.start()
 {does}
-print(json.dumps(taken_from_checkout(tree, checkout, watch) + missing_builds(tree, checkout, watch)))
+real_path = path_resolver()
+print(json.dumps(taken_from_checkout(tree, checkout, watch, real_path) + missing_builds(tree, checkout, watch, real_path)))
 """
 
 
@@ -124,7 +125,9 @@ def test_the_harness_may_lie_in_the_checkout(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(reads, "HARNESS_FOLDER", f"{checkout / 'ratchet'}/")
     watch = reads.ReadWatch()
     watch.opened |= {str(checkout / name / "a.py") for name in ("ratchet", "bench")}
-    assert reads.taken_from_checkout(tree, checkout, watch) == [f"reads a.py ({checkout}/bench/a.py) instead of its own copy"]
+    assert reads.taken_from_checkout(tree, checkout, watch, path_resolver()) == [
+        f"reads a.py ({checkout}/bench/a.py) instead of its own copy"
+    ]
 
 
 def test_what_was_installed_from_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,8 +237,8 @@ class Provenance:
         self.shared |= shared_files(self._tree, {*self._watch.opened, *files}, maps, real_path)
         mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
         self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
-        taken = taken_from_checkout(self._tree, self._checkout, self._watch)
-        missing = missing_builds(self._tree, self._checkout, self._watch)
+        taken = taken_from_checkout(self._tree, self._checkout, self._watch, real_path)
+        missing = missing_builds(self._tree, self._checkout, self._watch, real_path)
         return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
 
 

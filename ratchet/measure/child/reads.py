@@ -80,16 +80,16 @@ class ReadWatch:
             names.add(text)
 
 
-def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
+def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch, real_path: Callable[[str], str]) -> list[str]:
     """Return the files that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
 
     A file counts if the tree has another one at its place. What a compiler made counts also where the tree has none. The harness
     is that of the checkout, where somebody checks this repository itself, and reads its own sources (a traceback does).
     """
-    found, real = [], path_resolver()
+    found = []
     for names, verb in ((watch.opened, "reads"), (watch.programs, "runs")):
         found_by_path = verb == "runs"
-        for path in sorted({real(shutil.which(name) or name if found_by_path else name) for name in names}):
+        for path in sorted({real_path(shutil.which(name) or name if found_by_path else name) for name in names}):
             if not path.startswith(f"{checkout}{os.sep}") or path.startswith((f"{tree}{os.sep}", HARNESS_FOLDER)):
                 continue
             if not _is_written(path, 0):
@@ -109,10 +109,9 @@ def _replaces(inside: Path, tree: Path, checkout: Path, *, is_built: bool) -> bo
     return is_built and not is_kept_apart(inside, checkout)
 
 
-def missing_builds(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
+def missing_builds(tree: Path, checkout: Path, watch: ReadWatch, real_path: Callable[[str], str]) -> list[str]:
     """Return the compiled files that this process looked for in the tree, and that lie in the checkout alone: ``finds no …``."""
-    real = path_resolver()
-    looked = {Path(real(name)) for name in watch.loaded if os.sep in name or name.endswith(".so")}
+    looked = {Path(real_path(name)) for name in watch.loaded if os.sep in name or name.endswith(".so")}
     for name, places in watch.missed:
         if name not in sys.modules:
             looked |= {Path(place, f"{name.rpartition('.')[2]}{end}") for place in places for end in EXTENSION_SUFFIXES}
@@ -144,7 +143,8 @@ def shared_folders(checkout: Path) -> list[Path]:
 
 
 def is_installed(path: Path | str) -> bool:
-    return "/site-packages/" in (text := f"/{path}/") or "/dist-packages/" in text
+    text = f"/{path}/"
+    return "/site-packages/" in text or "/dist-packages/" in text
 
 
 def installed_copies(tree: Path, checkout: Path, roots: Iterable[Path]) -> frozenset[str]:
