@@ -392,8 +392,6 @@ class Duet:
         if cores:
             self._use_cores(sides, cores)
         count = self._warm_up(first, prepared)
-        if cores:  # threads that began meanwhile began on the main thread's core
-            self._use_cores(sides, cores)
         position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
