@@ -231,6 +231,9 @@ class Worker:
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
+        if cores:
+            for clock in self._current().clocks:
+                clock.take(1)  # a thread that a first call starts would begin on the main thread's core
         keep_to(cores[:1] or self._cores, cores[1:] or self._cores)
         return {"cores": sorted(os.sched_getaffinity(0))}
 
