@@ -68,10 +68,15 @@ class Job:
     case: str
     tuning: Mapping[str, Any] | None
     """Values in place of the workload's own."""
-    call: TimedCall
+    calls: tuple[TimedCall, ...]
+    """One for each place in memory at which the workload was built. The first has been called."""
     clocks: tuple[Clock, ...]
-    """One for each place in memory at which the workload was built."""
+    """One for each of these calls."""
     cache: Literal["cold", "warm"]
+
+    @property
+    def call(self) -> TimedCall:
+        return self.calls[0]
 
 
 def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
@@ -232,8 +237,8 @@ class Worker:
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
         if cores:
-            for clock in self._current().clocks:
-                clock.take(1)  # a thread that a first call starts would begin on the main thread's core
+            for call in self._current().calls[1:]:
+                call()  # a thread that a first call starts would begin on the main thread's core
         keep_to(cores[:1] or self._cores, cores[1:] or self._cores)
         return {"cores": sorted(os.sched_getaffinity(0))}
 
@@ -389,7 +394,7 @@ class Worker:
         lead = Lead()
         settle = _synchronize if self._device.type == "cuda" and calls[0].workload.clock != "cpu" else None
         clocks = tuple(make_clock(clock, cache, each.run, lead, each.before, settle) for each in calls)
-        self._job = Job(case, tuning, calls[0], clocks, cache)
+        self._job = Job(case, tuning, calls, clocks, cache)
         return clocks[0]
 
     def _clock(self, workload: Workload, wanted: str, parts: Mapping[str, Part]) -> str:
