@@ -46,7 +46,7 @@ CASES: dict[Device, tuple[str, ...]] = {
 FEWEST, MOST = 3, 30
 SETTLED = 0.005
 WARM_S: dict[Device, float] = {"cuda": 0.4, "cpu": 0.1}
-"""Seconds of warm-up, copied from ratchet.measure.duet rather than used: a check must stay free to change."""
+"""Seconds of warm-up, copied from ratchet.measure.turns rather than used: a check must stay free to change."""
 
 LEAD_IN_S = 0.1
 """Seconds of load, or of pause, before a block of ``heavy``."""

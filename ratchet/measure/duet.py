@@ -1,4 +1,4 @@
-"""Let two sides take turns on one device: pairs of fresh workers, blocks in the order A B B A, every sample kept.
+"""Let two sides take turns on one device: rounds of pairs of fresh workers, every sample kept; `turns` times one pair.
 
 The process is the unit of replication: samples of one process agree with each other and are biased together. So the many cheap
 pairs that `Duet.measure` forks matter more than the many samples in each. With one side, that side is timed alone.
@@ -12,49 +12,34 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost
+from ratchet.measure.client import CaseTrouble, HostClient, Impossible, Lost
 from ratchet.measure.cores import HostCores
-from ratchet.measure.device.telemetry import Sampler, Window
+from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.lost import (
     CHECK_WORK,
     always_on_head,
-    beyond_hardware,
     could_not_measure,
     impossible_head,
     impossible_on_both,
     in_every_try,
-    problem_of,
     worth_repeating,
 )
-from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled, UsedCores, between_sides
+from ratchet.measure.messages import Checked, KernelTimes, Prepared, between_sides
+from ratchet.measure.turns import Turns, WorkerResult, in_turn
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
+from ratchet.records.run import Failure, LostWorker, Plan, Side
 
 if TYPE_CHECKING:
     from ratchet.measure.soak import Planted  # which imports this module, through `suite`
 
-FEWEST, MOST = 3, 30
-"""Samples in one block."""
-LONG_BLOCK_MS = 150.0
-"""Fewer samples make a block if they take so long: what they tell of their process is not worth the wait."""
-FEWEST_BLOCKS = 4
-"""Blocks of each side in a pair, at least, unless the plan has fewer: both orders come twice."""
-BLOCK_WALL = 2.5
-"""Times the wanted length of a block that it may take with all that is not timed: a call of 0.2 ms may take 1 ms to launch."""
-SETTLED = 0.005
-"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
-
-Cases that are noisier than that end their warm-up at the limit."""
-WARM_S = 0.04
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
 CHECKED_SHARE = 0.25
@@ -77,49 +62,6 @@ class CaseSides:
 
     name: str
     sides: tuple[Side, ...]
-
-
-@dataclass
-class TimedBlock:
-    """A block, and the time in which it was measured."""
-
-    block: Block
-    window: Window
-
-
-@dataclass
-class WorkerResult:
-    """The samples of one worker for one case, before blocks are marked as slowed down."""
-
-    pair: int
-    started_first: bool
-    ready_s: float
-    peak_memory_bytes: int
-    blocks: list[TimedBlock] = field(default_factory=list)
-    stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    kernels_ms: tuple[float, ...] = ()
-    checked: Checked | None = None
-    """The check after timing; None in a pair that was timed alone."""
-
-    @property
-    def waited_for_host(self) -> bool:
-        """Return whether the GPU waited for the host in every block."""
-        return all(taken.block.exposed for taken in self.blocks)
-
-    def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
-        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
-        return WorkerSamples(
-            pair=self.pair,
-            started_first=self.started_first,
-            blocks=tuple(
-                replace(taken.block, throttled=sampler is not None and sampler.slowed(taken.window)) for taken in self.blocks
-            ),
-            ready_s=self.ready_s,
-            peak_memory_bytes=self.peak_memory_bytes,
-            error=None if self.checked is None else self.checked.error,
-            stages_ms=self.stages_ms,
-            kernels_ms=self.kernels_ms,
-        )
 
 
 @dataclass
@@ -281,7 +223,7 @@ class Duet:
     def _built(self, pair: _Pair, case: CaseSides, result: Measured, placements: int | None) -> LostWorker | None:
         """Build a case in the workers of a pair, or end them. Return one that was lost."""
         crew, seed = pair.crew, self._plan.seed + 2 * pair.number
-        turn = _turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[0])
+        turn = in_turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[0])
         self._fill(crew, turn)
         if case.name in self.workers.prepared_alone or result.lost_ahead:
             return None
@@ -379,36 +321,16 @@ class Duet:
 
         ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
         """
-        planted = self._planted.get(case.name)
         forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
-        sides = _turn(case.sides, flipped=forks)
+        sides = in_turn(case.sides, flipped=forks)
         prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
         workers = {
             side: WorkerResult(pair, side == sides[0], self._crew.workers[side].ready_s, prepared[side].peak_memory_bytes)
             for side in sides
         }
-        first = _turn(case.sides, flipped=times)
+        turns = Turns(self._crew.workers, prepared, self._plan, self._peaks, self._planted.get(case.name))
         cores = self._host_cores.idlest() if self._host_cores and case.name in self.on_two_cores else ()
-        if cores:
-            self._use_cores(sides, cores)
-        count = self._warm_up(first, prepared)
-        position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
-        for index in range(self._plan.blocks):
-            for side in _turn(first, flipped=index % 2 == 1):
-                asked = planted.count(side) if planted else count
-                sampled, window = self._sample(side, prepared[side], "block", asked, place=index % places, untimed=count > 1)
-                times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
-                samples_ms = tuple(map(stored_ms, times_ms))
-                block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
-                workers[side].blocks.append(TimedBlock(block, window))
-                position += 1
-            if self._suffices(index + 1, workers.values(), prepared):
-                break
-        for side in first:
-            for stage in prepared[side].stages:
-                workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
-        if cores:
-            self._use_cores(sides, ())
+        turns.take(workers, in_turn(case.sides, flipped=times), cores)
         if self._is_checked(pair, case.name):
             self._check(pair, sides, prepared, workers, at_once=at_once)
         return workers
@@ -430,7 +352,7 @@ class Duet:
         planted = self._planted.get(case.name)
         for pair in waited:
             self._crew = pair.crew
-            sides = _turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[1])
+            sides = in_turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[1])
             started = time.monotonic()
             try:
                 self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair.number, at_once=True, placements=1)
@@ -442,11 +364,6 @@ class Duet:
                 self._retire()
                 self._note(error, pair.number, case, result)
             result.seconds += time.monotonic() - started
-
-    def _use_cores(self, sides: Sequence[Side], cores: Sequence[int]) -> None:
-        """Move the workers to these cores, or to all if there are none."""
-        for side in sides:
-            self._crew.workers[side].ask("use_cores", UsedCores, cores=cores)
 
     def _is_checked(self, pair: int, case: str) -> bool:
         """Return whether a pair is checked after timing: the first, the last of a round, and others that no code can foresee."""
@@ -477,19 +394,6 @@ class Duet:
         for side in sides:
             workers[side].checked = checked[side]
 
-    def _suffices(self, blocks: int, workers: Collection[WorkerResult], prepared: Mapping[Side, Prepared]) -> bool:
-        """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.
-
-        There, blocks of one process hardly differ: half of eight leave the spread of pairs as it is within a few per cent
-        (docs/decisions/0019-at-once.md). On the CPU half of them, where one sample makes a block. On both sides alike, so it
-        favours neither.
-        """
-        on_host = any(one.workload.clock == "cpu" for one in prepared.values())
-        if on_host and any(len(one.blocks[-1].block.samples_ms) > 1 for one in workers):
-            return False
-        half = max(FEWEST_BLOCKS, self._plan.blocks // 2)
-        return blocks >= half and blocks % 2 == 0 and not any(one.block.exposed for worker in workers for one in worker.blocks)
-
     def _prepare_sides(
         self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool, placements: int | None = None
     ) -> dict[Side, Prepared]:
@@ -517,55 +421,6 @@ class Duet:
             for side in sides
         ]
         return dict(zip(sides, self.workers.at_once(calls, really=at_once), strict=True))
-
-    def _warm_up(self, sides: Sequence[Side], prepared: Mapping[Side, Prepared]) -> int:
-        """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load.
-
-        Return the number of samples that make a block of the wanted length.
-        """
-        medians: dict[Side, list[float]] = {side: [] for side in sides}
-        walls: dict[Side, float] = {}
-        places = min(prepared[side].places for side in sides)
-        deadline = time.monotonic() + WARM_S
-        on_host = all(one.workload.clock == "cpu" for one in prepared.values())
-        count = 1 if on_host else FEWEST
-        while True:
-            for side in sides:
-                place = len(medians[side]) % places
-                sampled, window = self._sample(side, prepared[side], "block", count, place=place, untimed=count > 1)
-                medians[side].append(statistics.median(sampled.samples_ms))
-                walls[side] = (window[1] - window[0]) * 1e3 / (count + 1)
-            rounds, wall_ms = len(medians[sides[0]]), max(walls.values())
-            call_ms = max(values[-1] for values in medians.values())
-            fewest = min(FEWEST, max(1, round(LONG_BLOCK_MS / max(call_ms, 1e-9))))
-            most = min(MOST, max(fewest, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
-            count = min(most, max(fewest, round(self._plan.block_ms / max(call_ms, 1e-9))))
-            enough = 2 if count == 1 else 3  # the first turn may be slow for reasons of its own
-            if all(_settled(values) for values in medians.values()) or (rounds >= enough and time.monotonic() > deadline):
-                return count
-
-    def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
-        """Return samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
-        start = time.monotonic()
-        sampled = self._crew.workers[side].ask(op, Sampled, samples=count, **arguments)
-        window = (start, time.monotonic())
-        clock = prepared.workload.clock if op == "block" else "stage"
-        if problem := problem_of(sampled.samples_ms, count, window[1] - window[0], clock):
-            raise Implausible(side, op, problem, ())
-        excess = beyond_hardware(sampled.samples_ms, prepared.workload, self._peaks) if op == "block" else None
-        if excess and excess.is_certain:
-            raise Impossible(side, op, excess.what, ())
-        if excess:
-            raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
-        return sampled, window
-
-    def _sample_stage(self, side: Side, prepared: Prepared, stage: str, count: int) -> tuple[float, ...]:
-        """Return samples of a stage: a block of it, which is more samples than of the whole call. The first ones warm it up."""
-        first, _ = self._sample(side, prepared, "stage", count, name=stage)
-        wanted = min(MOST, round(self._plan.block_ms / max(statistics.median(first.samples_ms), 1e-9)))
-        if wanted <= count:
-            return first.samples_ms
-        return self._sample(side, prepared, "stage", wanted, name=stage)[0].samples_ms
 
     def _order(self, case: str, pair: int) -> tuple[bool, bool]:
         return order_of_pair(self._plan.order_seed, case, pair)
@@ -605,12 +460,3 @@ def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
     combinations = [(False, False), (False, True), (True, False), (True, True)]
     random.Random(f"{seed} {case} {block}").shuffle(combinations)  # noqa: S311  an order of sides, not a secret
     return combinations[place]
-
-
-def _turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
-    return tuple(reversed(sides)) if flipped else tuple(sides)
-
-
-def _settled(medians: Sequence[float]) -> bool:
-    last = medians[-3:]
-    return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)

@@ -306,7 +306,7 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
     hosts: Any = {side: Host(side, script, worker=Slow) for side in SIDES}
     duet = Duet(hosts, plan().model_copy(update={"blocks": 8, "block_ms": 0.3, "clock": "cpu"}), Quiet(), None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ratchet.measure.duet.problem_of", lambda *_: None)  # nobody waits for these calls
+        patch.setattr("ratchet.measure.turns.problem_of", lambda *_: None)  # nobody waits for these calls
         result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     for worker in (one for side in SIDES for one in result.workers[side]):
         assert [len(taken.block.samples_ms) for taken in worker.blocks] == [samples] * blocks
@@ -462,7 +462,7 @@ def test_what_is_measured_is_what_files_keep() -> None:
 
 def test_a_planted_slowdown_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn gives one sample; the head's holds four calls more in twenty, each of the length that the worker reports."""
-    monkeypatch.setattr("ratchet.measure.duet.BLOCK_WALL", 1e9)  # so that warm-up asks for 30, however long a turn really takes
+    monkeypatch.setattr("ratchet.measure.turns.BLOCK_WALL", 1e9)  # so that warm-up asks for 30, however long a turn really takes
     asked: Counter[tuple[Side, int]] = Counter()
 
     def sampled(side: Side, count: int) -> Sampled:
@@ -878,7 +878,8 @@ def test_on_a_gpu_a_side_that_failed_gets_ready_no_more() -> None:
 def test_on_a_gpu_several_cases_share_the_pairs_that_get_ready_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pair has its own order of cases, which are all measured, and the time of getting ready counts as theirs."""
     script = Script()
-    monkeypatch.setattr("ratchet.measure.duet.time", SimpleNamespace(monotonic=lambda: float(len(script.happened))))
+    for module in ("duet", "turns"):
+        monkeypatch.setattr(f"ratchet.measure.{module}.time", SimpleNamespace(monotonic=lambda: float(len(script.happened))))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x", "c/x")]
     results = duet_of(script, plan(8, clock="auto")).measure(cases, Rounds((8,), 0, lambda _: (), ahead=4))
     assert [pairs(results[case.name], side) for case in cases for side in SIDES] == [list(range(8))] * 6
