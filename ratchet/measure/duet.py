@@ -32,7 +32,7 @@ from ratchet.measure.lost import (
     worth_repeating,
 )
 from ratchet.measure.messages import Checked, KernelTimes, Prepared, between_sides
-from ratchet.measure.turns import Turns, WorkerResult, in_turn
+from ratchet.measure.turns import PairTimer, WorkerResult, in_turn
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Failure, LostWorker, Plan, Side
@@ -328,9 +328,9 @@ class Duet:
             side: WorkerResult(pair, side == sides[0], self._crew.workers[side].ready_s, prepared[side].peak_memory_bytes)
             for side in sides
         }
-        turns = Turns(self._crew.workers, prepared, self._plan, self._peaks, self._planted.get(case.name))
+        timer = PairTimer(self._crew.workers, prepared, self._plan, self._peaks, self._planted.get(case.name))
         cores = self._host_cores.idlest() if self._host_cores and case.name in self.on_two_cores else ()
-        turns.take(workers, in_turn(case.sides, flipped=times), cores)
+        timer.take(workers, in_turn(case.sides, flipped=times), cores)
         if self._is_checked(pair, case.name):
             self._check(pair, sides, prepared, workers, at_once=at_once)
         return workers

@@ -1,7 +1,7 @@
 """Time the two workers of one pair in turns: warm both up, then take blocks in the order A B B A, and a block of each stage.
 
-`duet.Duet` calls `Turns.take` once the case is built in both. It asks the workers through `client`, refuses samples that cannot
-be true, and touches nothing else.
+`duet.Duet` calls `PairTimer.take` once the case is built in both. It asks the workers through `client`, refuses samples that
+cannot be true, and touches nothing else.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class WorkerResult:
         )
 
 
-class Turns:
-    """The turns of a pair's workers on the device, for the case that they have built."""
+class PairTimer:
+    """A timer of the two workers of a pair, or of one alone, for the case that they have built."""
 
     def __init__(
         self,
