@@ -104,7 +104,7 @@ class PairTimer:
         """
         planted = self._planted
         if cores:
-            self._use_cores(tuple(results), cores)
+            self._use_cores(cores)
         count = self._warm_up(first)
         position, places = 0, min(one.places for one in self._prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
@@ -122,11 +122,11 @@ class PairTimer:
             for stage in self._prepared[side].stages:
                 results[side].stages_ms[stage] = self._sample_stage(side, stage, count)
         if cores:
-            self._use_cores(tuple(results), ())
+            self._use_cores(())
 
-    def _use_cores(self, sides: Sequence[Side], cores: Sequence[int]) -> None:
+    def _use_cores(self, cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
-        for side in sides:
+        for side in self._prepared:
             self._workers[side].ask("use_cores", UsedCores, cores=cores)
 
     def _suffices(self, blocks: int, workers: Collection[WorkerResult]) -> bool:
