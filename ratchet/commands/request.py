@@ -124,12 +124,14 @@ def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
 def apart_of(repository: Repository, results: Path, tuning: Path | None = None) -> tuple[str, ...]:
     """Globs of the files that earlier runs wrote into the repository; they do not count as changes of the code.
 
-    The whole folder ``results``; in ``tuning`` (None: the usual folder) only the files that a search writes, since a repository
-    may keep code of its own in a folder of that name.
+    The whole folder ``results``, and the byte code that Python leaves beside a module. In ``tuning`` (None: the usual folder)
+    only the files that a search writes, since a repository may keep code of its own in a folder of that name.
     """
     root = repository.root
     reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
-    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{pattern}" for pattern in WRITTEN]))
+    searches = _within(root, tuning or root / TUNING_FOLDER, [f"/{pattern}" for pattern in WRITTEN])
+    # Without a .gitignore a checkout in which anything ran would never count as clean, and HEAD would be compared with itself.
+    return (*reports, *searches, "**/__pycache__/**")
 
 
 def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:

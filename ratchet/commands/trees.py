@@ -138,7 +138,7 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     """Return sentences for the warnings of a run.
 
     They are about dependencies that changed (of the repository, and of the ``project`` in it), submodules with uncommitted
-    changes, and what a compiler made in the checkout and not in the ``tree`` of the head.
+    changes, what a compiler made in the checkout and not in the ``tree`` of the head, and a head that has only new files.
     """
     notes = [
         f"The submodule {path} has uncommitted changes, which are not in the head: commit them there."
@@ -150,6 +150,10 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         notes.append(f"{listed(lacking, 3)}: git ignores such files, so the trees that were measured do not have them. {cure}")
     folders = {PurePosixPath(), PurePosixPath(project)}
     changed = repository.changed_paths(reference.revision, head.revision) if reference else []
+    against_head = reference is not None and head.tree.dirty and head.tree.commit == reference.revision
+    if against_head and changed and not repository.changed_paths(head.tree.commit, head.revision, new=False):
+        cure = "To compare HEAD with the commit before it, commit them, let git ignore them, or add --base HEAD~1."
+        notes.append(f"All uncommitted changes are new files: {listed(changed, 3)}. {cure}")
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
     for path in near:

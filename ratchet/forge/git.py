@@ -178,9 +178,10 @@ class Repository:
             yield listed[begin:end]
             start = end + 1
 
-    def changed_paths(self, one: str, other: str) -> list[str]:
-        """Return the paths of the files that differ between two commits."""
-        return self._run("diff", "--name-only", "--no-renames", "-z", one, other).split("\0")[:-1]
+    def changed_paths(self, one: str, other: str, *, new: bool = True) -> list[str]:
+        """Return the paths of the files that differ between two commits, with those that only the ``other`` has if ``new``."""
+        kinds = () if new else ("--diff-filter=a",)
+        return self._run("diff", "--name-only", "--no-renames", *kinds, "-z", one, other).split("\0")[:-1]
 
     def ignored_files(self) -> list[str]:
         """Return the files that git ignores in folders that it knows."""

@@ -411,7 +411,7 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = case.failure("head")
     if broken is not None:
-        also = " The reference fails, too: this change may not be the cause." if case.failure("reference") else ""
+        also = " The reference fails, too." if case.failure("reference") else ""
         return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
     if case.skipped is not None:
         why = _phrase(case.skipped)

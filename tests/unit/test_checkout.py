@@ -43,6 +43,17 @@ def test_what_runs_wrote_is_no_change(repo: Path, asked: str) -> None:
     assert not checked_out(repo, results, tuning).dirty
 
 
+@pytest.mark.parametrize("folder", ["", "acme/ops/"])
+def test_byte_code_is_no_change(repo: Path, folder: str) -> None:
+    """What Python compiled leaves the checkout clean without a .gitignore, so HEAD is compared with the commit before it."""
+    path = repo / folder / "__pycache__/adds.cpython-311.pyc"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"compiled")
+    assert not checked_out(repo, repo / "results").dirty
+    repository = Repository(repo)
+    assert not repository.working_snapshot(apart_of(repository, repo / "results")).tree.dirty
+
+
 def test_results_may_lie_elsewhere(repo: Path, tmp_path: Path) -> None:
     """A link in place of the results folder is no change either."""
     (tmp_path / "elsewhere").mkdir()

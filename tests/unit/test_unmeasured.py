@@ -61,3 +61,14 @@ def test_what_is_built_in_the_checkout_alone(tmp_path: Path) -> None:
     (tmp_path / "repo/acme/fast.so").touch()
     (note,) = unmeasured(repository, head, head, "", tmp_path / "tree")
     assert note.startswith("acme/fast.so: git ignores such files")
+
+
+@pytest.mark.parametrize(("changes", "is_said"), [({"build.log": "1"}, True), ({"build.log": "1", "a.py": "2"}, False)])
+def test_a_head_that_differs_by_new_files_alone(tmp_path: Path, changes: dict[str, str], is_said: bool) -> None:
+    """Files that git does not know make HEAD the reference, so a commit would go unmeasured: that is said, with the way out."""
+    new_repository(tmp_path / "repo", {"a.py": "1"})
+    for name, text in changes.items():
+        (tmp_path / "repo" / name).write_text(text)
+    repository = Repository(tmp_path / "repo")
+    notes = unmeasured(repository, repository.working_snapshot(), repository.commit_snapshot("HEAD"), "", tmp_path)
+    assert [note.startswith("All uncommitted changes are new files: build.log. ") for note in notes] == [True] * is_said
