@@ -84,11 +84,16 @@ def _counters(kernel: KernelProfile) -> KernelProfile:
 
 
 def _longest_times(activity: Activity) -> Activity:
-    """Return the activity with its longest kernels; the time of the others is together, so that the sum stays."""
-    longest = nlargest(KEPT_TIMES, activity.kernels, key=lambda name: activity.kernels[name])
-    rest = sum(seconds for name, seconds in activity.kernels.items() if name not in longest)
-    kernels = {clean(name, SENTENCE): activity.kernels[name] for name in longest} | ({_OTHERS: rest} if rest else {})
-    return activity.model_copy(update={"kernels": kernels, "ran": {}, "cpu_s": {}})
+    """Return the activity with its longest kernels and copies."""
+    kernels, copies = _longest(activity.kernels), _longest(activity.copies)
+    return activity.model_copy(update={"kernels": kernels, "copies": copies, "ran": {}, "cpu_s": {}})
+
+
+def _longest(times: Mapping[str, float]) -> dict[str, float]:
+    """Return the longest of some times by name; the time of the others is together, so that the sum stays."""
+    longest = nlargest(KEPT_TIMES, times, key=lambda name: times[name])
+    rest = sum(seconds for name, seconds in times.items() if name not in longest)
+    return {clean(name, SENTENCE): times[name] for name in longest} | ({_OTHERS: rest} if rest else {})
 
 
 # Roofs: how near a case comes to what the same machine reached in the same run, the copy for bytes, the matmul for FLOPs.

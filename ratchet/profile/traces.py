@@ -99,12 +99,14 @@ def activity_of(
 ) -> Activity:
     """Return the summaries of one call as an `Activity`; its wall time is the sum of its API calls."""
     spent = _times(api, "Name")
+    copied = {name: seconds for name, seconds in _times(copies, "Operation").items() if "memcpy" in name.lower()}
     return Activity(
         calls=1,
         wall_s=sum(spent.values()),
         kernels=_times(kernels, "Name"),
         launches=sum(_count(row, "Num Calls") for row in api if "Launch" in str(row.get("Name"))),
-        copies_s=sum(seconds for name, seconds in _times(copies, "Operation").items() if "memcpy" in name.lower()),
+        copies_s=sum(copied.values()),
+        copies=copied,
         cpu_s=spent,
         queued_s=sum(_count(row, "QCount") * _number(row, "QAvg (ns)") * _NS for row in executed) if executed else None,
         allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(("cudaMalloc", "cudaFree", "cuMem"))),

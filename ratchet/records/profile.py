@@ -116,9 +116,11 @@ class Activity(Record):
     kernels: dict[str, NotNegative] = {}
     """Name → seconds on the device; on the CPU, operators and seconds."""
     ran: dict[str, Count] = {}
-    """Name → how often this kernel ran in all calls together; empty where the tracer does not say."""
+    """Name → how often this kernel or copy ran in all calls together; empty where the tracer does not say."""
     launches: Count = 0
     copies_s: NotNegative = 0.0
+    copies: dict[str, NotNegative] = {}
+    """Kind of copy, such as ``Memcpy DtoD``, → its part of ``copies_s``."""
     pageable_copies: Count = 0
     """Copies between the device and host memory that is not pinned."""
     gaps_s: NotNegative | None = None

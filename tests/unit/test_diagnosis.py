@@ -263,6 +263,19 @@ def test_launches_are_named() -> None:
     assert fewer[0].what == "Launches in a call 3 → 2: relu 2 → 1 (100.0 µs less)."
 
 
+@pytest.mark.parametrize("kernels", [(), (kernel(function="add"),)], ids=["traced", "with counters"])
+def test_what_only_the_trace_sees_of_a_call_is_named(kernels: tuple[KernelProfile, ...]) -> None:
+    """Copies have no counters, and a late kernel may have none: what was added is named before the noise of counted kernels."""
+    before = {"kernels": {"void add<4>(float*)": 2e-3}, "ran": {"void add<4>(float*)": 20}}
+    more = {"copies": {"Memcpy DtoD": 2e-4}, "copies_s": 2e-4, "ran": {**before["ran"], "Memcpy DtoD": 160}}
+    late = {"kernels": {**before["kernels"], "void late<1>()": 2e-4}, "ran": {**before["ran"], "void late<1>()": 20}}
+    slower = tuple(one.model_copy(update={"duration_s": 1.03e-4}) for one in kernels)
+    reference = Profile(tool="ncu", kernels=kernels, activity=trace(**before).activity)
+    for figures, named in ((before | more, "Memcpy DtoD ×16 (20.00 µs)"), (before | late, "late ×2 (20.00 µs)")):
+        found = diagnose(Profile(tool="ncu", kernels=slower, activity=trace(**figures).activity), reference, 1.1)
+        assert found[0].what == f"In each call, the head added {named}."
+
+
 def test_equal_launches_of_other_kernels() -> None:
     """As many launches of another kernel is said, but is no cause by itself."""
     found = diagnose(profile(kernel(function="b", duration_s=2e-4)), profile(kernel(function="a")))

@@ -283,6 +283,7 @@ def test_nsys_summaries(tmp_path: Path) -> None:
     assert activity.kernels == pytest.approx({"gemm": 9e-6})
     assert (activity.launches, activity.calls) == (3, 1)
     assert (activity.copies_s, activity.allocation_s, activity.queued_s) == pytest.approx((5e-7, 2e-6, 3e-6))
+    assert activity.copies == pytest.approx({"[CUDA memcpy Host-to-Device]": 5e-7})
 
 
 def test_nsys_without_its_importer(tmp_path: Path) -> None:

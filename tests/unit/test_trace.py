@@ -28,3 +28,19 @@ def test_a_range_with_a_name_is_no_kernel() -> None:
     assert (activity.ran["adam"], activity.launches) == (2, 2)
     assert activity.gaps_s is not None
     assert round(activity.gaps_s * 1e6) == 10
+
+
+def test_copies_are_kept_by_kind() -> None:
+    """Copies of memory are no kernels and no launches; how long each kind took and how often it ran is kept."""
+    events = [
+        event("cudaLaunchKernel", 1, 3, "DeviceType.CPU"),
+        event("mul", 10, 20),
+        event("Memcpy DtoD (Device -> Device)", 20, 22),
+        event("Memcpy DtoD (Device -> Device)", 24, 27),
+        event("Memcpy HtoD (Pageable -> Device)", 30, 34),
+    ]
+    activity = activity_of(events, 1, "cuda")
+    assert {kind: round(seconds * 1e6) for kind, seconds in activity.copies.items()} == {"Memcpy DtoD": 5, "Memcpy HtoD": 4}
+    assert activity.ran == {"mul": 1, "Memcpy DtoD": 2, "Memcpy HtoD": 1}
+    assert (round(activity.copies_s * 1e6), activity.pageable_copies) == (9, 1)
+    assert (activity.launches, set(activity.kernels)) == (1, {"mul"})

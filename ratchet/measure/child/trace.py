@@ -106,11 +106,12 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
     """Sum up torch.profiler's events by name, in seconds; on the CPU an operator's own time, without that of those it calls."""
     kernels: dict[str, float] = defaultdict(float)
     ran: Counter[str] = Counter()
+    copied: Counter[str] = Counter()
     spent: dict[str, float] = defaultdict(float)
     busy: list[tuple[float, float]] = []
     every: list[tuple[float, float]] = []
     launches = pageable = 0
-    copies_s = 0.0
+    copies: dict[str, float] = defaultdict(float)
     for event in events:
         name, span = str(event.name), (event.time_range.start * _US, event.time_range.end * _US)
         every.append(span)
@@ -122,7 +123,9 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
             continue
         busy.append(span)
         if name.startswith("Memcpy"):
-            copies_s += span[1] - span[0]
+            kind = name.partition(" (")[0]  # Memcpy DtoD (Device -> Device)
+            copies[kind] += span[1] - span[0]
+            copied[kind] += 1
             pageable += "Pageable" in name
         else:
             kernels[name] += span[1] - span[0]
@@ -131,9 +134,10 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         calls=calls,
         wall_s=max((end for _, end in every), default=0.0) - min((start for start, _ in every), default=0.0),
         kernels=dict(kernels) if device == "cuda" else dict(spent),
-        ran=dict(+ran),
+        ran=dict(+ran + copied),
         launches=launches or ran.total(),
-        copies_s=copies_s,
+        copies_s=sum(copies.values()),
+        copies=dict(copies),
         pageable_copies=pageable,
         gaps_s=idle_between(busy) if device == "cuda" else None,
         cpu_s=dict(spent),

@@ -96,8 +96,10 @@ def _differences(head: Profile, reference: Profile, ratio: float | None) -> list
         differences += _between_kernels(head, reference, ratio)
     if head.activity is not None and reference.activity is not None:
         differences += trace_changes(head.activity, reference.activity, ratio)
-        if not (head.kernels and reference.kernels):
-            differences += traced_times(head.activity, reference.activity, ratio)
+        # Counters may be of the first launches only, and never are of copies: the trace has the whole call.
+        both = head.kernels and reference.kernels
+        counted = {kernel.function for side in (head, reference) for kernel in side.kernels} if both else set[str]()
+        differences += traced_times(head.activity, reference.activity, ratio, counted)
     return differences
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
@@ -187,12 +187,17 @@ def _sums(head: Profile, reference: Profile) -> str:
 # Traced times by name.
 
 
-def traced_times(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
-    """Return differences of times by name: all names of one side only as one; then common names that got slower or faster."""
+def traced_times(head: Activity, reference: Activity, ratio: float | None, counted: Collection[str] = ()) -> list[Difference]:
+    """Return differences of times by name: all names of one side only as one; then common names that got slower or faster.
+
+    ``counted``: bare names of kernels that have counters, which say more. They are left out.
+    """
     after, before = _of_a_call(head), _of_a_call(reference)
-    moved = moved_s(sum(before.values()), sum(after.values()), ratio)
-    added = [LaunchTotal(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
-    gone = [LaunchTotal(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
+    earlier_s, later_s = (sum(kernel.seconds or 0.0 for kernel in side.values()) for side in (before, after))
+    moved = moved_s(earlier_s, later_s, ratio)
+    after, before = ({name: kernel for name, kernel in side.items() if bare(name) not in counted} for side in (after, before))
+    added = [kernel for name, kernel in after.items() if name not in before and kernel.seconds]
+    gone = [kernel for name, kernel in before.items() if name not in after and kernel.seconds]
     net = sum(spent.seconds or 0.0 for spent in added) - sum(spent.seconds or 0.0 for spent in gone)
     differences = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
@@ -201,7 +206,7 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None) -> li
         advice = REPLACED_ADVICE if gone else ADDED_ADVICE
         what = f"In each call, the head {replaced(gone, added)}."
         differences.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
-    common = {name: (before[name], after[name]) for name in after if name in before}
+    common = {name: (before[name].seconds or 0.0, after[name].seconds or 0.0) for name in after if name in before}
     return differences + same_name_times(common, moved, "each call")
 
 
@@ -268,8 +273,13 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
     return {name: (label if taken.count(label) == 1 else name)[:LONGEST_NAME] for name, label in short.items()}
 
 
-def _of_a_call(activity: Activity) -> dict[str, float]:
-    return {name: seconds / max(1, activity.calls) for name, seconds in activity.kernels.items()}
+def _of_a_call(activity: Activity) -> dict[str, LaunchTotal]:
+    """Return the kernels and copies of one call, by name."""
+    calls = max(1, activity.calls)
+    times = {**activity.kernels, **activity.copies}
+    return {
+        name: LaunchTotal(name, time / calls, max(1, round(activity.ran.get(name, 0) / calls))) for name, time in times.items()
+    }
 
 
 # What a trace shows of the host: launches, gaps, copies from pageable memory, allocations.
