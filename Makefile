@@ -1,4 +1,4 @@
-# Two commands: `make check` compares this commit with the one before it, `make test` runs the whole test suite.
+# `make check` compares this commit with the one before it, `make test` runs the tests that are not slow, `make test-all` every test.
 # Each does its own set-up in .venv, with every package pinned in constraints.txt.
 
 SHELL := /bin/bash
@@ -14,22 +14,21 @@ OTAVA_STAMP := $(OTAVA)/.installed
 # Set PYTHON to choose an interpreter; otherwise the first of these that runs and is 3.11 to 3.13.
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 
-.PHONY: check test lint schema clean
+.PHONY: check test test-all lint schema clean
 .DEFAULT_GOAL := check
 
 check: $(STAMP)
 	@$(VENV)/bin/ratchet check $(CHECK)
 
 # Tests start many processes: compiled code is kept for them even where the environment asks for none.
-test: export PYTHONDONTWRITEBYTECODE :=
-# Coverage is never paused: while a thread of a test still runs, it cannot be turned on again.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
-ifdef TEST
-	@$(PYTEST) $(TEST)
-else
+	@$(PYTEST) $(or $(TEST),-m "not slow")
+
+# Coverage is never paused: while a thread of a test still runs, it cannot be turned on again.
+test-all: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 	@$(PYTEST) -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit
 	@$(PYTEST) -m no_cover
-endif
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check .

@@ -41,6 +41,7 @@ def advised(play: Playground, *words: str) -> tuple[Finished, dict[str, Any]]:
     return done, json.loads(done.out)
 
 
+@pytest.mark.slow
 def test_a_script_and_its_saved_trace(play: Playground) -> None:
     """The script gets its arguments and its output is not mixed with ours; the saved trace says the same, with the line."""
     (play.repo / "train.py").write_text(STALLS, encoding="utf-8")
@@ -54,6 +55,7 @@ def test_a_script_and_its_saved_trace(play: Playground) -> None:
     assert play.ratchet("advise", "kept.json").out.splitlines()[2].startswith("1. [transfer] loader-stall: ")
 
 
+@pytest.mark.slow
 def test_a_case(play: Playground) -> None:
     """A benchmark of the repository is called until it is warm, and traced. All of this starts as it does for a user."""
     done = play.finish(play.start("advise", "--device", "cpu", "--json", "adds/small"))
@@ -64,6 +66,7 @@ def test_a_case(play: Playground) -> None:
     assert len(advice["checklist"]) == 10
 
 
+@pytest.mark.slow
 def test_a_script_that_does_not_end_is_ended(play: Playground) -> None:
     """What was traced until then is looked at."""
     (play.repo / "forever.py").write_text(FOREVER, encoding="utf-8")
@@ -92,6 +95,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 def test_whatever_goes_wrong_is_one_sentence(play: Playground, kind: str) -> None:
     """A wrong name or file exits with 2, a script that fails or hangs with 3."""

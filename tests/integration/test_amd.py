@@ -69,6 +69,7 @@ def checked(rocm: Playground) -> Finished:
     return ratchet(rocm, "check", "--gpu", "1", "--pairs", "6", "--command", LOGGED, "--format", "json")
 
 
+@pytest.mark.slow
 def test_a_check_goes_through_the_seam(checked: Finished, rocm: Playground) -> None:
     """The verdict is that of any GPU; the chosen one alone is shown to the processes, and amdsmi was asked about that one."""
     assert checked.code == 0, checked

@@ -190,6 +190,7 @@ def _immutable(folder: Path, how: str) -> bool:
     return subprocess.run(["chattr", how, str(folder)], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_full_disk_keeps_earlier_results_and_the_run(play: Playground) -> None:
     """Where the results no longer fit on the disk, exit 3: the verdict is printed, old files stay, the run is kept elsewhere."""
     results = play.repo / "results"
@@ -217,6 +218,7 @@ def test_full_disk_keeps_earlier_results_and_the_run(play: Playground) -> None:
     assert not list(play.repo.joinpath("seen").glob(".*.tmp"))
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow_end_in_a_sentence(play: Playground) -> None:
     """A limit on the size of files is met like a full disk: one sentence, exit 3, no half-written file."""
 
@@ -261,6 +263,7 @@ def test_limits_of_the_system(play: Playground, limit: int, count: int, said: st
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_few_files_suffice(play: Playground) -> None:
     """With the fewest open files that are accepted, a check of unchanged code ends with a verdict."""
     done = play.check("--quiet", prepare=[lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))])

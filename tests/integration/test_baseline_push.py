@@ -228,6 +228,7 @@ def test_rewritten_history_with_the_same_content(origin: Origin, is_known: bool)
     assert origin.steps() == [("first", again)]
 
 
+@pytest.mark.slow
 def test_ten_writers_at_once(origin: Origin) -> None:
     """Of ten processes that push at the same time each gets its step and its run in, and none is lost."""
     runs = [origin.run(new(f"kernel/case_{number:02}"), head=origin.commits[0], day=number) for number in range(10)]
@@ -268,6 +269,7 @@ def test_two_writers_of_one_case(origin: Origin) -> None:
     assert origin.steps() == [("first", origin.commits[0]), ("improved", second)]
 
 
+@pytest.mark.slow
 def test_a_protected_branch_gets_a_pull_request(origin: Origin) -> None:
     """Where main takes no push, the steps go to a branch and a pull request, whose checks must run; the next ones join them."""
     origin.protect("main")
@@ -351,6 +353,7 @@ def test_a_run_of_another_push(origin: Origin, event: str) -> None:
     assert origin.steps() == [("first", origin.commits[0])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["push", "branch", "pull-request"])
 @pytest.mark.parametrize(
     ("changes", "said"),
@@ -480,6 +483,7 @@ def test_several_pull_requests_in_one_push(origin: Origin, tmp_path: Path) -> No
     assert origin.steps() == [("first", origin.commits[0]), ("accepted", last)]
 
 
+@pytest.mark.slow
 def test_an_acceptance_survives_a_race(origin: Origin) -> None:
     """A writer that is overtaken applies the acceptance again on top."""
     merged, run = slower(origin)
@@ -499,6 +503,7 @@ def test_an_acceptance_survives_a_race(origin: Origin) -> None:
     assert origin.steps("copy/a") == [("first", merged)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{"sha": "9" * 40}, {"by": "a-stranger"}, {"reason": "another reason"}, {"comment": 999}, {"comment": None}],

@@ -83,6 +83,7 @@ def _killed_and_gone_on_with(folder: Path) -> Searched:
     return Searched(play, commits, before, play.ratchet("bisect", "adds/small", "HEAD~8", *QUICK))
 
 
+@pytest.mark.slow
 def test_the_planted_slowdown_is_named(searched: Searched) -> None:
     """The search exits 1 and names the one commit that made the case slower, though no commit of the range had the benchmark."""
     done, found, parent = searched.done, searched.commits["slower"], searched.commits["other code"]
@@ -178,6 +179,7 @@ def test_ends_that_do_not_build_cannot_be_searched(make: Callable[..., Playgroun
         assert "no compiler" in done.sentence
 
 
+@pytest.mark.slow
 def test_a_merge_and_a_change_in_two_parts(make: Callable[..., Playground]) -> None:
     """The merge that crosses half of the change is one step; commands search the merged branch, and the part elsewhere.
 

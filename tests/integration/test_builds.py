@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ratchet.records.verdict import Outcome
 from tests.integration.playground import ADDS, CERTAIN, KNOWN, QUICK, Playground, wait_until
 from tests.integration.zoo import SECRETS
@@ -103,6 +105,7 @@ def test_the_line_that_matters_of_a_kernel(make: Callable[..., Playground]) -> N
     assert done.verdict("adds/small").reason.endswith("'kernels' is not a package (bench/adds.py:25)."), done
 
 
+@pytest.mark.slow
 def test_reference_that_does_not_build_falls_back_to_the_baseline(make: Callable[..., Playground], tmp_path: Path) -> None:
     """A reference that cannot be built is no red: stored times stand in, the report says so, and nothing is proved."""
     play, _ = _build(make, tmp_path)

@@ -62,6 +62,7 @@ def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground)
 UNTIMED = {"RATCHET_TIME_IDENTICAL": "false"}
 
 
+@pytest.mark.slow
 def test_the_first_line_says_what_is_compared(make: Callable[..., Playground]) -> None:
     """Both commits with their messages, before anything is measured, and whether files were changed since."""
     play = make({"bench/adds.py": ADDS}, {"notes.txt": "x\n"})
@@ -73,6 +74,7 @@ def test_the_first_line_says_what_is_compared(make: Callable[..., Playground]) -
     assert done.err.splitlines()[0] == f'{head[:10]} "commit 2" + uncommitted changes against {head[:10]} "commit 2"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("--base", "HEAD"), ("--merge-base", "main"), ("--base", "main", "--bench-from", "head")])
 def test_a_commit_is_not_compared_with_itself(words: tuple[str, ...], play: Playground) -> None:
     """It would pass, whatever it holds; --time-identical says that this is meant, and then it is timed."""
@@ -83,6 +85,7 @@ def test_a_commit_is_not_compared_with_itself(words: tuple[str, ...], play: Play
     assert play.check(*words, "--time-identical", env=UNTIMED).code == 0
 
 
+@pytest.mark.slow
 def test_only_the_results_folder_changed_is_not_a_dirty_tree(make: Callable[..., Playground]) -> None:
     """Files of an earlier check that git does not ignore leave the commit before HEAD as the reference."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
@@ -106,6 +109,7 @@ def test_nothing_to_measure_is_not_a_pass(make: Callable[..., Playground]) -> No
     assert "needs a_module_that_nobody_has" in listed.out
 
 
+@pytest.mark.slow
 def test_reader_that_leaves_does_not_change_the_verdict(make: Callable[..., Playground]) -> None:
     """`ratchet check | true` writes its files and keeps its exit code, here that of a wrong result."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": ADDS.replace("out = x + 1", "out = x + 3")})
@@ -170,6 +174,7 @@ def test_benchmarks_of_the_head_on_both_sides(make: Callable[..., Playground]) -
     play.assert_clean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["rows_1k"])
 def test_integrated_benchmark_runs_as_a_script(tmp_path: Path, config: str) -> None:
     """`python bench/integrated_test.py --config …` of this repository times that config and says where its files are."""

@@ -56,6 +56,7 @@ def torchrun(play: Playground, *words: str) -> Finished:
     return play.finish(child)
 
 
+@pytest.mark.slow
 def test_a_run_gives_a_record_and_a_summary(play: Playground) -> None:
     """Every operation and size is timed on both ranks in fresh processes; what is recorded is compared like any other run."""
     done = torchrun(play, "--sizes", "64KiB,1MiB", "--repeats", "3")
@@ -88,6 +89,7 @@ def test_a_run_gives_a_record_and_a_summary(play: Playground) -> None:
     assert {case["outcome"] for case in json.loads(again.out)["cases"]} <= {"UNCHANGED", "INCONCLUSIVE"}
 
 
+@pytest.mark.slow
 def test_two_commits_are_compared_in_fresh_groups_that_take_turns(make: Callable[..., Playground]) -> None:
     """`check --command` starts a group in each tree, and a head that waits 20 ms in each all-reduce takes that much longer."""
     script = SCRIPT.read_text(encoding="utf-8")
@@ -110,6 +112,7 @@ def test_two_commits_are_compared_in_fresh_groups_that_take_turns(make: Callable
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_nonsense_is_one_sentence_and_no_file(play: Playground) -> None:
     """An unknown operation ends every rank with exit code 2 and says what there is, also in the last lines of torchrun."""
     done = torchrun(play, "--operations", "broadcast")

@@ -17,6 +17,7 @@ from tests.integration.playground import ADDS, CERTAIN, KNOWN, QUICK, SLOW_ADDS,
 TWO = ADDS.replace('{"small": {"size": 2048}}', '{"small": {"size": 2048}, "smaller": {"size": 1024}}')
 
 
+@pytest.mark.slow
 def test_run_compare_report_and_baseline_follow_each_other(make: Callable[..., Playground], tmp_path: Path) -> None:
     """`run` times alone, `compare` judges two runs, refuses those of other machines, `baseline record` keeps the best."""
     play = make({"bench/adds.py": TWO}, settings=CERTAIN)
@@ -54,6 +55,7 @@ def test_run_compare_report_and_baseline_follow_each_other(make: Callable[..., P
     assert "different machines or software" in apart.sentence
 
 
+@pytest.mark.slow
 def test_report_judges_again_by_another_gate(make: Callable[..., Playground]) -> None:
     """`report` gives the verdict of a recorded run again, and another one under another gate, without measuring."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
@@ -82,6 +84,7 @@ def test_list_shows_cases_and_names_broken_files(make: Callable[..., Playground]
     assert "SyntaxError" in broken.out
 
 
+@pytest.mark.slow
 def test_doctor_says_a_line_for_each_thing(play: Playground) -> None:
     """`doctor` exits 0 in any state of the machine, and prints one JSON document with --json."""
     done = play.ratchet("doctor")

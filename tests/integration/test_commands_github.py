@@ -333,6 +333,7 @@ def test_another_event(scene: Scene) -> None:
 # ---- errors of GitHub's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [401, 403, 404, 422, 429, 502])
 @pytest.mark.parametrize(
     "where", [("GET", "/permission"), ("GET", "/issues/7/comments"), ("POST", "/issues/7/comments"), ("POST", "/dispatches")]

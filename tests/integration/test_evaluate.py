@@ -39,6 +39,7 @@ def write(place: Playground, **files: str) -> tuple[Path, ...]:
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda path: path.stem)
 def test_a_cheat_is_caught(place: Playground, cheat: Path) -> None:
     """Each ends with 1, breaks the rule that its second line names, and has no speed-up unless it only took memory."""
@@ -53,6 +54,7 @@ def test_a_cheat_is_caught(place: Playground, cheat: Path) -> None:
     assert (record["speedup"] is None) == (rules[1] != "memory")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("honest", HONEST, ids=lambda path: path.stem)
 def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
     """However it computes, it breaks no rule, and it gets figures."""
@@ -75,6 +77,7 @@ def won(warm: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished,
     return done, (place.repo / "win.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_lines_that_scripts_read(place: Playground, won: tuple[Finished, str]) -> None:
     """Names, order and decimals are those of the seed; the interval and the verdict follow. A slower candidate exits with 1."""
     fast, slow = write(place, fast=WAITS.format(seconds=1e-3), slow=WAITS.format(seconds=8e-3))
@@ -90,6 +93,7 @@ def test_the_lines_that_scripts_read(place: Playground, won: tuple[Finished, str
     assert place.ratchet("evaluate", str(fast), str(slow), *SMALL).code == 1
 
 
+@pytest.mark.slow
 def test_a_certificate_is_run_again(place: Playground, won: tuple[Finished, str]) -> None:
     """It holds the sources: the files may be gone. One whose source was edited is refused."""
     done, certificate = won
@@ -116,6 +120,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_candidate_ends_with_one_sentence(place: Playground, name: str) -> None:
     """A missing function, an import that fails, no memory, an endless loop, a crash: exit code 1, within the time limit."""

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.integration.playground import Finished, Playground, commit, wait_until
 
 PIPE = """\
@@ -69,6 +71,7 @@ def table(place: Playground) -> list[list[str]]:
     return [line.split("\t") for line in (place.repo / "results/experiments.tsv").read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_a_session_keeps_what_intervals_show(make: Callable[..., Playground]) -> None:
     """The whole call, a hidden stage that is confirmed, no change, failing tests, a wrong result, a crash …"""
     place = started(make, "--tests", TESTS)
@@ -107,6 +110,7 @@ def test_a_session_keeps_what_intervals_show(make: Callable[..., Playground]) ->
     assert place.ratchet("experiment", "show", "9").sentence == "There is no experiment 9. They are numbered 1 to 8."
 
 
+@pytest.mark.slow
 def test_a_start_prints_the_baseline(make: Callable[..., Playground]) -> None:
     """The profile with lines of the tree, the copies, and the noise of the whole call and of each stage; once a session."""
     place = make({"bench/pipe.py": PIPE})
@@ -128,6 +132,7 @@ def test_a_start_prints_the_baseline(make: Callable[..., Playground]) -> None:
     assert [row[0] for row in table(place)] == ["commit", "abc1234"]
 
 
+@pytest.mark.slow
 def test_a_session_of_a_monorepos_project(make: Callable[..., Playground]) -> None:
     """Below a pyproject.toml with settings, these count: session, table and tests belong to that folder, for every subcommand."""
     project = "libs/a"
@@ -146,6 +151,7 @@ def test_a_session_of_a_monorepos_project(make: Callable[..., Playground]) -> No
     assert not (place.repo / "results").exists()
 
 
+@pytest.mark.slow
 def test_every_mistake_ends_with_one_sentence(make: Callable[..., Playground]) -> None:
     """Nothing changed, no such stage or case, an unknown pattern, a missing benchmark, a spent budget: nothing is recorded."""
     place = started(make, "--minutes", "60")
@@ -170,6 +176,7 @@ def test_every_mistake_ends_with_one_sentence(make: Callable[..., Playground]) -
     assert place.ratchet("experiment", "start", "pipe", "--again", *QUICK).code == 2
 
 
+@pytest.mark.slow
 def test_code_that_never_ends_is_a_crash_within_the_time_limit(make: Callable[..., Playground]) -> None:
     """An endless loop in a call, and one in the tests: each is recorded with its reason."""
     place = started(make, "--tests", "python -c 'while True: pass'", "--test-timeout", "2s")
@@ -183,6 +190,7 @@ def test_code_that_never_ends_is_a_crash_within_the_time_limit(make: Callable[..
     assert "hung: no answer within 2 s" in endless["failure"]
 
 
+@pytest.mark.slow
 def test_a_kill_costs_only_the_experiment_that_ran(make: Callable[..., Playground]) -> None:
     """Earlier lines are whole, and the next experiment has the number of the one that was killed."""
     place = started(make)

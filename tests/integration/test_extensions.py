@@ -119,6 +119,7 @@ def test_a_file_of_the_checkout_is_refused(play: Playground) -> None:
     assert f"The reference reads delay.txt ({play.repo / 'delay.txt'}) instead of its own copy" in done.sentence
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("ninja") or not shutil.which("g++"), reason="needs ninja and g++")
 @pytest.mark.no_cover
 def test_an_extension_is_compiled_for_each_side(play: Playground) -> None:

@@ -50,6 +50,7 @@ def lines_of(printed: dict[str, str], *words: str) -> list[str]:
     return [line for command, out in printed.items() if command.startswith(words) for line in out.splitlines()]
 
 
+@pytest.mark.slow
 def test_the_guide_finds_and_proves_what_was_planted(printed: dict[str, str]) -> None:
     """Both loops are named, whichever costs more on this machine now; the candidate is faster; both experiments are kept."""
     findings = [line for line in lines_of(printed, "ratchet advise") if re.match(r"\d\. ", line)]

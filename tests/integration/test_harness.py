@@ -65,6 +65,7 @@ def test_one_tree_alone_and_chosen_cases(slower: Playground) -> None:
     assert "no case called scam. Did you mean scan" in done.sentence
 
 
+@pytest.mark.slow
 def test_settings_choose_the_harness_and_a_baseline_works_with_it(make: Callable[..., Playground]) -> None:
     """What stands in [tool.ratchet] serves every command, such as `list` and a check against the baseline."""
     settings = 'command = "cp times.json {out}"\nformat = "json"\ndevice = "cpu"\n'

@@ -46,6 +46,7 @@ def mark(tmp_path: Path) -> Iterator[str]:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_fills_nothing_and_ends_nobody(make: Callable[..., Playground]) -> None:
     """A benchmark that prints 3 GB at import and in each process is measured as any other, and no file of it is left or grows."""
     flood = (
@@ -85,6 +86,7 @@ def test_last_lines_are_those_of_the_case_that_failed(make: Callable[..., Playgr
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_what_a_benchmark_starts_ends_with_its_worker(make: Callable[..., Playground], mark: str) -> None:
     """A process that left its session, from an import, a worker or a build, is gone with the check; a worker's, with it."""
     bench = SLEEPER + f"sleeper({mark!r})\n" + ADDS.replace("    x =", f"    sleeper({mark!r})\n    count()\n    x =")
@@ -111,6 +113,7 @@ def test_what_a_benchmark_starts_ends_with_its_worker(make: Callable[..., Playgr
     play.assert_clean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["imports", "build"])
 def test_a_controller_killed_early_leaves_nothing(make: Callable[..., Playground], mark: str, tmp_path: Path, where: str) -> None:
     """After kill -9 during imports or a build, processes in sessions of their own are gone, and the next run removes folders."""
@@ -142,6 +145,7 @@ def test_a_folder_of_a_killed_run_is_removed_by_the_next(play: Playground) -> No
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_two_temporary_folders_have_one_lock(play: Playground, tmp_path: Path) -> None:
     """Checks with different TMPDIR exclude each other."""
     gate = {"GATE": str(play.folder)}
@@ -185,6 +189,7 @@ def state_of(repo: Path) -> list[str]:
     return [git(repo, *each) for each in words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["bench", "build"])
 def test_git_in_a_tree_is_not_the_users_git(make: Callable[..., Playground], where: str) -> None:
     """Branches, tags, HEAD, index and settings that measured code or a build changes with git are those of its own tree."""
@@ -206,6 +211,7 @@ def test_git_in_a_tree_is_not_the_users_git(make: Callable[..., Playground], whe
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_a_rewritten_baseline_is_put_back(make: Callable[..., Playground]) -> None:
     """Measured code that rewrites the baseline of the checkout finds it as it was; the run says so and keeps what was there."""
     bench = "import os, pathlib\npathlib.Path(os.environ['VICTIM']).write_text('{}')\n" + ADDS
@@ -230,6 +236,7 @@ def test_a_rewritten_baseline_is_put_back(make: Callable[..., Playground]) -> No
     assert "was put back" in run.out
 
 
+@pytest.mark.slow
 def test_refs_rewritten_behind_our_back_are_said(make: Callable[..., Playground]) -> None:
     """A branch, HEAD or setting of the user's repository that changes meanwhile ends with exit 3 and says how to go back."""
     bench = "import os, subprocess\nsubprocess.run(['git', '-C', os.environ['VICTIM'], *os.environ['WORDS'].split()])\n" + ADDS

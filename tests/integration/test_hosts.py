@@ -48,6 +48,7 @@ def prepared(host: HostClient, seed: int) -> Prepared:
     return answer
 
 
+@pytest.mark.slow
 def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground]) -> None:
     """Where a library lies changes the time of code bound by the CPU, so both sides' workers have it at the same addresses."""
     play = make({"bench/adds.py": TREE})
@@ -72,6 +73,7 @@ def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground]) 
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.slow
 def test_workers_import_no_compiler_for_an_optimizer(make: Callable[..., Playground]) -> None:
     """Torch's optimizers import its compiler when the first is made: a host has done so, in place of each of its workers."""
     flops = "sum(name == 'torch._dynamo' for name in sys.modules)"
@@ -90,6 +92,7 @@ def test_a_module_may_remove_its_file(make: Callable[..., Playground]) -> None:
         assert prepared(hosts.sides["head"], seed=1).places == 1
 
 
+@pytest.mark.slow
 def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground]) -> None:
     """Who asks a side that ended while it was imported is told so at once, with what it printed; the other side works on."""
     play = make({"bench/adds.py": TREE})
@@ -114,6 +117,7 @@ def parent_of_worker(host: HostClient) -> int:
     return parent
 
 
+@pytest.mark.slow
 def test_a_twin_measures_on_when_its_host_has_ended(make: Callable[..., Playground]) -> None:
     """A twin is another process with the import of its host and what that made; it ends with the hosts, not with its own."""
     imports = """
@@ -138,6 +142,7 @@ imported_by = os.getpid()
     wait_until(lambda: not Path(f"/proc/{second}").exists(), "the twin is still there")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spare", "waits", "at_once"),
     [(False, False, True), (False, True, True), (False, True, False), (True, True, True), (True, False, True)],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ratchet.records.verdict import Outcome
 from tests.integration.playground import ADDS, Playground, new_repository
 
@@ -34,6 +36,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 def test_what_did_not_change_is_identical(tmp_path: Path) -> None:
     """Nothing is timed after a comment; after a change the case that uses it is, and the record says why."""
     play = Playground(tmp_path)

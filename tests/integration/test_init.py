@@ -79,6 +79,7 @@ def shaped(tmp_path: Path) -> Callable[[str], Playground]:
     return build
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playground]) -> None:
     """It asks nothing, keeps every file's content, does nothing the second time, and what it wrote is measured."""
@@ -150,6 +151,7 @@ def test_workflows_have_the_usual_labels_where_none_are_given(shaped: Callable[[
     assert """+      runner: '["self-hosted", "gpu"]'\n+      python: python3\n""" in newer.out, newer
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(shaped: Callable[[str], Playground]) -> None:
     """It prints a diff that git can apply."""
     play = shaped("pytest")
@@ -161,6 +163,7 @@ def test_a_dry_run_writes_nothing(shaped: Callable[[str], Playground]) -> None:
     assert only_json(play.ratchet("init", "--yes", "--json").out)["written"] == []
 
 
+@pytest.mark.slow
 def test_workflows_belong_to_the_root(shaped: Callable[[str], Playground]) -> None:
     """In a project of a monorepo `--github` says where to run instead; without it, the project gets its own settings."""
     play = shaped("monorepo")
@@ -172,6 +175,7 @@ def test_workflows_belong_to_the_root(shaped: Callable[[str], Playground]) -> No
     assert "[tool.ratchet]" in (play.repo / "libs/a/pyproject.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["return x * 3", "return x * 3, x.sum()"])
 def test_a_function_by_the_name_of_its_module(shaped: Callable[[str], Playground], body: str) -> None:
     """The package has the function where the module of that name would be looked for; it may return several tensors."""
@@ -187,6 +191,7 @@ def test_a_function_by_the_name_of_its_module(shaped: Callable[[str], Playground
     assert (done.code, done.outcomes()) == (0, {"norm/default": Outcome.NEW}), done
 
 
+@pytest.mark.slow
 def test_a_module_of_torch(shaped: Callable[[str], Playground]) -> None:
     """It is made with sizes that suit each other, in evaluation mode, since dropout never gives the same result twice."""
     play = shaped("empty")
@@ -212,6 +217,7 @@ class GatedNorm(nn.Module):
     assert (done.code, done.outcomes()) == (0, {"gated_norm/default": Outcome.NEW}), done
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_installed_is_named(shaped: Callable[[str], Playground]) -> None:
     """The first step is to install what the repository imports, and the example says that it is missing."""
     play = shaped("empty")
@@ -225,6 +231,7 @@ def test_a_package_that_is_not_installed_is_named(shaped: Callable[[str], Playgr
     assert "there is no surely_not_installed" in (play.repo / "bench/first.py").read_text()
 
 
+@pytest.mark.slow
 def test_why_nothing_can_be_imported_is_said(shaped: Callable[[str], Playground]) -> None:
     """Where a package's own import fails, the first step names the error, and so does the example."""
     play = shaped("empty")
@@ -240,6 +247,7 @@ def test_why_nothing_can_be_imported_is_said(shaped: Callable[[str], Playground]
 HARMLESS = "import time\nimport torch\n\n\ndef {name}(x: torch.Tensor) -> torch.Tensor:\n    {body}\n    return x * 3\n"
 
 
+@pytest.mark.slow
 def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Playground]) -> None:
     """One that changes its input, is slow, exits, or gives its input, a view of it or no tensor is not the first benchmark."""
     play = shaped("empty")
@@ -251,6 +259,7 @@ def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Play
     assert plan["benchmark"] == "kernels.e_good.e_good(x)"
 
 
+@pytest.mark.slow
 def test_many_functions_with_long_names_are_tried(shaped: Callable[[str], Playground]) -> None:
     """What is handed to the program that tries them fits, however many there are."""
     play = shaped("empty")

@@ -118,6 +118,7 @@ def test_there_are_forty_for_each_job() -> None:
         assert len(set(names)) == len(names) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("job", "attack"), CASES, ids=[f"{job}: {attack.name}" for job, attack in CASES])
 def test_an_attack(bench: Bench, job: str, attack: Attack) -> None:
     """It ends in one sentence and the right exit code, with nothing written, in less than a gigabyte; or it is harmless."""

@@ -39,6 +39,7 @@ def _start(play: Playground, *words: str) -> subprocess.Popen[str]:
     return child
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_check_cleans_up(gated: Playground, number: signal.Signals) -> None:
     """SIGINT, SIGTERM and SIGHUP while measuring exit 130 with one sentence; trees and workers go, earlier results stay."""
@@ -55,6 +56,7 @@ def test_interrupted_check_cleans_up(gated: Playground, number: signal.Signals) 
     assert {path.name for path in gated.repo.joinpath("results").iterdir()} == {"report.json"}
 
 
+@pytest.mark.slow
 def test_interrupted_build_cleans_up(make: Callable[..., Playground], tmp_path: Path) -> None:
     """SIGINT during a build ends the build with its children, and the trees go."""
     build = f"import pathlib, subprocess, sys\npathlib.Path({str(tmp_path / 'reached')!r}).touch()\n"
@@ -67,6 +69,7 @@ def test_interrupted_build_cleans_up(make: Callable[..., Playground], tmp_path: 
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_killed_check_takes_its_workers_along_and_the_next_one_cleans_up(gated: Playground) -> None:
     """After kill -9 nothing keeps running, and the next check removes the abandoned worktrees and is not locked out."""
     child = _start(gated)
@@ -81,6 +84,7 @@ def test_killed_check_takes_its_workers_along_and_the_next_one_cleans_up(gated: 
     gated.assert_clean()
 
 
+@pytest.mark.slow
 def test_second_check_waits_or_says_who_holds_the_device(gated: Playground) -> None:
     """A second check exits 3 and names the first, with --wait it is measured after it; --wait nonsense exits 2."""
     first = _start(gated)
@@ -102,6 +106,7 @@ def test_second_check_waits_or_says_who_holds_the_device(gated: Playground) -> N
     gated.assert_clean()
 
 
+@pytest.mark.slow
 def test_nohup_is_respected(gated: Playground) -> None:
     """A check that was started with SIGINT and SIGHUP ignored, as `nohup … &` does, goes on when they come."""
 

@@ -219,6 +219,7 @@ def sessions(make: Callable[..., Playground], seen: Path, *words: str) -> tuple[
     return done, found
 
 
+@pytest.mark.slow
 def test_undecided_cases_are_measured_on_by_fresh_processes(make: Callable[..., Playground], tmp_path: Path) -> None:
     """From the ninth pair on both sides' hosts are others, with whatever each process has of its own; the record says so."""
     done, found = sessions(make, tmp_path / "seen", "--pairs", "12", "--gate", "1%", "--improvement", "1%", "--blocks", "2")

@@ -93,6 +93,7 @@ def test_a_slower_case_is_profiled_on_both_sides(make: Callable[..., Playground]
     assert_clean(play)
 
 
+@pytest.mark.slow
 def test_no_profile_where_none_is_wanted(make: Callable[..., Playground]) -> None:
     """`--no-profile`, the setting, or no change: no profile, no folder, the same verdict."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
@@ -102,6 +103,7 @@ def test_no_profile_where_none_is_wanted(make: Callable[..., Playground]) -> Non
         assert not (play.repo / "results" / "nsight").exists()
 
 
+@pytest.mark.slow
 def test_only_so_many_cases_are_profiled(make: Callable[..., Playground]) -> None:
     """The worst slowdown comes first, proven or not, and what the cap leaves out is named."""
     slower = SLOW_EXTRA.replace("4 * REPEAT", "12 * REPEAT")
@@ -114,6 +116,7 @@ def test_only_so_many_cases_are_profiled(make: Callable[..., Playground]) -> Non
     assert "Not profiled: 1 more changed case;" in done.out
 
 
+@pytest.mark.slow
 def test_a_case_that_fails_when_profiled_keeps_its_verdict(make: Callable[..., Playground]) -> None:
     """A head that cannot be called under the profiler is slower all the same, and the report says why it has no profile."""
     trick = "        if torch.autograd.profiler._is_profiler_enabled:\n            raise OSError('not here')\n"
@@ -129,6 +132,7 @@ def test_a_case_that_fails_when_profiled_keeps_its_verdict(make: Callable[..., P
     assert_clean(play)
 
 
+@pytest.mark.slow
 def test_a_check_imports_no_tree_again_for_a_trace(make: Callable[..., Playground]) -> None:
     """What torch.profiler sees of a changed case comes from workers of the processes that were measured."""
     note = "import os\nopen(os.environ['IMPORTS'], 'a').write('x')\n"
@@ -143,6 +147,7 @@ def test_a_check_imports_no_tree_again_for_a_trace(make: Callable[..., Playgroun
     imports.unlink()
 
 
+@pytest.mark.slow
 def test_by_hand(make: Callable[..., Playground]) -> None:
     """`profile` shows the head alone, or the reference beside it, times nothing, and replaces only the profile of that case."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA}, {"bench/adds.py": SLOW_ADDS})
@@ -215,6 +220,7 @@ def test_the_profiled_process_says_what_is_wrong(
     assert sentence in status[case]
 
 
+@pytest.mark.slow
 def test_a_case_that_raises_costs_no_other_case(make: Callable[..., Playground], tmp_path: Path) -> None:
     """One process calls all cases in the order that was asked for, and says which of them came through."""
     play = make({"bench/adds.py": ADDS, "bench/bad.py": EXTRA.replace("out = x + 1", "raise ValueError('no')")})
@@ -226,12 +232,14 @@ def test_a_case_that_raises_costs_no_other_case(make: Callable[..., Playground],
     assert "not among the cases" in status["adds/none"]
 
 
+@pytest.mark.slow
 def test_the_profiled_process_compiles_each_case_as_a_worker_does(make: Callable[..., Playground], tmp_path: Path) -> None:
     """The kernels with counters are those that were timed: for this case's size, also after a case of another size."""
     done, status = called(make({"bench/scale.py": COMPILED}), tmp_path, "scale/n_16", "scale/n_32")
     assert (done.code, status) == (0, {"scale/n_16": "", "scale/n_32": ""}), done
 
 
+@pytest.mark.slow
 def test_the_profiled_process_keeps_what_came_before_its_limit(make: Callable[..., Playground], tmp_path: Path) -> None:
     """When the time is over, the case that is being called has no line, those before it keep theirs, and the end is no error."""
     endless = EXTRA.replace("out = x + 1", "time.sleep(600)")
@@ -240,6 +248,7 @@ def test_the_profiled_process_keeps_what_came_before_its_limit(make: Callable[..
     assert (done.code, status) == (0, {"adds/small": ""}), done
 
 
+@pytest.mark.slow
 def test_the_profiled_process_ends_itself(make: Callable[..., Playground], tmp_path: Path) -> None:
     """It outlives neither its time limit nor a profiler that was killed, whatever the author's code catches."""
     deaf = "import time\nwhile True:\n    try:\n        time.sleep(600)\n    except BaseException:\n        pass\n"
@@ -247,6 +256,7 @@ def test_the_profiled_process_ends_itself(make: Callable[..., Playground], tmp_p
     assert (done.code, status) == (1, {}), done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("held", "builds"), [(fcntl.LOCK_EX, False), (fcntl.LOCK_SH, True)])
 def test_processes_of_one_turn_use_the_device_one_after_the_other(
     make: Callable[..., Playground], tmp_path: Path, held: int, builds: bool
@@ -264,6 +274,7 @@ def test_processes_of_one_turn_use_the_device_one_after_the_other(
     assert called(play, tmp_path, "adds/small")[1] == {"adds/small": ""}
 
 
+@pytest.mark.slow
 def test_the_profiled_process_imports_ahead_and_calls_what_it_is_told_to(make: Callable[..., Playground], tmp_path: Path) -> None:
     """It calls nothing until it may go, and then the named cases alone, in its own order."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA, "bench/more.py": ADDS.replace("def adds", "def more")})
@@ -279,6 +290,7 @@ def test_the_profiled_process_imports_ahead_and_calls_what_it_is_told_to(make: C
     assert (done.code, read_status(tmp_path / "status")) == (0, {"more/small": "", "extra/small": ""}), done
 
 
+@pytest.mark.slow
 def test_a_profiled_process_that_nobody_needs_ends(make: Callable[..., Playground], tmp_path: Path) -> None:
     """Where the file is closed without cases, as by the kernel when its owner dies, nothing is called, and that is no error."""
     play = make({"bench/adds.py": ADDS})
@@ -363,6 +375,7 @@ if go:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begun", "served"),
     [
@@ -414,6 +427,7 @@ def test_without_any_profiler_both_errors_are_said(play: Playground, tmp_path: P
     assert "nsys wrote no report" in found.steps_down[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["scale", "gemm"])
 def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(play: Playground, tmp_path: Path, wanted: str) -> None:
     """A recorded report becomes the profile of the side, with the trace beside it; of another kernel, it is refused."""
@@ -499,6 +513,7 @@ def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkey
     assert words[words.index("--launch-count") + 1] == "16"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launches", [["scale", "gemm"], ["scale", "scale", "scale"], ["scale"]])
 def test_other_launches_than_in_the_traces_are_profiled_again(
     play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: list[str]
@@ -583,6 +598,7 @@ def test_where_time_is_short_fewer_counters_are_collected(play: Playground, tmp_
     assert any(warning.startswith("All counters would take about 30 s, and 20 s were left") for warning in found.profile.warnings)
 
 
+@pytest.mark.slow
 def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A case whose counters were written before the time was over keeps them; one that was not finished says what to raise."""
     body = RECORDED.replace("for case in argument", "for case in ['a/b'] or argument") + "import time\ntime.sleep(600)"

@@ -54,6 +54,7 @@ def test_two_reports(reports: tuple[str, str], tmp_path: Path) -> None:
     assert "oalesc" in first
 
 
+@pytest.mark.slow
 def test_json(reports: tuple[str, str], tmp_path: Path) -> None:
     """With --json there is one record with both sides, the findings, and every metric by its own name."""
     done = ratchet(*reports, "--json", cwd=tmp_path)
@@ -66,6 +67,7 @@ def test_json(reports: tuple[str, str], tmp_path: Path) -> None:
     assert {"reference", "head", "findings"} <= json.loads(done.stdout).keys()
 
 
+@pytest.mark.slow
 def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
     """A file that cannot be read gives one sentence on stderr, nothing on stdout, and the exit code of wrong usage."""
     half = tmp_path / "half.ncu-rep"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from ratchet.records.verdict import Outcome
 from tests.integration.playground import ADDS, Playground, git, new_repository
 
@@ -43,6 +45,7 @@ def with_submodule(play: Playground) -> None:
     play.commit({"bench/adds.py": USES, "pyproject.toml": TABLE + 'python_path = ["third/other"]\n'}, "a submodule")
 
 
+@pytest.mark.slow
 def test_submodules_are_measured_at_their_commit(play: Playground) -> None:
     """Each side has the submodule as its commit has it: a slower one is found, and nothing of it is left behind."""
     with_submodule(play)

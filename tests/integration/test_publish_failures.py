@@ -21,6 +21,7 @@ from tests.integration.publish_scene import BOT, FIRST, RED, RUN, SAME, Scene
 # ---- errors of GitHub's
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [401, 403, 404, 409, 422, 429, 500, 502])
 @pytest.mark.parametrize("where", ["check", "contents", "compare", "comments", "comment"])
 def test_when_github_fails(scene: Scene, where: str, status: int) -> None:

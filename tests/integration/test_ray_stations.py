@@ -122,6 +122,7 @@ def told_by(done: Finished) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_tasks_are_spread_and_a_lost_worker_costs_none(play: Playground) -> None:
     """A worker that is killed outright takes its tasks with it; another station does them, and each is told of once."""
     done = toy(
@@ -137,6 +138,7 @@ def test_tasks_are_spread_and_a_lost_worker_costs_none(play: Playground) -> None
     assert told_by(done) == {"each once": True, "lost": 0, "left": 2}
 
 
+@pytest.mark.slow
 def test_a_lost_node_costs_no_task(play: Playground) -> None:
     """A whole node of the cluster goes: what its stations had in hand is done by those of the others."""
     done = toy(
@@ -155,6 +157,7 @@ def test_a_lost_node_costs_no_task(play: Playground) -> None:
     assert told_by(done) == {"each once": True, "lost": 0, "left": 1}
 
 
+@pytest.mark.slow
 def test_when_all_are_lost_it_is_told(play: Playground) -> None:
     """With no station left, every task in hand is told of as lost, and nobody waits for ever."""
     done = toy(
@@ -172,6 +175,7 @@ def test_when_all_are_lost_it_is_told(play: Playground) -> None:
     assert told_by(done) == {"lost": True, "left": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
@@ -212,6 +216,7 @@ with socket.create_server(("127.0.0.1", 0)) as silent:
 """
 
 
+@pytest.mark.slow
 def test_an_address_that_answers_nothing_is_given_up(play: Playground) -> None:
     """Something listens there and is no Ray, or one that died: one sentence, after Ray's first try of 40 s."""
     done = run_script(play, SILENT)
@@ -251,6 +256,7 @@ sys.exit(subprocess.run([sys.executable, "-m", "ratchet", *sys.argv[1:]], env=en
 """
 
 
+@pytest.mark.slow
 def test_the_command_tunes_on_a_cluster(make: Callable[..., Playground]) -> None:
     """`ratchet tune --executor ray` measures in processes of the cluster that RAY_ADDRESS names, and shows no notice of Ray's."""
     play = make({"bench/knobs.py": KNOBS}, settings="blocks = 2\n")

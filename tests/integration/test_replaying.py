@@ -82,6 +82,7 @@ def test_runs_are_judged_as_report_judges_them(play: Playground) -> None:
     assert outcomes(alone) == [{"adds/small": Outcome.REGRESSED}]
 
 
+@pytest.mark.slow
 def test_unchanged_pull_requests_are_not_red(play: Playground) -> None:
     """Pull requests drawn from unchanged code are rarely red, and what was planted is caught, in a few seconds."""
     words = (RECORDED, "--simulate", 300, "--cases", QUIET, "--pairs", 20, "--seed", 1, "--gate", "3%")

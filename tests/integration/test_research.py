@@ -14,6 +14,7 @@ from tests.integration.playground import ADDS, Playground
 RESEARCH = Path(__file__).parents[2] / "research"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "words", "printed"),
     [
@@ -32,6 +33,7 @@ def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "printed"),
     [
@@ -49,6 +51,7 @@ def test_adversary(table: str, printed: list[str]) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_speed_of_records() -> None:
     """research/record_speed.py reports one record and compares two."""
     words = ("--cases", "2", "--pairs", "4", "--blocks", "2", "--repeat", "1")
@@ -59,6 +62,7 @@ def test_speed_of_records() -> None:
     assert done.stdout.count("exit 0") == 2
 
 
+@pytest.mark.slow
 def test_speed_of_publishing() -> None:
     """research/publish_speed.py publishes one run."""
     command = [sys.executable, RESEARCH / "publish_speed.py", "--cases", "2"]
@@ -74,6 +78,7 @@ def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_LOCK_DIR", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_start_in_a_repository() -> None:
     """research/large_repository.py makes a repository and times the start of a check in it, clean and dirty."""
     words = ("--commits", "20", "--files", "1000", "--repeat", "1")
@@ -82,6 +87,7 @@ def test_start_in_a_repository() -> None:
     assert done.stdout.count("the hosts are started here") == 2
 
 
+@pytest.mark.slow
 def test_where_the_seconds_of_a_check_go(play: Playground) -> None:
     """research/timeline.py runs the command and prints how long each activity took."""
     play.commit({"bench/adds.py": ADDS})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from ratchet.records.verdict import SLOWDOWNS, Outcome
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
@@ -28,6 +30,7 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
     assert done.run.plan.pairs == 40
 
 
+@pytest.mark.slow
 def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
     """Once the budget is spent, what looks slower or faster gets the twenty pairs of a proof, and no more."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": SLOW_EXTRA}, {"bench/adds.py": SLOW_ADDS, "bench/extra.py": EXTRA})
@@ -66,6 +69,7 @@ def test_against_the_baseline(make: Callable[..., Playground]) -> None:
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
     """A change inside the gate is red where, with what came before it, the head is past the gate against the best commit."""
     play = make({"bench/adds.py": ADDS}, {"notes.txt": "1\n"})
@@ -93,6 +97,7 @@ def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_calibrate(play: Playground) -> None:
     """`calibrate` measures unchanged code for the time given, says what the machine can tell apart, and writes both files."""
     done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "15s", "--gate", "60%")

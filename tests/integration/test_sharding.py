@@ -38,6 +38,7 @@ def test_shards_merge_into_one_verdict(make: Callable[..., Playground]) -> None:
     assert done.report.policy.false_alarm == pytest.approx(0.001)
 
 
+@pytest.mark.slow
 def test_a_lost_runner_is_no_green_check(make: Callable[..., Playground]) -> None:
     """Where one shard gave no run, `merge` says which and exits 3, whatever the others found."""
     play = make(FILES, {"notes.txt": "nothing\n"})
@@ -70,6 +71,7 @@ def test_gpus_where_there_is_none(play: Playground) -> None:
     assert done.sentence.startswith("--gpus was given, but no NVIDIA GPU")
 
 
+@pytest.mark.slow
 def test_two_machines_share_the_cases(make: Callable[..., Playground]) -> None:
     """Two machines measure every case once, on one of them, in one run. Here both are the CPU."""
     play = make(FILES, SLOWER)

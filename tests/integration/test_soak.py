@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.playground import LENIENT, QUICK, Playground, wait_until
 
 
@@ -12,6 +14,7 @@ def _lines(play: Playground) -> list[str]:
     return [line for path in play.repo.glob("results/soak/*.jsonl") for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_a_soak_gives_way_to_a_check_and_survives_a_kill(play: Playground) -> None:
     """A check that would not wait is measured at once; the soak goes on after it, and what it kept outlives kill -9."""
     child = play.start("soak", *QUICK, *LENIENT, "--time", "10m")
@@ -32,6 +35,7 @@ def test_a_soak_gives_way_to_a_check_and_survives_a_kill(play: Playground) -> No
     assert json.loads(play.repo.joinpath("results/soak/badge.json").read_text(encoding="utf-8"))["schemaVersion"] == 1
 
 
+@pytest.mark.slow
 def test_a_planted_slowdown_is_caught(play: Playground) -> None:
     """With --plant some checks, and one at least, are slower by what was planted, are decided so, and counted by themselves."""
     plan = ("--device", "cpu", "--pairs", "20", "--blocks", "2", "--gate", "20%")

@@ -211,6 +211,7 @@ def plain(text: str) -> str:
 MARKS = {"failure": "❌", "action_required": "🟠", "neutral": "⚠️", "success": "✅"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ROWS)
 def test_each_state_ends_as_the_table_says(scene: Scene, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     """Check run, comment and outputs agree with each other and with the row: conclusion, required check and sentence."""

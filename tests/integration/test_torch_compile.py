@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ratchet.records.files import load
 from ratchet.records.tuning import TuningRecord
 from ratchet.records.verdict import Outcome
@@ -39,6 +41,7 @@ def scale(*, device, n):
 """
 
 
+@pytest.mark.slow
 def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> None:
     """torch.compile makes code for any size once it has seen two, and no case's code depends on the cases before it.
 
@@ -81,6 +84,7 @@ print(sorted(set(sys.modules) - before))
 """
 
 
+@pytest.mark.slow
 def test_a_host_prepares_the_compiler_without_a_gpu_and_workers_have_nothing_to_import() -> None:
     """Where there is a GPU, a reset of the compiler wants 500 modules: the host has them, and no CUDA, process or thread."""
     done = subprocess.run([sys.executable, "-c", PREPARED], capture_output=True, text=True, timeout=120, check=False)
@@ -110,6 +114,7 @@ def scale(*, device):
 """
 
 
+@pytest.mark.slow
 def test_what_only_a_library_compiles_costs_the_first_worker_the_compiler_and_no_later_one(
     play: Playground, tmp_path: Path
 ) -> None:
@@ -152,6 +157,7 @@ def scale(*, device):
 """
 
 
+@pytest.mark.slow
 def test_each_configuration_of_a_search_is_compiled_for_itself(play: Playground, tmp_path: Path) -> None:
     """torch.compile gives up after eight versions of a function, or makes code for any size; a search meets neither."""
     versions = tmp_path / "versions"

@@ -86,6 +86,7 @@ def _imported_from(play: Playground) -> Path:
     return Path(found.stdout.strip())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["mykernels", "src/mykernels"])
 def test_editable_install_cannot_time_the_checkout_against_itself(tmp_path: Path, environment: Path, source: str) -> None:
     """With the package installed editable, a slower head is still seen: each side imports its own tree's copy."""
@@ -102,6 +103,7 @@ def test_editable_install_cannot_time_the_checkout_against_itself(tmp_path: Path
     assert comparison.ratio > 1.5, done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bench", [USES, LAZY], ids=["at import", "lazily"])
 def test_editable_install_that_wins_is_refused(tmp_path: Path, environment: Path, bench: str) -> None:
     """Where a tree lacks the package, so that the editable install would stand in, the check refuses and names the module."""
@@ -115,6 +117,7 @@ def test_editable_install_that_wins_is_refused(tmp_path: Path, environment: Path
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_editable_install_from_a_folder_that_is_not_on_the_path_is_refused(tmp_path: Path, environment: Path) -> None:
     """A package in a folder that python_path does not name comes from the checkout on both sides: refused until it does."""
     project = PROJECT + 'package-dir = {"" = "python"}\n'
@@ -128,6 +131,7 @@ def test_editable_install_from_a_folder_that_is_not_on_the_path_is_refused(tmp_p
     assert play.check(env={"RATCHET_PYTHON_PATH": "python"}).outcomes() in SEEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bench", [USES, LAZY], ids=["at import", "lazily"])
 def test_copy_in_site_packages_loses_to_the_tree_or_is_refused(tmp_path: Path, environment: Path, bench: str) -> None:
     """A plain installed copy of the package is never what is timed: the tree's own wins, or the check refuses."""
@@ -143,6 +147,7 @@ def test_copy_in_site_packages_loses_to_the_tree_or_is_refused(tmp_path: Path, e
     assert play.check().outcomes() in SEEN
 
 
+@pytest.mark.slow
 def test_harness_never_comes_from_the_tree(tmp_path: Path) -> None:
     """A relative PYTHONPATH that would find another `ratchet` in the tree changes nothing: the installed one measures."""
     files = {"bench/adds.py": ADDS, "tools/ratchet/__init__.py": "raise SystemExit('not the harness')\n"}

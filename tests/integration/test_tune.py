@@ -121,6 +121,7 @@ def test_finds_the_best_and_confirms_it(knobs: Callable[..., Playground]) -> Non
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_a_budget_ends_the_search_in_the_middle_of_an_evaluation(knobs: Callable[..., Playground]) -> None:
     """Time that is over cuts off what hangs, which is not recorded as a failure, and what was found until then is confirmed."""
     play = knobs("ok hang", **{"case_timeout": "case_timeout", '"REPEAT": 40, "KIND": "ok"}': '"REPEAT": 40, "KIND": "ok"}'})
@@ -134,6 +135,7 @@ def test_a_budget_ends_the_search_in_the_middle_of_an_evaluation(knobs: Callable
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_the_budget_counts_from_the_first_configuration_that_could_be_tried(knobs: Callable[..., Playground]) -> None:
     """Benchmarks that take most of a budget to import leave it whole for the search, and the record says what starting took."""
     play = knobs(**{"import torch\n": "import torch\ntime.sleep(4)\n"})
@@ -164,6 +166,7 @@ def _interrupted(play: Playground, number: signal.Signals) -> tuple[Finished, Tu
     return done, record_of(play)
 
 
+@pytest.mark.slow
 def test_killed_and_resumed(knobs: Callable[..., Playground]) -> None:
     """kill -9 loses the running evaluation at most; --resume tries the rest and nothing twice."""
     play = knobs("ok wait")
@@ -182,6 +185,7 @@ def test_killed_and_resumed(knobs: Callable[..., Playground]) -> None:
     assert record.best == {"REPEAT": 0, "KIND": "ok"}
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_tried(knobs: Callable[..., Playground]) -> None:
     """Ctrl-C exits 130 with one sentence, leaves no process, and the record holds what was tried."""
     play = knobs("ok wait")
@@ -209,6 +213,7 @@ def test_resume_refuses_another_space(knobs: Callable[..., Playground]) -> None:
     assert "another-machine" in elsewhere.sentence
 
 
+@pytest.mark.slow
 def test_resume_refuses_other_code(knobs: Callable[..., Playground]) -> None:
     """Evaluations of an edited kernel do not join the earlier ones, and the sentence names the file; other files may change."""
     play = knobs()
@@ -224,6 +229,7 @@ def test_resume_refuses_other_code(knobs: Callable[..., Playground]) -> None:
     assert record_of(play) == before
 
 
+@pytest.mark.slow
 def test_an_earlier_record_is_kept(knobs: Callable[..., Playground]) -> None:
     """A search without --resume takes no earlier evaluation away: that record moves to tuning/earlier, and a line says so."""
     play = knobs()
@@ -246,6 +252,7 @@ def test_an_earlier_record_is_kept(knobs: Callable[..., Playground]) -> None:
     assert (play.repo / "tuning" / "suggestions.md").read_text().count("# Autotune Report") == 1
 
 
+@pytest.mark.slow
 def test_what_a_search_wrote_is_no_change_of_the_code(knobs: Callable[..., Playground]) -> None:
     """A second search records a clean tree though the first one's files lie there; bench/tuned.json makes it a changed one."""
     play = knobs()
@@ -341,6 +348,7 @@ def _cpu() -> str:
     return cpu_model(Path("/proc/cpuinfo"))
 
 
+@pytest.mark.slow
 def test_what_was_applied_is_what_is_timed(knobs: Callable[..., Playground]) -> None:
     """Each side of a check has its own tree's bench/tuned.json over its tuning; entries of other machines count for nothing."""
     play = knobs()

@@ -88,6 +88,7 @@ def test_no_quick_wins(place: Playground) -> None:
     assert "in a checkout of ratchet's own repository" in done.sentence
 
 
+@pytest.mark.slow
 def test_a_study(place: Playground) -> None:
     """All variants of a benchmark stand in a report and a picture; a variant that fails is named, and the others are there."""
     done = place.ratchet("study", "waits", *QUICK)
@@ -105,6 +106,7 @@ def test_a_study(place: Playground) -> None:
     assert "Configuration: short, improved" in done.out
 
 
+@pytest.mark.slow
 def test_a_sweep(place: Playground) -> None:
     """Each value is a case of its own: twice the wait takes twice the time, on a line of each variant."""
     done = place.ratchet("sweep", "waits", "--over", "n=2**7..2**9", *QUICK)
@@ -118,6 +120,7 @@ def test_a_sweep(place: Playground) -> None:
     assert all(float(row[heading.index("naive_speedup_low")]) > 2 for row in rows)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_a_benchmark_without_variants(place: Playground) -> None:
     """It is timed alone; a parameter that it does not have is refused with those that it has."""
     alone = WAITS.replace(', variants=("improved", "naive")', "").replace("variant):", 'variant="naive"):')

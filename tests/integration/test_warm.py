@@ -37,6 +37,7 @@ def test_a_warm_command_says_the_same(play: Playground, words: tuple[str, ...]) 
     assert play.ratchet(*words) == play.finish(play.start(*words))
 
 
+@pytest.mark.slow
 def test_what_a_warm_host_sees(make: Callable[..., Playground], tmp_path: Path) -> None:
     """Arguments, environment, folder, session and signals of the process that imports benchmarks are those of a started one."""
     play = make({"bench/adds.py": TELLS + ADDS})

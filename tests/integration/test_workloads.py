@@ -183,6 +183,7 @@ def test_a_run_alone_says_that_nothing_was_checked(make: Callable[..., Playgroun
     assert done.case("add/default").workload is not None
 
 
+@pytest.mark.slow
 def test_a_profile_of_a_call_in_place(make: Callable[..., Playground]) -> None:
     """Profiling by hand calls a workload as it is timed, restored before each call."""
     play = make({"bench/kinds.py": KINDS})
@@ -190,6 +191,7 @@ def test_a_profile_of_a_call_in_place(make: Callable[..., Playground]) -> None:
     assert done.code == 0, done
 
 
+@pytest.mark.slow
 def test_more_memory_than_allowed_fails_a_check(make: Callable[..., Playground]) -> None:
     """The limit of a workload wins over that of the settings; the report says how much both sides take."""
     plain = "return lambda: time.sleep(2e-3) or x + 1"

@@ -38,6 +38,7 @@ def test_what_a_run_cannot_tell_from_a_change_is_rarely_red(attack: Any) -> None
     assert adversary.red_runs(attack, 1, 500, seed=1) <= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", HELD, ids=named)
 def test_what_cannot_be_red_is_not_judged(attack: Any) -> None:
     """The screen that saves time leaves no case out that a check would call red: a slowdown is added so that some are."""
@@ -58,6 +59,7 @@ def test_slower_code_never_passes_in_silence(name: str) -> None:
     assert counts[Outcome.REGRESSED] + counts[Outcome.SLOWER] + counts[Outcome.INCONCLUSIVE] == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", HELD, ids=named)
 @pytest.mark.parametrize("change", [0.05, 0.5])
 def test_nothing_slow_passes_in_silence(attack: Any, change: float) -> None:
@@ -69,6 +71,7 @@ def test_nothing_slow_passes_in_silence(attack: Any, change: float) -> None:
     assert change < 0.5 or counts[Outcome.UNCHANGED] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "spread"), [(0.005, 0.007), (0.005, 0.003), (0.01, 0.007)])
 def test_creep_is_red(step: float, spread: float) -> None:
     """Merges that each cost half a percent, or one, are red by a slowdown of 5 % in all, in at least 19 of 20 histories."""
@@ -78,12 +81,14 @@ def test_creep_is_red(step: float, spread: float) -> None:
     assert all(end is None or end > 0.02 for end in ends)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.003, 0.007, 0.02])
 def test_unchanged_histories_are_not_red(spread: float) -> None:
     """Of 300 merges that change nothing none is red, whatever noise the earlier ones left in the baseline file."""
     assert adversary.creep(0.0, spread, 300, np.random.default_rng(6)) is None
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_change() -> None:
     """Where a check stops, the 95 % interval holds the true change in at least 88 of 100 cases, and at 12 pairs in 93."""
     assert adversary.coverage(0.02, 0.0, 300, seed=7, stopping=False) >= 0.93

@@ -80,6 +80,7 @@ def holds(advice: Advice, name: str) -> None:
         assert lines[where.line - 1].strip()
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", SIMULATED)
 def test_a_script_for_a_gpu_simulated(name: str, read: Callable[[Any], Advice]) -> None:
@@ -87,6 +88,7 @@ def test_a_script_for_a_gpu_simulated(name: str, read: Callable[[Any], Advice]) 
     holds(read(simulated(name)), name)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", sorted({*SIMULATED} - MISSED_ON_A_SLOW_HOST))
 def test_a_script_for_a_gpu_whose_host_is_slow(name: str, read: Callable[[Any], Advice], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +98,7 @@ def test_a_script_for_a_gpu_whose_host_is_slow(name: str, read: Callable[[Any], 
     holds(read({**simulate(SCRIPTS[name]), "ratchetOverhead": 1.0}), name)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}")
 def test_a_script_on_a_real_machine(path: Path) -> None:
@@ -106,6 +109,7 @@ def test_a_script_on_a_real_machine(path: Path) -> None:
     assert (advice.gpu_busy is None) == runs_on_cpu(SCRIPTS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "line"),
     [("item_in_loop", "losses.append(forward(x).item())"), ("gaps", "time.sleep"), ("pageable_copy", '.to("cuda")')],

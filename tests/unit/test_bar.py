@@ -207,6 +207,7 @@ def test_runs_whose_noise_does_not_persist(cases: list[Comparison | None]) -> No
     assert with_persistence(BAR, cases) is BAR
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("rho", "share"), [(0.0, 0.05), (0.5, 0.75)])
 def test_persistence_is_noticed(rho: float, share: float) -> None:
@@ -225,6 +226,7 @@ def test_persistence_is_noticed(rho: float, share: float) -> None:
 # The smallest slowdown that would be red
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("spread", "pairs", "cases"), [(0.003, 20, 1), (0.003, 40, 50), (0.05, 20, 11), (0.05, 40, 11), (0.3, 20, 1), (0.3, 100, 50)]

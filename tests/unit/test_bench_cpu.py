@@ -45,6 +45,7 @@ def seed() -> None:
     torch.manual_seed(7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "config", "variant"), CASES)
 def test_cpu_config_agrees_with_its_reference(name: str, config: str, variant: str | None) -> None:
     """Every CPU config builds, runs, and agrees with its float64 reference to 1e-4, or to its own limit: in each variant."""

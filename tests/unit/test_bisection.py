@@ -69,6 +69,7 @@ def test_a_change_takes_pairs_and_both_sessions() -> None:
     assert not differs([(-1) ** index * log for index, log in enumerate(slow)], 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_search_in_noise_names_the_right_commit() -> None:
     """Of 200 searches for 2 % among 32 commits, with 1 % of noise in a pair and outliers, none names a wrong commit."""

@@ -45,6 +45,7 @@ def test_a_quiet_machine_holds_the_gate() -> None:
     assert found.cases[1].gate < found.cases[0].gate == found.gate < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_more_pairs_detect_less() -> None:
     """What all pairs can show is less than what the first twenty can; with fewer pairs than a regression takes, nothing is."""
@@ -54,6 +55,7 @@ def test_more_pairs_detect_less() -> None:
     assert (few.detectable_first, few.detectable_most, few.holds, few.caught) == (None, None, False, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_noisy_case_is_not_blessed() -> None:
     """A case whose pairs spread by 5 % cannot hold a gate of 3 %, and the gate that it needs is named."""
@@ -79,6 +81,7 @@ def test_too_few_pairs_bless_nothing() -> None:
     assert calibrate(run, run.plan, POLICY, CHECKS) is None
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("spread", [0.001, 0.004, 0.012])
 def test_the_suggested_gate_holds(spread: float) -> None:

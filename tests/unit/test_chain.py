@@ -127,6 +127,7 @@ def is_found(text: str, folder: Path) -> bool:
 FIELDS = sorted({str(place[-1]) for place, _ in leaves(EVENTFUL.model_dump(mode="json")) if isinstance(place[-1], str)})
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("field", [*FIELDS, "pair_medians_ms"])
 def test_any_edited_field_is_found(field: str, tmp_path: Path) -> None:

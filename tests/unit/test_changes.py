@@ -91,6 +91,7 @@ def test_a_machine_that_is_another_one_in_each_session_is_no_change() -> None:
     assert sum(len(change_points(one.tolist())) for one in offsets) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_few_points_come_and_go_in_noise_that_lasts() -> None:
     """If somebody looks after each run, waves of lasting noise make a point in a thousand runs, and not ten."""
@@ -112,6 +113,7 @@ def test_a_level_of_a_few_runs_does_not_hide_itself() -> None:
     assert found.count(2) >= 45
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("size", "goal"), [(0.02, 0.95), (0.01, 0.9)])
 def test_the_goals_hold_in_few_histories(size: float, goal: float) -> None:
@@ -160,7 +162,7 @@ def otava() -> study.Finder:
     """Apache Otava with its own settings, in its own environment."""
     python = Path(sys.prefix) / "otava" / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"Apache Otava is not in {python.parents[1]}: `make test` installs it there.")
+        pytest.skip(f"Apache Otava is not in {python.parents[1]}: `make test` and `make test-all` install it there.")
     return study.otava(python)
 
 

@@ -178,6 +178,7 @@ def test_lines_for_the_log() -> None:
     assert line.startswith("::warning title=attention/training_512 inconclusive::")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.text(max_size=300))
 def test_no_text_leaves_its_place_in_a_line(name: str, reason: str) -> None:
     """Whatever a case is called, a line is one command, with our two or one properties."""

@@ -115,6 +115,7 @@ _MARKUP = (
 _PIECES = [*_MARKUP.split(), LINE, "\n", "\n\n", "\n  ", "\n    ", "\t", " "]
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
 @settings(max_examples=1000)

@@ -177,6 +177,7 @@ def many(count: int, name: str = "bench/config_{}") -> CommentPage:
     return pages.page(report.model_copy(update={"profiles": profiles, "unprofiled": tuple(case.name for case in cases)}))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("limit", [8_000, 20_000, LIMIT])
 @pytest.mark.parametrize("name", ["bench/config_{}", "<&|`[]*~$\\>" * 20 + "/{}", "größe🟰" * 20 + "/{}"])
@@ -242,6 +243,7 @@ def test_the_order_in_which_detail_goes() -> None:
     assert [len(render_comment(page, size).encode()) <= size for size in sizes] == [True] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(min_value=8_000, max_value=60_000))
 def test_any_text_stays_text(name: str, reason: str, limit: int) -> None:

@@ -166,6 +166,7 @@ def measured(rng: np.random.Generator, ratio: float, drift: Drift | None = None)
     return pair_examples.looked_at(pair_examples.pairs(rng.normal(math.log(ratio), 0.003, 100)), BAR, drift=drift)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_slow_merges_are_caught() -> None:
     """Of 100 sequences of merges that cost 1 % each, 99 or more are stopped within ten merges, and none in the first two."""

@@ -101,6 +101,7 @@ def slow_bootstrap(values: Floats, confidence: float) -> tuple[float, float, flo
     return centre - most * error, centre - least * error, centre - bound * error
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("count", [5, 8, 20, 100])
 def test_the_interval_is_a_studentised_bootstrap(count: int) -> None:
@@ -159,6 +160,7 @@ def test_many_values_make_it_students_interval() -> None:
     assert (low, high) == pytest.approx((student.low, student.high), abs=0.05 * (student.high - student.low))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("count", [4, 5, 8, 20])
 def test_the_interval_holds_what_it_says(count: int) -> None:

@@ -165,6 +165,7 @@ def test_files_from_a_repository(fake: FakeGitHub, tmp_path: Path) -> None:
     assert ask(fake.url, "GET", f"{BASE}/contents/absent.cu?ref={sha}")[0] == 404
 
 
+@pytest.mark.slow
 def test_as_a_process(tmp_path: Path) -> None:
     """Started with a seed it prints its address, serves, tells its state, takes scripts, and ends with its input."""
     seed = {"pulls": [{"number": 3, "title": "Faster"}], "comments": [{"number": 3, "author": "octocat", "body": "hello"}]}

@@ -298,6 +298,7 @@ def test_save_over_replaces_what_it_can_read(path: Path) -> None:
     assert load(path.with_name("first.json"), Baseline) == examples.baseline()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
     """The schema files in the repository are what the code says: ``python -m ratchet.records.schema results/schema``."""

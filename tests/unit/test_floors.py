@@ -153,6 +153,7 @@ def test_help_is_light() -> None:
     assert {words: each for words, each in loaded.items() if each[0] != 0 or {*each} & {*HEAVIEST}} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "needless"),
     [

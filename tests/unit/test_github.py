@@ -101,6 +101,7 @@ def test_a_pull_request_is_opened_once(fake: FakeGitHub, github: GitHub) -> None
 # ---- conversation
 
 
+@pytest.mark.slow
 def test_one_comment_after_fifty_pushes(fake: FakeGitHub, github: GitHub) -> None:
     """Among 200 comments of others, some with our marker, ours is made once and updated 49 times; no other one changes."""
     others = [
@@ -406,6 +407,7 @@ def test_without_pygithub() -> None:
     assert done.stderr == "ratchet: this needs PyGithub. Install it with `pip install 'gpu-ratchet[github]'`, then run again.\n"
 
 
+@pytest.mark.slow
 def test_pygithub_stays_behind_one_module() -> None:
     """Only what lies behind ratchet.forge.github names PyGithub."""
     naming = {

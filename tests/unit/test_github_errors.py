@@ -38,6 +38,7 @@ def bodies(state: State) -> list[str]:
 # ---- every operation, every answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_every_operation_ends_with_its_sentence(answer: str) -> None:
     """Whatever is asked, an answer that ends it becomes the right error, says what was being done, and changes nothing."""

@@ -29,6 +29,7 @@ def faces(thing: object) -> str:
     return f"{thing} {thing!r} {vars(thing) if hasattr(thing, '__dict__') else ''}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["", *ANSWERS])
 def test_no_path_shows_the_token(answer: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
     """With every logger at DEBUG, over every operation and answer: not in a log, an output, an error, its causes or a repr."""

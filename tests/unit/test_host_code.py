@@ -102,6 +102,7 @@ def changed(folder: Path, change: Change) -> Path:
     return write(folder, {**PROJECT, change.file: text.replace(change.old, change.new, 1) if text else change.new})
 
 
+@pytest.mark.slow
 def test_the_same_project_elsewhere_is_the_same(tmp_path: Path, before: dict[str, HostParts]) -> None:
     """The same files at another path give every case the same host code, and each case has one."""
     after = identities(write(tmp_path / "a longer path", PROJECT), *before)
@@ -109,6 +110,7 @@ def test_the_same_project_elsewhere_is_the_same(tmp_path: Path, before: dict[str
     assert {name for name, one in after.items() if not one.digest} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [pytest.param(one, id=one.name) for one in CHANGES])
 def test_a_change_is_seen(tmp_path: Path, before: dict[str, HostParts], change: Change) -> None:
     """A change is a difference for the case that uses it, and mostly for no other."""
@@ -124,6 +126,7 @@ def test_what_changes_nothing_is_no_difference(tmp_path: Path, before: dict[str,
     assert after[change.case].difference(before[change.case]) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [pytest.param(one, id=one.name) for one in HELD_OUT])
 def test_a_change_that_was_set_aside_is_seen(tmp_path: Path, before: dict[str, HostParts], change: Change) -> None:
     """These changes were written before the code was finished, and not tried until then."""

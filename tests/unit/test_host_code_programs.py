@@ -217,6 +217,7 @@ def swapped() -> tuple[Files, Files]:
     return first, second
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(pairs(), st.booleans())
 @example(swapped(), False)

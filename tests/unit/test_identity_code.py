@@ -294,6 +294,7 @@ def build(folder: Path, text: str, **more: object) -> elf.Library:
         pytest.skip(error.message)
 
 
+@pytest.mark.slow
 def test_what_nvcc_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A library's code is the same for another path, comment or -O of the host's code; not for another macro or ptxas -O."""
     monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))

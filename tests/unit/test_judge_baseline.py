@@ -187,6 +187,7 @@ def test_small_slowdowns_do_not() -> None:
     assert recorded(FIRST, *runs).moves == ()
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_thousand_unchanged_merges_move_nothing() -> None:
     """Noise of 2 % a pair and 3 % between runs, in 1,000 merges of unchanged code: no candidate, no step, the same figures."""

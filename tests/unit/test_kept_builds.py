@@ -116,6 +116,7 @@ POISONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poison", POISONS)
 def test_a_poisoned_entry_writes_nowhere_else(poison: str, tmp_path: Path) -> None:
     """A file that was not declared, leads out of the tree or is the tree's own makes the whole entry worthless."""
@@ -152,6 +153,7 @@ def test_not_even_a_wide_pattern_replaces_a_file_of_the_tree(outputs: tuple[str,
     assert (tree / "bench" / "adds.py").read_text() == "honest"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["changed", "longer", "gone", "link", "folder", "mode", "pipe", "list", "rubbish"])
 def test_an_entry_that_is_not_what_was_kept_is_built_again(damage: str, tmp_path: Path) -> None:
     """Every file is held against its digest. The build that follows begins with the tree as it was and makes the entry whole."""

@@ -224,6 +224,7 @@ def taken(case: CaseRun, pairs: int) -> CaseRun:
     return case.model_copy(update={"head": case.head[:pairs], "reference": case.reference[:pairs]})
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(12))
 def test_what_stopped_a_case_is_its_verdict(seed: int) -> None:

@@ -173,6 +173,7 @@ def test_a_report_of_an_earlier_run_is_no_report(tmp_path: Path) -> None:
     assert not (tmp_path / "a.ncu-rep").exists()
 
 
+@pytest.mark.slow
 def test_a_hang_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A profiler that does not end is killed after its time limit, and so is the process that it profiles."""
     monkeypatch.setattr(ncu, "WRITE_S", 0.0)

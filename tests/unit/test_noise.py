@@ -49,6 +49,7 @@ def red(found: list[list[Outcome]]) -> int:
 # Whole pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [0.1, 0.5])
 def test_two_modes(slow: float) -> None:
     """Where each process is in a mode 6 % slower now and then, no run of 150 is red, and most cases have an answer."""
@@ -74,6 +75,7 @@ def stalls(shift: float) -> Noise:
     return noise
 
 
+@pytest.mark.slow
 def test_a_host_that_stalls() -> None:
     """Pairs in which the host stalled make no run red, and leave nine cases in ten an answer."""
     found = runs(stalls(0.0))
@@ -82,6 +84,7 @@ def test_a_host_that_stalls() -> None:
     assert count(found, Outcome.UNCHANGED) >= 0.9
 
 
+@pytest.mark.slow
 def test_a_slowdown_on_a_host_that_stalls() -> None:
     """A head slower by 10 % is red in 98 of 100 cases, and never passes."""
     found = runs(stalls(0.1))
@@ -99,6 +102,7 @@ def test_one_stalled_pair(stalled: int, shift: float, outcome: Outcome) -> None:
         assert outcomes(logs.tolist()) == {"0": outcome}
 
 
+@pytest.mark.slow
 def test_another_process_arrives() -> None:
     """From some pair on both sides take 30 % longer, give or take 10: that is no change, and often no answer."""
 

@@ -247,6 +247,7 @@ def test_torch_stays_out() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=Path(nvcc.__file__).parents[1], check=True)
 
 
+@pytest.mark.slow
 def test_real_source_loads(real_nvcc: None, tmp_path: Path) -> None:
     """A real source compiles, its functions are called, and ptxas's counts are kept."""
     source = tmp_path / "real.cu"

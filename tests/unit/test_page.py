@@ -262,6 +262,7 @@ def written(figure: Figure) -> str:
         return " ".join(text.get_text().replace("\n", " ") for text in texts(figure))
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_nothing_overlaps(drawn: Figure) -> None:
     """No text lies on another."""
@@ -436,6 +437,7 @@ def test_roofs_of_a_small_picture() -> None:
     assert {roof.key for roof in needed_roofs(unknown)} >= {"dram report", "tensor_bf16 report"}
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_files(tmp_path: Path) -> None:
     """The PNG is 1200 pixels wide; both files are the same every time, whatever settings and day."""

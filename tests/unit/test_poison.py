@@ -57,6 +57,7 @@ def test_the_ground_they_stand_on(tmp_path: Path) -> None:
         assert check_output(judged(place, tmp_path / "workspace"))[0] == end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("poison", POISONS, ids=lambda poison: poison.name)
 def test_poison(poison: Poison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None writes outside its folder, becomes live in a comment, a check run or a log, or gives a pass."""

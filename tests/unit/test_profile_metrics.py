@@ -152,6 +152,7 @@ def test_bare_names(name: str, function: str) -> None:
     assert bare(name) == function
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_text_has_a_bare_name(name: str) -> None:
     """No name, however strange, stops the reading."""

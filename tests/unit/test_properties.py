@@ -165,6 +165,7 @@ def test_seeing_rogues_again_hides_nothing(logs: list[float], shift: float, time
         assert is_red(logs * times, shift)
 
 
+@pytest.mark.slow
 @STEADY
 @given(ENOUGH, SLOWER, st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_more_of_it_stays_red(logs: list[float], shift: float, more: list[float]) -> None:

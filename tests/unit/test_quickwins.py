@@ -80,6 +80,7 @@ def test_every_quick_win_has_a_claim() -> None:
     assert [one.step for one in claims] == sorted(one.step for one in claims)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_quick_wins_are_no_cases_of_a_check() -> None:
     """`ratchet check` of this repository finds none of them: they lie in a folder of their own."""
@@ -92,6 +93,7 @@ def test_quick_wins_are_no_cases_of_a_check() -> None:
     assert set(done.stdout.split()) == {"attention", "copy", "matmul", "normalize", "pipeline"}
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_both_variants_agree_with_the_reference_on_a_cpu() -> None:
     """Every quick win that a CPU can run computes, in both variants, what its float64 reference computes."""

@@ -117,6 +117,7 @@ NOISES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("noise", NOISES)
 def test_unchanged_code_looks_slower_as_often_as_it_says(noise: str) -> None:

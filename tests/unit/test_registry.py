@@ -148,6 +148,7 @@ def test_a_missing_module_of_the_tree(module: str, tmp_path: Path) -> None:
     assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}' (perf/bench/needy.py:2)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "message"),
     [

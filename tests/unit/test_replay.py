@@ -103,6 +103,7 @@ def test_too_few_pairs() -> None:
 # The pairs recorded on an H200
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("gate", "seed"), [(0.03, 0), (0.01, 1)])
 def test_unchanged_code_is_not_red(gate: float, seed: int) -> None:
@@ -113,6 +114,7 @@ def test_unchanged_code_is_not_red(gate: float, seed: int) -> None:
     assert found.pairs_mean <= (6.5 if gate == 0.03 else 9)
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("gate", "planted", "caught"), [(0.03, 1.035, 0.99), (0.03, 1.05, 0.999), (0.01, 1.015, 0.99)])
 def test_slower_code_is_caught(gate: float, planted: float, caught: float) -> None:
@@ -134,6 +136,7 @@ def test_one_slower_case_among_seven(case: str) -> None:
     assert found.pairs_mean <= 8.5
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_launch_bound_case_is_hardly_ever_red() -> None:
     """A case whose pairs differ by up to 45 %, for neither side, makes at most one of 300 runs red, and no quiet neighbour."""

@@ -63,6 +63,7 @@ def error_of(target: ProfileTarget, folder: Path, log: str, trouble: str | None 
     return sanitizer_errors(target, "memcheck", find_sanitizer({"PATH": str(folder)}), folder, dict(os.environ), limit_s)
 
 
+@pytest.mark.slow
 def test_a_file_under_evaluation_is_run(target: ProfileTarget, tmp_path: Path) -> None:
     """The program that profilers look at calls it, and a summary without errors is none."""
     assert error_of(target, tmp_path, "run") == ""

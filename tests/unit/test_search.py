@@ -73,6 +73,7 @@ def test_everything_is_proposed_once(strategy: str, seed: int, batches: list[int
     assert proposed[0] == SPACE.default
 
 
+@pytest.mark.slow
 def test_tpe_proposes_everything_once() -> None:
     """Its suggestions that are not valid, or come twice, are not handed on."""
     space = replace(SPACE, parameters={**SPACE.parameters, "d": (False,)})  # each suggestion takes longer than the one before it

@@ -72,6 +72,7 @@ def test_a_command_that_cannot_be_started() -> None:
         run(["no-such-program"], environ=os.environ, folder=Path("/"), time_limit_s=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["", "time.sleep(600)", "os.kill(os.getpid(), 9)"])
 def test_nothing_that_a_command_started_is_left(tmp_path: Path, end: str) -> None:
     """Processes in sessions of their own, of parents that have ended, end with the command, however that ends."""

@@ -147,6 +147,7 @@ def test_only_plain_words_are_pasted(record: str, configuration: dict[str, Any])
     assert ways(configuration, record) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_folder_of_records(tmp_path: Path) -> None:
     """The file is made of all records of the folder; one that is damaged is named and left as it is."""
@@ -199,6 +200,7 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert text.count("xychart-beta") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
     "record",

@@ -43,6 +43,7 @@ def test_what_is_written_is_read_again(rows: list[Any]) -> None:
         assert read_t4(Path("any.json")) == results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_recorded_files_survive(path: Path, tmp_path: Path) -> None:
     """Recorded files are the same after reading, writing, plain or compressed, and reading."""
@@ -57,6 +58,7 @@ def test_recorded_files_survive(path: Path, tmp_path: Path) -> None:
     assert table["results"][0].keys() == theirs["results"][0].keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_auto_finds_what_is_recorded(path: Path) -> None:
     """Of three seeds, two come within 3 % of the optimum in 100 evaluations; after two that do, the third is not tried."""

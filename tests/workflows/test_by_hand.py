@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import PurePosixPath
 
+import pytest
+
 from ratchet.records.files import dumps
 from ratchet.records.tuning import tuning_path
 from tests import tuning_examples as sample
@@ -32,6 +34,7 @@ def adds(*, device, size):
 """
 
 
+@pytest.mark.slow
 def test_a_maintainer_has_a_case_profiled(slow: tuple[Scene, Run]) -> None:
     """`/ratchet profile CASE` starts cuda_profile.yml with the case, the base and the head of the pull request."""
     scene, run = slow
@@ -44,6 +47,7 @@ def test_a_maintainer_has_a_case_profiled(slow: tuple[Scene, Run]) -> None:
     assert order["inputs"] == {"case": "adds/small", "base": scene.main, "sha": run.sha}
 
 
+@pytest.mark.slow
 def test_a_commit_is_profiled(scene: Scene) -> None:
     """The workflow profiles the commit that it is given, and uploads what it found."""
     sha = scene.open_pull(SLOW_ADDS)["pull_request"]["head"]["sha"]
@@ -53,6 +57,7 @@ def test_a_commit_is_profiled(scene: Scene) -> None:
     assert list((found / "nsight").iterdir())
 
 
+@pytest.mark.slow
 def test_an_idle_machine_soaks(scene: Scene) -> None:
     """The workflow measures main, and uploads its decisions: unchanged code, and code that was slowed."""
     run = scene.dispatch("ratchet_soak.yml", {"time": "1s"})
@@ -66,6 +71,7 @@ def test_an_idle_machine_soaks(scene: Scene) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_search_is_proposed_as_a_draft(scene: Scene) -> None:
     """What the search recommends stands on a branch of its own, with its record, in a draft pull request; main is as it was."""
     main = scene.push({"bench/adds.py": TUNED})
@@ -82,6 +88,7 @@ def test_a_search_is_proposed_as_a_draft(scene: Scene) -> None:
     assert git(scene.origin, "rev-parse", "main") == main
 
 
+@pytest.mark.slow
 def test_a_search_of_what_was_tuned_before(scene: Scene) -> None:
     """A record that is on the branch is replaced by that of the new search; what is said of other cases stays, pictures too."""
     other, machine = sample.record(), sample.record().environment.fingerprint

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.workflows.results import Run
 from tests.workflows.scene import ADDS, QUIET, SLOW_ADDS, Scene, git
 
@@ -31,6 +33,7 @@ def verdict(run: Run) -> str:
     return run.jobs["measure"].outputs["verdict"]
 
 
+@pytest.mark.slow
 def test_a_job_cannot_poison_the_builds_of_the_next(scene: Scene, tmp_path: Path) -> None:
     """On a machine with a past, benchmarks rewrite every kept build that they find; the next job finds none of it."""
     building(scene, tmp_path / "count")
@@ -43,6 +46,7 @@ def test_a_job_cannot_poison_the_builds_of_the_next(scene: Scene, tmp_path: Path
     assert not (tmp_path / "home" / "cache" / "ratchet").exists()
 
 
+@pytest.mark.slow
 def test_only_main_adds_to_the_builds_of_an_ephemeral_machine(scene: Scene, tmp_path: Path) -> None:
     """A pull request finds the build of its base where main has left it, builds its head, and leaves nothing there."""
     volume = tmp_path / "volume"

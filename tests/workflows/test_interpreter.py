@@ -42,6 +42,7 @@ def measured(scene: Scene, python: Path, source: str = QUIET) -> Run:
     return scene.measure(scene.open_pull(source))
 
 
+@pytest.mark.slow
 def test_a_virtual_environment_is_used_as_it_is(scene: Scene, tmp_path: Path) -> None:
     """Its own torch is measured with; ratchet is the copy of its commit, and what the environment lacks comes from the pins."""
     python = make_environment(tmp_path / "user")
@@ -81,6 +82,7 @@ def test_a_package_that_is_too_old_is_named(scene: Scene, tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found", ["3.10.13", "3.14.0"])
 def test_a_python_that_ratchet_does_not_know(found: str, scene: Scene, tmp_path: Path) -> None:
     """Its version is named before pip looks for packages."""

@@ -25,6 +25,7 @@ def steps(scene: Scene, branch: str = "main") -> list[tuple[str, str]]:
     return [(step["kind"], step["commit"]) for machine in machines.values() for step in machine["configs"]["adds/small"]["steps"]]
 
 
+@pytest.mark.slow
 def test_an_improvement_on_main_moves_the_baseline(scene: Scene) -> None:
     """The first push enters the case; a faster one is measured twice and becomes the baseline, in commits that start nothing."""
     first = recorded(scene, scene.main)
@@ -45,6 +46,7 @@ def test_an_improvement_on_main_moves_the_baseline(scene: Scene) -> None:
     assert git(scene.origin, "merge-base", "--is-ancestor", sha, "main") == ""
 
 
+@pytest.mark.slow
 def test_two_pushes_that_race_lose_no_step(scene: Scene) -> None:
     """Two runs record at the same time, and main moves on meanwhile: both arrive, one after the other, and nothing is forced."""
     pushed = [scene.main, scene.push({"bench/subs.py": ADDS.replace("def adds", "def subs")})]
@@ -61,6 +63,7 @@ def test_two_pushes_that_race_lose_no_step(scene: Scene) -> None:
     assert git(scene.origin, "merge-base", "--is-ancestor", moved, "main") == ""
 
 
+@pytest.mark.slow
 def test_a_protected_main_gets_a_pull_request(scene: Scene) -> None:
     """Where a rule of main refuses the push, the baseline comes as a pull request, and main stays as it was."""
     protect(scene.origin)
@@ -72,6 +75,7 @@ def test_a_protected_main_gets_a_pull_request(scene: Scene) -> None:
     assert steps(scene, "ratchet-baseline") == [("first", scene.main)]
 
 
+@pytest.mark.slow
 def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
     """It is entered there though the branch is not there yet, and found there by the next push, and by a pull request that says
     otherwise of it; main never has the file.
@@ -95,6 +99,7 @@ def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
     assert "results/baseline.json is that of ratchet-baseline." in scene.measure(pull).log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["branch", "pull-request"])
 def test_a_dispatch_on_another_branch_moves_nothing(scene: Scene, mode: str) -> None:
     """A feature branch makes no baseline of its own commit, and sends no file along: the job says that only main does."""
@@ -117,6 +122,7 @@ def test_a_dispatch_on_main_moves_the_baseline(scene: Scene) -> None:
     assert steps(scene) == [("first", scene.main)]
 
 
+@pytest.mark.slow
 def test_a_history_that_was_rewritten_records_nothing(scene: Scene) -> None:
     """What was measured is on main no longer: the job says so, and main is left alone."""
     measured = scene.push({"notes.txt": "a mistake\n"})

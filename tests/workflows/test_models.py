@@ -7,6 +7,8 @@ import shutil
 from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+
 from tests.integration.playground import ADDS
 from tests.workflows.scene import SETTINGS, WORKFLOWS, Scene
 
@@ -39,6 +41,7 @@ SLOW_ON_L4 = ADDS.replace(
 )
 
 
+@pytest.mark.slow
 def test_several_models(scene: Scene, tmp_path: Path) -> None:
     """A pull request that is slower on one model is red and names it, beside the others; a model without results is no pass."""
     scene.push({"pyproject.toml": f'[tool.ratchet]\n{SETTINGS}models = ["h200", "l4"]\n'})

@@ -7,6 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.workflows.results import Run
 from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
 from tests.workflows.stand_ins import APP, APP_ID, APP_KEY
@@ -52,6 +54,7 @@ def test_the_story_of_a_slow_pull_request(slow: Slow) -> None:
     assert "a-maintainer" not in scene.comment()
 
 
+@pytest.mark.slow
 def test_the_base_branch_s_settings_decide_in_every_job(scene: Scene) -> None:
     """Main's gate of 20 % and folder of results are what the GPU job, the report and the baseline go by, not what the pull
     request says; the comment names the commit that both come from.
@@ -96,6 +99,7 @@ def test_a_trusted_job_installs_nothing_that_is_not_pinned(slow: Slow) -> None:
     assert "--no-index" in job.pip[1]
 
 
+@pytest.mark.slow
 def test_an_app_writes_in_its_own_name(slow: Slow) -> None:
     """With an App's secrets, check run and comments are the App's, at each push the same, and its token has the job's rights."""
     scene, run = slow
@@ -117,6 +121,7 @@ def test_an_app_writes_in_its_own_name(slow: Slow) -> None:
     assert "a-maintainer" in scene.comment()
 
 
+@pytest.mark.slow
 def test_a_label_is_accepted_in_an_app_s_name(slow: Slow) -> None:
     """The label's job speaks for whoever set it, though its own token is not the App's."""
     scene, run = slow
@@ -149,6 +154,7 @@ def test_a_fork_is_found_by_its_branch(slow: Slow) -> None:
     assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
 
 
+@pytest.mark.slow
 def test_a_hostile_name_is_a_name(scene: Scene, tmp_path: Path) -> None:
     """Title and branch full of commands run nothing, command nothing, and appear in no comment."""
     run = scene.measure(scene.open_pull(QUIET, branch=BRANCH, title=TITLE))
@@ -183,6 +189,7 @@ def test_a_head_that_moved_is_left_to_its_own_run(slow: Slow) -> None:
     assert not scene.fake.state.comments_of(NUMBER)
 
 
+@pytest.mark.slow
 def test_a_dispatch_of_the_head_against_itself_is_no_pass(slow: Slow) -> None:
     """It would make a newer check run on the same commit. It is red, the comment says why, and what the older run says when it
     comes again changes neither.
@@ -213,6 +220,7 @@ def test_an_attempt_that_died_is_not_the_one_before(slow: Slow) -> None:
     assert "those of an earlier attempt: attempt 2 left none" in scene.comment()
 
 
+@pytest.mark.slow
 def test_an_earlier_commit_of_main_is_no_reference(scene: Scene) -> None:
     """A run that compares the head with main as it once was asks for a person, and says which commit it takes."""
     old = scene.main
@@ -237,6 +245,7 @@ def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
     assert not scene.fake.state.comments
 
 
+@pytest.mark.slow
 def test_a_merge_queue_gets_a_check_run_on_its_own_commit(scene: Scene) -> None:
     """Each entry is measured against what it would be merged onto, an earlier entry too, and judged for that commit alone."""
     first = scene.enqueue(QUIET)
@@ -253,6 +262,7 @@ def test_a_merge_queue_gets_a_check_run_on_its_own_commit(scene: Scene) -> None:
     assert not scene.fake.state.comments
 
 
+@pytest.mark.slow
 def test_a_defect_of_ours_is_told_of(slow: Slow, tmp_path: Path) -> None:
     """The job fails with exit code 3, comment and check run say that there is no verdict and link to its log; and whatever the
     error quotes commands nothing there, nor shows the token.
@@ -275,6 +285,7 @@ def test_a_defect_of_ours_is_told_of(slow: Slow, tmp_path: Path) -> None:
     assert "pwned" not in scene.comment()
 
 
+@pytest.mark.slow
 def test_a_stranger_commands_nothing(slow: Slow) -> None:
     """Without write access nothing is accepted and nothing starts; a comment without a command starts no job at all."""
     scene, run = slow
@@ -291,6 +302,7 @@ def test_a_stranger_commands_nothing(slow: Slow) -> None:
     assert scene.run("ratchet_command.yml", "issue_comment", event, sha=scene.main).conclusion == "skipped"
 
 
+@pytest.mark.slow
 def test_a_label_is_handed_over_and_accepted(slow: Slow) -> None:
     """The label's job starts the command's with three values, and that one acknowledges for the head that was labelled."""
     scene, run = slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.workflows.results import Run
 from tests.workflows.scene import ADDS, FAST, QUIET, Scene, git
 
@@ -41,6 +43,7 @@ def test_the_gpu_machine_installs_wheels_with_known_digests_alone(slow: tuple[Sc
     assert "requirements-gpu.txt" in asked
 
 
+@pytest.mark.slow
 def test_the_head_is_measured_against_where_it_left_its_base(scene: Scene) -> None:
     """What main did since is neither measured nor held against the pull request."""
     event = scene.open_pull(QUIET)
@@ -52,6 +55,7 @@ def test_the_head_is_measured_against_where_it_left_its_base(scene: Scene) -> No
     assert record["reference"]["commit"] == git(scene.repo, "rev-parse", "origin/main~1")
 
 
+@pytest.mark.slow
 def test_measured_code_commands_nothing(scene: Scene, tmp_path: Path) -> None:
     """Whatever measured code prints, the runner obeys none of it; it sees no token, and none of the runner's files."""
     run = scene.measure(scene.open_pull(SHOUTS + LIES))
@@ -65,6 +69,7 @@ def test_measured_code_commands_nothing(scene: Scene, tmp_path: Path) -> None:
     assert not [name for name in seen if name.startswith(("GITHUB_", "ACTIONS_", "RUNNER_"))]
 
 
+@pytest.mark.slow
 def test_words_from_outside_are_words(scene: Scene, tmp_path: Path) -> None:
     """Cases and a base that a shell or an option parser would act on are taken as names that nothing has.
 

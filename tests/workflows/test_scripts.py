@@ -168,6 +168,7 @@ def test_a_branch_without_a_baseline(tmp_path: Path) -> None:
     assert "has none yet" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

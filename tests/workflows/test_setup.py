@@ -137,6 +137,7 @@ def test_no_word_of_a_template_is_left() -> None:
     assert not re.findall(r"\b(?:RATCHET|RUNNER|DEFAULT)_[A-Z]+\b", "".join(FILES.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [persistent, ephemeral])
 def test_the_guide_followed(machine: Callable[[Scene], AbstractContextManager[Gpu]], scene: Scene) -> None:
     """Main enters its baseline; a fork's slow pull request gets its comment and a red check; an acceptance turns it green."""
@@ -246,6 +247,7 @@ def test_the_files_are_as_safe_as_ours(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_mode_that_only_the_workflows_know(scene: Scene) -> None:
     """Given to the baseline's workflow alone, it reaches the GPU job too: the next push is compared with what that branch has."""
     scene.workflows = written(scene.repo / ".github" / "workflows")
@@ -259,6 +261,7 @@ def test_a_mode_that_only_the_workflows_know(scene: Scene) -> None:
     assert "results/baseline.json is that of ratchet-baseline." in second.log
 
 
+@pytest.mark.slow
 def test_a_regression_of_main_gets_an_issue_where_the_file_asks_for_it(scene: Scene) -> None:
     """What regressed is measured once more, and the job that tells of it may write issues and nothing else; without the line
     nothing is told.
