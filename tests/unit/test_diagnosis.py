@@ -276,6 +276,26 @@ def test_what_only_the_trace_sees_of_a_call_is_named(kernels: tuple[KernelProfil
         assert found[0].what == f"In each call, the head added {named}."
 
 
+@pytest.mark.parametrize(
+    ("runs", "seconds", "ratio", "said"),
+    [
+        ((20, 320), (2e-5, 3.2e-4), 1.2, "In each call: Memcpy DtoD 2 → 32 (30.00 µs more)."),
+        ((320, 20), (3.2e-4, 2e-5), 0.8, "In each call: Memcpy DtoD 32 → 2 (30.00 µs less)."),
+        ((20, 10), (2e-5, 3.2e-4), 1.2, "Slower in each call: Memcpy DtoD 2.000 µs → 32.00 µs."),
+    ],
+    ids=["more", "fewer", "fewer that take longer"],
+)
+def test_what_runs_more_often_in_a_call_is_counted(
+    runs: tuple[int, int], seconds: tuple[float, float], ratio: float, said: str
+) -> None:
+    """A name of both sides says how often it runs in a call, where its number is what made the call slower or faster."""
+    sides = [
+        trace(kernels={"add": 1.5e-3}, copies={"Memcpy DtoD": spent}, ran={"add": 20, "Memcpy DtoD": count})
+        for count, spent in zip(runs, seconds, strict=True)
+    ]
+    assert diagnose(sides[1], sides[0], ratio)[0].what == said
+
+
 def test_equal_launches_of_other_kernels() -> None:
     """As many launches of another kernel is said, but is no cause by itself."""
     found = diagnose(profile(kernel(function="b", duration_s=2e-4)), profile(kernel(function="a")))

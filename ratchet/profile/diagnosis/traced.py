@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
@@ -31,6 +31,7 @@ EXTRA_WHY = "An extra kernel costs a launch, reads its input from memory and wri
 EXTRA_ADVICE = "Fuse it with its neighbour, so that intermediate values stay in registers; in PyTorch, see torch.compile."
 REPLACED_RANK, SAME_NAME_RANK = 0.7, 0.5
 """Another kernel is what somebody wrote; the same kernel with another time only says where to look."""
+EFFECTS: tuple[Effect, ...] = ("slower", "faster")
 NAMES_SHOWN = 3
 LONGEST_NAME = 60
 REPLACED_WHY: dict[Effect, str] = {
@@ -53,6 +54,30 @@ class LaunchTotal:
     seconds: float | None
     """None where it is not known."""
     launches: int = 1
+
+
+@dataclass(frozen=True)
+class LaunchChange:
+    """All launches of one name on both sides."""
+
+    reference: LaunchTotal
+    head: LaunchTotal
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the head's take longer."""
+        return (self.head.seconds or 0.0) - (self.reference.seconds or 0.0)
+
+    @property
+    def effect(self) -> Effect | None:
+        """What their number does to the call; None where it is the same, or where more of them take less time."""
+        more = self.head.launches - self.reference.launches
+        return None if more * self.seconds <= 0 else "slower" if more > 0 else "faster"
+
+    def text(self, label: str) -> str:
+        """Return ``Memcpy DtoD 1 → 17 (12.78 µs more)``."""
+        change = f"{units.duration(abs(self.seconds))} {'more' if self.seconds > 0 else 'less'}"
+        return f"{label} {arrow(self.reference.launches, self.head.launches)} ({change})"
 
 
 # Launches under the profiler.
@@ -188,7 +213,10 @@ def _sums(head: Profile, reference: Profile) -> str:
 
 
 def traced_times(head: Activity, reference: Activity, ratio: float | None, counted: Collection[str] = ()) -> list[Difference]:
-    """Return differences of times by name: all names of one side only as one; then common names that got slower or faster.
+    """Return differences of times by name.
+
+    All names of one side only are one difference; then come common names that run more or less often, and those that got slower
+    or faster.
 
     ``counted``: bare names of kernels that have counters, which say more. They are left out.
     """
@@ -206,8 +234,24 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None, count
         advice = REPLACED_ADVICE if gone else ADDED_ADVICE
         what = f"In each call, the head {replaced(gone, added)}."
         differences.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
-    common = {name: (before[name].seconds or 0.0, after[name].seconds or 0.0) for name in after if name in before}
-    return differences + same_name_times(common, moved, "each call")
+    common = [LaunchChange(before[name], after[name]) for name in after if name in before]
+    differences += _repeated_more_or_less(common, moved)
+    times = {both.head.name: (both.reference.seconds or 0.0, both.head.seconds or 0.0) for both in common if not both.effect}
+    return differences + same_name_times(times, moved, "each call")
+
+
+def _repeated_more_or_less(common: Sequence[LaunchChange], moved: float) -> Iterator[Difference]:
+    """Yield the names that the head runs more often as one difference, and those that it runs less often as another."""
+    for effect in EFFECTS:
+        repeated = sorted((both for both in common if both.effect == effect), key=lambda both: -abs(both.seconds))
+        total = sum(abs(both.seconds) for both in repeated)
+        if not moved or total < at.TIMES_SHARE * moved:
+            continue
+        labels = _labels([both.head.name for both in repeated])
+        shown = [both.text(labels[both.head.name]) for both in repeated[:NAMES_SHOWN]]
+        what = f"In each call: {', '.join([*shown, 'and more'] if len(repeated) > NAMES_SHOWN else shown)}."
+        why, advice = (ADDED_WHY, ADDED_ADVICE) if effect == "slower" else (REMOVED_WHY, REPLACED_ADVICE)
+        yield Difference("extra kernel", what, why, advice, effect, min(1.0, total / moved), REPLACED_RANK)
 
 
 def moved_s(before: float, after: float, ratio: float | None) -> float:
@@ -222,8 +266,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
     `TIMES_SHARE` of it is left out.
     """
     differences = []
-    effects: tuple[Effect, ...] = ("slower", "faster")
-    for effect in effects:
+    for effect in EFFECTS:
         sign = 1 if effect == "slower" else -1
         moves = {name: sign * (after - before) for name, (before, after) in common.items()}
         noticed = {name: move for name, move in moves.items() if move > (at.SAME_TRACED - 1) * max(common[name])}
