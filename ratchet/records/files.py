@@ -340,7 +340,7 @@ def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecor
 
     None where the text is not a valid run, or is laid out in another way: then only the whole text shows what is wrong with it.
     """
-    text = _Text(stream, largest_bytes)
+    text = _JsonText(stream, largest_bytes)
     token = json.dumps(secrets.token_hex(16)).encode()  # stands for each list of cases in the text around them
     around: list[bytes] = []
     lists: dict[str, tuple[CaseRun, ...]] = {}
@@ -365,7 +365,7 @@ def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecor
         return None
 
 
-def _cases(text: _Text, parse: Parse) -> Iterator[CaseRun]:
+def _cases(text: _JsonText, parse: Parse) -> Iterator[CaseRun]:
     """Yield the cases from here to the end of their list. Raises _OtherLayoutError where the layout is not ours."""
     while True:
         before = text.up_to(_CASE_END)
@@ -393,7 +393,7 @@ def _without_plain_blocks(case: bytes) -> bytes:
     return (_BLOCKS + b"]").join([first, *(after for _, _, after in cut)])
 
 
-class _Text:
+class _JsonText:
     """A text that is read only as far as it is needed."""
 
     def __init__(self, stream: BinaryIO, largest_bytes: int) -> None:

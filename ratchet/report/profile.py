@@ -6,6 +6,7 @@ of it. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -93,7 +94,7 @@ def headline(report: ReportRecord) -> str:
     for profile in report.profiles:
         named = sentence.endswith(f" {profile.case} {changes.get(profile.case)}")
         if named and profile.reference and profile.causes and profile.causes[0].confidence != "low":
-            cause = profile.causes[0].what.partition(": ")[0].removesuffix(".")
+            cause = re.split("[:;] ", profile.causes[0].what)[0].removesuffix(".")
             return f"{sentence}: {units.lowered(cause)}." if len(cause) <= LONGEST_CAUSE else report.headline
     return report.headline
 

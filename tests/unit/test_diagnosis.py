@@ -279,9 +279,9 @@ def test_what_only_the_trace_sees_of_a_call_is_named(kernels: tuple[KernelProfil
 @pytest.mark.parametrize(
     ("runs", "seconds", "ratio", "said"),
     [
-        ((20, 320), (2e-5, 3.2e-4), 1.2, "In each call: Memcpy DtoD 2 → 32 (30.00 µs more)."),
-        ((320, 20), (3.2e-4, 2e-5), 0.8, "In each call: Memcpy DtoD 32 → 2 (30.00 µs less)."),
-        ((20, 10), (2e-5, 3.2e-4), 1.2, "Slower in each call: Memcpy DtoD 2.000 µs → 32.00 µs."),
+        ((20, 320), (2e-5, 3.2e-4), 1.2, "Each call runs Memcpy DtoD 2 → 32 times (30.00 µs more)."),
+        ((320, 20), (3.2e-4, 2e-5), 0.8, "Each call runs Memcpy DtoD 32 → 2 times (30.00 µs less)."),
+        ((20, 10), (2e-5, 3.2e-4), 1.2, "Each call spends more in Memcpy DtoD (2.000 µs → 32.00 µs)."),
     ],
     ids=["more", "fewer", "fewer that take longer"],
 )

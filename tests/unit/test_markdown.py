@@ -34,6 +34,10 @@ def test_the_first_line_has_the_cause_of_its_case() -> None:
     profiled, *others = (profile.model_copy(update={"ratio": 2.19}) for profile in report.profiles)
     assert headline(report) == f"{report.headline.removesuffix('.')}: coalescing 100 % → 50 %."
     assert headline(report.model_copy(update={"profiles": tuple(others)})) == report.headline
+    several = "Each call spends more in aten::pow (5 ms → 32 ms); also aten::copy_ (11 µs → 28 ms), and more."
+    traced = profiled.model_copy(update={"findings": (profiled.findings[0].model_copy(update={"what": several}),)})
+    shown = headline(report.model_copy(update={"profiles": (traced,)}))
+    assert shown == f"{report.headline.removesuffix('.')}: each call spends more in aten::pow (5 ms → 32 ms)."
     for change in ({"confidence": "low"}, {"what": "x" * 101}, {"effect": "faster"}):
         doubtful = profiled.model_copy(update={"findings": (profiled.findings[0].model_copy(update=change),)})
         assert headline(report.model_copy(update={"profiles": (doubtful,)})) == report.headline

@@ -100,7 +100,7 @@ def test_kernels_are_matched_by_name_and_order() -> None:
 
 def test_without_a_finding_it_says_so() -> None:
     """Where nothing explains the change, or there is no profile of the head, the first sentence says that."""
-    assert first_sentence(FALLEN) == "Slower in each call: aten::add 10.00 µs → 20.00 µs."
+    assert first_sentence(FALLEN) == "Each call spends more in aten::add (10.00 µs → 20.00 µs)."
     nothing = "The profiles show no difference that explains the slowdown."
     assert first_sentence(examples.case_profile(findings=())) == nothing
     lost = FALLEN.model_copy(update={"head": None, "failed": {"head": "It crashed."}})

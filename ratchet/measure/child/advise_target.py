@@ -37,7 +37,7 @@ _TORCHS = re.compile(r"torch/|ratchet/|<|.*(?:site-packages|/lib/python3)")
 _BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
 
 
-class _TimeIsOver(BaseException):
+class _ScriptTimeout(BaseException):
     """The end of tracing; it is no Exception, so that no author's code takes it for an error of its own."""
 
 
@@ -127,7 +127,7 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
         try:
             with mock.patch.object(torch.profiler.profile, "start", _refuse):  # two at once crash
                 body()
-        except _TimeIsOver:
+        except _ScriptTimeout:
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -151,7 +151,7 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
 
 
 def _time_is_over(*_: object) -> NoReturn:
-    raise _TimeIsOver
+    raise _ScriptTimeout
 
 
 def _refuse(*_: object) -> NoReturn:

@@ -107,7 +107,7 @@ def read_status(path: Path) -> dict[str, str]:
     return found
 
 
-class _TimeIsOver(BaseException):
+class _CaseTimeout(BaseException):
     """The time limit; it is no Exception, so that no author's code takes it for an error of its own."""
 
 
@@ -133,7 +133,7 @@ def main() -> None:
                 came_through += not trouble
                 status.write(f"{CaseStatus(case=case, trouble=trouble).model_dump_json()}\n")
                 status.flush()
-        except _TimeIsOver:
+        except _CaseTimeout:
             trouble = "the time was over before any case was called. Raise profile_timeout in [tool.ratchet]."
         except RatchetError as error:
             trouble = str(error)
@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def _time_is_over(*_: object) -> NoReturn:
-    raise _TimeIsOver
+    raise _CaseTimeout
 
 
 def _limit_time(seconds: int) -> None:

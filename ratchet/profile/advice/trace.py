@@ -104,7 +104,7 @@ def read_trace(path: Path) -> ProfilerTrace:
             raise RecordError(f"{path} is cut off or damaged: it cannot be decompressed.", _AGAIN) from None
 
 
-class _Text:
+class _TraceText:
     """The text of a file, of which only the part that is not yet decoded is held."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
@@ -163,7 +163,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 
 def _parsed(path: Path, stream: BinaryIO) -> tuple[list[Event], dict[str, Any], dict[str, Any]]:
     """Return the events, and the fields before and behind them."""
-    text = _Text(path, stream)
+    text = _TraceText(path, stream)
     text.more()
     if not text.buffer.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
         raise RecordError(f"{path} is not a trace of torch.profiler, which is JSON.", _AGAIN)

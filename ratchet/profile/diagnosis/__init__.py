@@ -117,7 +117,7 @@ def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> 
             if not changes and one.duration_s is not None and other.duration_s is not None:
                 earlier = common.get(one.function, (0.0, 0.0))
                 common[one.function] = (earlier[0] + other.duration_s, earlier[1] + one.duration_s)
-    return differences + same_name_times(common, moved, "each call, under the profiler")
+    return differences + same_name_times(common, moved, ", under the profiler")
 
 
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:

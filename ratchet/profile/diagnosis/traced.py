@@ -75,9 +75,9 @@ class LaunchChange:
         return None if more * self.seconds <= 0 else "slower" if more > 0 else "faster"
 
     def text(self, label: str) -> str:
-        """Return ``Memcpy DtoD 1 → 17 (12.78 µs more)``."""
+        """Return ``Memcpy DtoD 1 → 17 times (12.78 µs more)``."""
         change = f"{units.duration(abs(self.seconds))} {'more' if self.seconds > 0 else 'less'}"
-        return f"{label} {arrow(self.reference.launches, self.head.launches)} ({change})"
+        return f"{label} {arrow(self.reference.launches, self.head.launches)} times ({change})"
 
 
 # Launches under the profiler.
@@ -237,7 +237,7 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None, count
     common = [LaunchChange(before[name], after[name]) for name in after if name in before]
     differences += _repeated_more_or_less(common, moved)
     times = {both.head.name: (both.reference.seconds or 0.0, both.head.seconds or 0.0) for both in common if not both.effect}
-    return differences + same_name_times(times, moved, "each call")
+    return differences + same_name_times(times, moved)
 
 
 def _repeated_more_or_less(common: Sequence[LaunchChange], moved: float) -> Iterator[Difference]:
@@ -248,8 +248,7 @@ def _repeated_more_or_less(common: Sequence[LaunchChange], moved: float) -> Iter
         if not moved or total < at.TIMES_SHARE * moved:
             continue
         labels = _labels([both.head.name for both in repeated])
-        shown = [both.text(labels[both.head.name]) for both in repeated[:NAMES_SHOWN]]
-        what = f"In each call: {', '.join([*shown, 'and more'] if len(repeated) > NAMES_SHOWN else shown)}."
+        what = f"Each call runs {_first_ones([both.text(labels[both.head.name]) for both in repeated])}."
         why, advice = (ADDED_WHY, ADDED_ADVICE) if effect == "slower" else (REMOVED_WHY, REPLACED_ADVICE)
         yield Difference("extra kernel", what, why, advice, effect, min(1.0, total / moved), REPLACED_RANK)
 
@@ -259,11 +258,11 @@ def moved_s(before: float, after: float, ratio: float | None) -> float:
     return abs(after - before) if ratio is None else abs(ratio - 1) * before
 
 
-def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, when: str) -> list[Difference]:
+def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, when: str = "") -> list[Difference]:
     """Return the names of both sides that got slower as one difference, and those that got faster as another.
 
     ``common``: name → seconds before and after. ``moved``: seconds by which the whole call changed; a difference below
-    `TIMES_SHARE` of it is left out.
+    `TIMES_SHARE` of it is left out. ``when``: the end of the sentence.
     """
     differences = []
     for effect in EFFECTS:
@@ -275,11 +274,11 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
             continue
         longest = sorted(noticed, key=lambda name: -noticed[name])
         labels = _labels([*longest])
-        shown = [f"{labels[name]} {arrow(*map(units.duration, common[name]))}" for name in longest[:NAMES_SHOWN]]
+        shown = _first_ones([f"{labels[name]} ({arrow(*map(units.duration, common[name]))})" for name in longest])
         differences.append(
             Difference(
                 f"{effect} kernels",
-                f"{effect.capitalize()} in {when}: {', '.join([*shown, 'and more'] if len(longest) > NAMES_SHOWN else shown)}.",
+                f"Each call spends {'more' if effect == 'slower' else 'less'} in {shown}{when}.",
                 SAME_NAME_WHY,
                 SAME_NAME_ADVICE,
                 effect,
@@ -307,6 +306,12 @@ def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
         time = f" ({units.duration(kernel.seconds)})" if kernel.seconds else ""
         shown.append(f"{labels[kernel.name]}{count}{time}")
     return ", ".join([*shown, "and more"] if len(ordered) > NAMES_SHOWN else shown)
+
+
+def _first_ones(texts: Sequence[str]) -> str:
+    """Return ``a; also b, c, and more``: a headline shows what comes before the semicolon."""
+    more = [*texts[1:NAMES_SHOWN], *(["and more"] if len(texts) > NAMES_SHOWN else [])]
+    return f"{texts[0]}; also {', '.join(more)}" if more else texts[0]
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
