@@ -24,7 +24,7 @@ from ratchet.measure.suite import CaseTask, Suite, list_cases, measure_suite
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import CaseRun, Side
 from ratchet.report.progress import Progress
-from ratchet.units import listed
+from ratchet.units import listed, size
 
 
 def build(
@@ -138,7 +138,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     """Return sentences for the warnings of a run.
 
     They are about dependencies that changed (of the repository, and of the ``project`` in it), submodules with uncommitted
-    changes, what a compiler made in the checkout and not in the ``tree`` of the head, and a head that has only new files.
+    changes, what a compiler made in the checkout and not in the ``tree`` of the head, and uncommitted files that are all new,
+    or large.
     """
     notes = [
         f"The submodule {path} has uncommitted changes, which are not in the head: commit them there."
@@ -150,10 +151,14 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         notes.append(f"{listed(lacking, 3)}: git ignores such files, so the trees that were measured do not have them. {cure}")
     folders = {PurePosixPath(), PurePosixPath(project)}
     changed = repository.changed_paths(reference.revision, head.revision) if reference else []
-    against_head = reference is not None and head.tree.dirty and head.tree.commit == reference.revision
-    if against_head and changed and not repository.changed_paths(head.tree.commit, head.revision, new=False):
+    uncommitted = repository.changed_paths(head.tree.commit, head.revision) if head.tree.dirty else []
+    against_head = reference is not None and reference.revision == head.tree.commit
+    if uncommitted and against_head and not repository.changed_paths(head.tree.commit, head.revision, new=False):
         cure = "To compare HEAD with the commit before it, commit them, let git ignore them, or add --base HEAD~1."
-        notes.append(f"All uncommitted changes are new files: {listed(changed, 3)}. {cure}")
+        notes.append(f"All uncommitted changes are new files: {listed(uncommitted, 3)}. {cure}")
+    if heavy := _heavy(repository.root, uncommitted):
+        cure = "Let git ignore what your code does not read: each check copies them."
+        notes.append(f"Uncommitted files hold {size(sum(heavy.values()))}: {listed([*heavy], 3)}. {cure}")
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
     for path in near:
@@ -165,6 +170,18 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         why = "both sides ran with the packages that are installed here, so the effect of this was not measured"
         notes.append(f"{listed(files, 3)} changed: {why}.")
     return tuple(notes)
+
+
+HEAVY_BYTES = 256 << 20
+"""Copying so much takes longer than starting a check."""
+
+
+def _heavy(root: Path, paths: Iterable[str]) -> dict[str, int]:
+    """Return path → bytes of these files, the largest first; none where they are small together."""
+    sizes = {path: (root / path).lstat().st_size for path in paths if (root / path).is_file()}
+    if sum(sizes.values()) < HEAVY_BYTES:
+        return {}
+    return {path: sizes[path] for path in sorted(sizes, key=lambda path: -sizes[path])}
 
 
 def _install_tables(text: bytes | None) -> list[Any]:

@@ -137,8 +137,19 @@ class Repository:
         return self._try("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
 
     def is_dirty(self, apart: Sequence[str] = ()) -> bool:
-        """Return whether anything that git does not ignore differs from HEAD, except what the globs ``apart`` match."""
-        return bool(self._run("status", "--porcelain", "--untracked-files=normal", "--", *_all_but(apart)))
+        """Return whether `working_snapshot` of these globs could differ from HEAD."""
+        return bool(self._changes(apart))
+
+    def _changes(self, apart: Sequence[str]) -> list[bytes]:
+        """Return git's entries of changed and untracked files, apart from these globs and untracked virtual environments."""
+        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *_all_but(apart))
+        entries = self._feed(b"", *command).split(b"\0")
+        changed = [entry for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
+        # Gigabytes of somebody's packages are no part of the code, even where no .gitignore says so.
+        markers = (b"/pyvenv.cfg", b"/conda-meta/history")
+        found = [entry.removesuffix(marker) + b"/" for entry in changed for marker in markers if entry.endswith(marker)]
+        environments = tuple(entry for entry in found if entry.startswith(b"??"))
+        return [entry for entry in changed if not entry.startswith(environments)] if environments else changed
 
     def commit_of(self, ref: str) -> str:
         """Return the commit of a ref; empty where there is no such ref."""
@@ -203,13 +214,11 @@ class Repository:
     def working_snapshot(self, apart: Sequence[str] = ()) -> Snapshot:
         """Return the checkout as it is, with uncommitted and untracked files, as a dangling commit that git collects later.
 
-        What the globs ``apart`` match stays as it was committed. The commit is made through a temporary index,
-        so that the user's own stays as it is (docs/decisions/0002-a-dirty-tree-is-a-commit.md).
+        What the globs ``apart`` match stays as it was committed, and untracked virtual environments are left out. The commit is
+        made through a temporary index, so that the user's own stays as it is (docs/decisions/0002-a-dirty-tree-is-a-commit.md).
         """
         clean = self.commit_snapshot(self.head())
-        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *_all_but(apart))
-        entries = self._feed(b"", *command).split(b"\0")
-        changed = [entry for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
+        changed = self._changes(apart)
         if not changed:
             return clean
         # What is only staged is in the copy of the index already, and need not be on disk: a sparse checkout leaves it out.

@@ -209,6 +209,23 @@ def test_what_is_left_aside(repo: Path) -> None:
     assert git(repo, "diff", "--name-only", "HEAD", revision) == "out/code.py"
 
 
+@pytest.mark.parametrize(("folder", "marker"), [(".venv", "pyvenv.cfg"), ("tools/my env", "conda-meta/history")])
+def test_a_virtual_environment_is_no_part_of_the_code(repo: Path, folder: str, marker: str) -> None:
+    """Packages that no .gitignore mentions make no checkout dirty, and are not copied with what did change beside them."""
+    for name in (marker, "lib/torch/big.so"):
+        (repo / folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / folder / name).write_text("x")
+    found = Repository(repo)
+    assert not found.is_dirty()
+    assert found.working_snapshot() == found.commit_snapshot("HEAD")
+    (repo / f"{folder}-notes.txt").write_text("beside it")
+    assert found.is_dirty()
+    assert git(repo, "diff", "--name-only", "HEAD", found.working_snapshot().revision) == f"{folder}-notes.txt"
+    commit(repo, f"{folder}/{marker}", "somebody wants it in git")
+    (repo / folder / marker).write_text("changed")
+    assert f"{folder}/{marker}" in git(repo, "diff", "--name-only", "HEAD", found.working_snapshot().revision)
+
+
 def test_ignored_and_left_aside(repo: Path) -> None:
     """A folder that is both ignored and left aside does not stop a snapshot of a dirty checkout."""
     commit(repo, ".gitignore", "out/\n")

@@ -72,3 +72,17 @@ def test_a_head_that_differs_by_new_files_alone(tmp_path: Path, changes: dict[st
     repository = Repository(tmp_path / "repo")
     notes = unmeasured(repository, repository.working_snapshot(), repository.commit_snapshot("HEAD"), "", tmp_path)
     assert [note.startswith("All uncommitted changes are new files: build.log. ") for note in notes] == [True] * is_said
+
+
+@pytest.mark.parametrize(("megabytes", "is_said"), [(255, False), (300, True)])
+def test_large_files_that_are_not_committed(tmp_path: Path, megabytes: int, is_said: bool) -> None:
+    """A checkpoint that git does not ignore is copied by each check: beyond 256 MiB that is said, with what to do."""
+    new_repository(tmp_path / "repo", {"a.py": "1"})
+    (tmp_path / "repo/a.py").write_text("2")
+    with (tmp_path / "repo/model.pt").open("wb") as file:
+        file.truncate(megabytes << 20)
+    repository = Repository(tmp_path / "repo")
+    notes = unmeasured(repository, repository.working_snapshot(), repository.commit_snapshot("HEAD"), "", tmp_path)
+    assert [note.startswith("Uncommitted files hold 300 MiB: model.pt, a.py. Let git ignore") for note in notes] == [
+        True
+    ] * is_said
