@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 from pydantic import ValidationError
 
-from ratchet.commands.request import Request
+from ratchet.commands.request import DeviceChoice, Request
 from ratchet.config import Format, parse_duration
 from ratchet.records.run import Shard
 
@@ -53,10 +53,8 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
         merge_base=options.get("merge_base"),
         against_baseline=bool(options.get("against_baseline")),
         bench_from=options.get("bench_from"),
-        gpu=gpu,
-        gpus=gpus,
+        devices=DeviceChoice(gpu, gpus, options.get("wait") or 0.0),
         shard=options.get("shard"),
-        wait_s=options.get("wait") or 0.0,
         options=settings,
     )
 

@@ -67,7 +67,7 @@ def advise(wanted: AdviceRequest, request: Request, progress: Progress, environ:
         return advise_on(read_trace(Path(subject)), subject)
     settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
     with (
-        machine_of(request, settings, f"ratchet advise {subject}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet advise {subject}", progress, environ) as machine,
         scratch_folder("advise") as folder,
     ):
         out, root = folder / "trace.json", root_of(request.folder)

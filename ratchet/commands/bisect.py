@@ -93,7 +93,7 @@ def bisect(
     head = repository.working_snapshot(apart_of(repository, results))
     progress.announce(f"{units.plural(len(commits), 'commit')} after {named(first.tree)} up to {named(last.tree)}")
     with (
-        machine_of(request, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
         watched(repository.root, results, progress),
     ):
         site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ))

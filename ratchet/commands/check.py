@@ -108,7 +108,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     progress.announce(_sides(plan))
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
-        machines_of(request, plan.settings, f"ratchet check in {root}", progress, environ) as held,
+        machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ) as held,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
         watched(root, plan.results, progress) as watch,
         EarlyProfilers(ProfileSite(plan.repository, plan.settings, held[0], trees, progress, plan.environ)) as early,

@@ -19,7 +19,7 @@ from typing import Literal
 
 from ratchet import units
 from ratchet.commands.machine import Machine, choose, environment_of, machine_of
-from ratchet.commands.request import Request, checked_out, root_of, writable
+from ratchet.commands.request import DeviceChoice, checked_out, root_of, writable
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.collectives import (
@@ -81,13 +81,13 @@ def measure_collectives(
             f"torchrun started {group.local_ranks} ranks on this machine, which has {units.plural(gpus, 'GPU')} for them.",
             "Start as many ranks as there are GPUs, or take --device cpu. In a check of a command, --gpus all gives it all GPUs.",
         )
-    request = Request(root, command, gpu=group.local_rank if gpus else None)
+    of_rank = DeviceChoice(group.local_rank if gpus else None)
     with contextlib.ExitStack() as stack:
-        device, gpu, _ = choose(request, settings, environ)
+        device, gpu, _ = choose(of_rank, settings, environ)
         machine = Machine(device, gpu, (), ())
         if not wish.times and (device == "cuda" or group.local_rank == 0):
             what = f"collectives in {root}"
-            machine = stack.enter_context(machine_of(request, settings, what, SilentProgress(), environ))
+            machine = stack.enter_context(machine_of(of_rank, settings, what, SilentProgress(), environ))
         wanted = wanted_of(wish, device, group.ranks)
         clock, started = time.monotonic(), datetime.now(UTC)
         repeats = [repeat(group, device == "cuda", wanted, wish.memory, number, _TIMEOUT_S) for number in range(wish.repeats)]

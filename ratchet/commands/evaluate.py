@@ -80,7 +80,7 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
     settings = load_settings(root_of(request.folder), environ, options, request.folder)
     clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
     with (
-        machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
         scratch_folder("evaluate") as folder,
     ):
         sanitizer = _sanitizer(machine, environ) if wanted.sanitize else None

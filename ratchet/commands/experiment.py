@@ -73,7 +73,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
     code = repository.working_snapshot(apart_of(repository, results))
     started = datetime.now(UTC)
     with (
-        machine_of(request, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine,
         worktrees(repository, code, code) as trees,
         watched(repository.root, results, progress),
     ):

@@ -71,7 +71,7 @@ def run(
     repository = Repository(request.folder)
     settings = settings_of(request, repository.root, environ)
     results = writable(repository.root / settings.results)
-    with machine_of(request, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine:
+    with machine_of(request.devices, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine:
         session = open_session(results)
         here = environment_of(machine, settings).fingerprint
         if not here.is_same_hardware(session.environment.fingerprint):

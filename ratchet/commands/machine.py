@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ratchet.commands.request import Request
+from ratchet.commands.request import DeviceChoice
 from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.device import fitness
@@ -59,16 +59,22 @@ class Machine:
 
 @contextlib.contextmanager
 def machine_of(
-    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str], *, gives_way: bool = False
+    choice: DeviceChoice,
+    settings: Settings,
+    what: str,
+    progress: Progress,
+    environ: Mapping[str, str],
+    *,
+    gives_way: bool = False,
 ) -> Iterator[Machine]:
     """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit.
 
     With ``gives_way``, `lock.Wanted` interrupts the body when another run wants the device.
     """
-    device, gpu, warnings = choose(request, settings, environ)
+    device, gpu, warnings = choose(choice, settings, environ)
     key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
     folder = lock_folder(environ)
-    with hold(key, what, request.wait_s, progress.stage, device=name, folder=folder, gives_way=gives_way):
+    with hold(key, what, choice.wait_s, progress.stage, device=name, folder=folder, gives_way=gives_way):
         idle: tuple[int, ...] = ()
         if gpu is not None:
             condition = fitness.inspect(gpu)
@@ -85,16 +91,16 @@ def machine_of(
 
 @contextlib.contextmanager
 def machines_of(
-    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
+    choice: DeviceChoice, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
 ) -> Iterator[tuple[Machine, ...]]:
-    """Hold the chosen devices while the body runs, as `machine_of` does: one, or as many GPUs as the request names.
+    """Hold the chosen devices while the body runs, as `machine_of` does: one, or as many GPUs as the choice names.
 
     Raises UsageError where they are of different kinds, since a verdict holds for one kind of machine.
     """
     with contextlib.ExitStack() as stack:
         machines = tuple(
-            stack.enter_context(machine_of(replace(request, gpu=number), settings, what, progress, environ))
-            for number in _numbers(request, settings, environ)
+            stack.enter_context(machine_of(replace(choice, gpu=number), settings, what, progress, environ))
+            for number in _numbers(choice, settings, environ)
         )
         first, *others = (environment_of(machine, settings).fingerprint for machine in machines)
         for machine, other in zip(machines[1:], others, strict=True):
@@ -112,21 +118,21 @@ def joined(machines: Sequence[Machine]) -> Machine:
     return replace(machines[0], others=tuple(gpu for machine in machines[1:] for gpu in machine.gpus))
 
 
-def _numbers(request: Request, settings: Settings, environ: Mapping[str, str]) -> list[int | None]:
-    if request.gpus is None:
-        return [request.gpu]
+def _numbers(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str]) -> list[int | None]:
+    if choice.gpus is None:
+        return [choice.gpu]
     vendor = vendor_here()
     count = 0 if settings.device == "cpu" else len(vendor.visible_gpus(environ))
     if count == 0:
         raise UnfitError(f"--gpus was given, but no {vendor.name} GPU was found here.", "See `ratchet doctor`, or leave it out.")
-    return list(range(count)) if request.gpus == "all" else list(request.gpus)
+    return list(range(count)) if choice.gpus == "all" else list(choice.gpus)
 
 
 def _called(machine: Machine) -> str:
     return f"GPU {machine.gpu.index}" if machine.gpu else "The CPU"
 
 
-def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
+def choose(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
     """Return the device, its GPU and warnings. Raises UnfitError without torch, or without the GPU that was asked for."""
     torch = installed_version("torch")
     if torch is None and not settings.command:
@@ -138,12 +144,12 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     if settings.device == "cpu":
         return "cpu", None, ()
     vendor = vendor_here()
-    gpu = vendor.choose_gpu(request.gpu, environ)
+    gpu = vendor.choose_gpu(choice.gpu, environ)
     blind = bool(torch and torch.endswith("+cpu")) and not settings.command
     if gpu is not None and not blind:
         return "cuda", gpu, (vendor.warning,) if vendor.warning else ()
     why = "the installed torch has no CUDA in it" if gpu else f"no {vendor.name} GPU was found here"
-    if settings.device == "cuda" or request.gpu is not None:
+    if settings.device == "cuda" or choice.gpu is not None:
         raise UnfitError(f"A GPU was asked for, but {why}.", "See `ratchet doctor`, or measure with --device cpu.")
     return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)
 

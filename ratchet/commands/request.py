@@ -31,6 +31,16 @@ CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json
 
 
 @dataclass(frozen=True)
+class DeviceChoice:
+    """The GPUs that a command may have, by index, and how long it waits while others hold them."""
+
+    gpu: int | None = None
+    gpus: tuple[int, ...] | Literal["all"] | None = None
+    """Spread the cases over these GPUs; None: one GPU."""
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Request:
     """The arguments of a command. ``options`` are settings given on the command line; None means not given."""
 
@@ -43,12 +53,9 @@ class Request:
     """Compare every case with the commit that the baseline names for it."""
     bench_from: Literal["head"] | None = None
     """Measure every reference with the benchmarks of the head; None: with its own."""
-    gpu: int | None = None
-    gpus: tuple[int, ...] | Literal["all"] | None = None
-    """Spread the cases over these GPUs; None: one GPU."""
+    devices: DeviceChoice = DeviceChoice()
     shard: Shard | None = None
     """Measure only this part of the cases."""
-    wait_s: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -54,7 +54,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
     tree = checked_out(root, results)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
-        machine_of(request, settings, f"ratchet run in {root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet run in {root}", progress, environ) as machine,
         watched(root, results, progress) as watch,
     ):
         task = CaseTask(
@@ -78,7 +78,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
     """List the cases of the checkout without measuring any. Raises HostError, ForeignModuleError, UsageError or UnfitError."""
     root, settings = settings_of(request, environ)
-    device, gpu, _ = choose(request, settings, environ)
+    device, gpu, _ = choose(request.devices, settings, environ)
     return cases_of(settings, tree_specs(settings, Machine(device, gpu), root, root)["head"], request.patterns, environ)
 
 
@@ -110,7 +110,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     code = repository.working_snapshot(apart_of(repository, results))
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
-        machine_of(request, settings, f"ratchet calibrate in {repository.root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet calibrate in {repository.root}", progress, environ) as machine,
         worktrees(repository, code, code) as trees,
         watched(repository.root, results, progress),
     ):

@@ -127,7 +127,7 @@ def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress
     planted, held = itertools.cycle((common.planted, None, None, None)), False
     what = f"ratchet soak in {common.root}"
     while (left := common.deadline - time.monotonic()) > 0:
-        waiting = replace(common.request, wait_s=left)
+        waiting = replace(common.request.devices, wait_s=left)
         try:
             with machine_of(waiting, common.settings, what, progress, environ, gives_way=True) as machine:
                 held = True  # there was a fit device, so it may come back

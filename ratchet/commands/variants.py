@@ -110,7 +110,7 @@ def _measured(
     results = writable(root / settings.results)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
-        machine_of(request, settings, f"ratchet {kind} in {root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet {kind} in {root}", progress, environ) as machine,
         watched(root, results, progress),
     ):
         plan = plan_of(settings, machine.device)

@@ -15,7 +15,7 @@ import torch
 from ratchet import nvcc
 from ratchet.commands import machine
 from ratchet.commands.profile import sides
-from ratchet.commands.request import Request
+from ratchet.commands.request import DeviceChoice
 from ratchet.config import Settings
 from ratchet.errors import CudaBuildError, UnfitError, UsageError
 from ratchet.judge.verdict import judge_run
@@ -41,7 +41,7 @@ from tests.fake_amdsmi import OLDER, FakeCard, amdsmi, violations
 
 MI300X = ListedGpu("AMD Instinct MI300X", 205_822_885_888, "gfx942:sramecc+:xnack-", "0000:c1:00")
 OTHER = ListedGpu("AMD Instinct MI300X", 205_822_885_888, "gfx942:sramecc+:xnack-", "0000:41:00")
-REQUEST = Request(Path(), ("ratchet", "check"))
+ANY = DeviceChoice()
 UNTESTED = "Untested on AMD hardware"
 
 
@@ -251,7 +251,7 @@ def test_torch_lists_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("rocm")
 def test_choice() -> None:
     """A run takes such a GPU, and says first that nobody has tested this."""
-    device, gpu, (warning,) = machine.choose(REQUEST, Settings(), {"HIP_VISIBLE_DEVICES": "3"})
+    device, gpu, (warning,) = machine.choose(ANY, Settings(), {"HIP_VISIBLE_DEVICES": "3"})
     assert (device, gpu and gpu.address, gpu and gpu.name) == ("cuda", "3", MI300X.name)
     assert machine.Machine(device, gpu).peaks is None  # its caches are not those of the datasheets that ratchet has
     assert warning.startswith(UNTESTED)
@@ -261,11 +261,11 @@ def test_choice() -> None:
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an AMD GPU the CPU is measured, or the sentence names whose GPU was looked for."""
     monkeypatch.setattr(vendor, "Amd", lambda: vendor_with(()))
-    device, gpu, (warning,) = machine.choose(REQUEST, Settings(), {})
+    device, gpu, (warning,) = machine.choose(ANY, Settings(), {})
     assert (device, gpu) == ("cpu", None)
     assert warning.startswith("Measured on the CPU, since no AMD GPU was found here")
     with pytest.raises(UnfitError, match="no AMD GPU was found here"):
-        machine.choose(REQUEST, Settings(device="cuda"), {})
+        machine.choose(ANY, Settings(device="cuda"), {})
 
 
 @pytest.mark.usefixtures("rocm")

@@ -70,7 +70,7 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
     head = repository.working_snapshot(apart)
     reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None
     with (
-        machine_of(request, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
         worktrees(repository, head, reference) as trees,
         watched(repository.root, results, progress),
     ):

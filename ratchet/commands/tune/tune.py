@@ -77,7 +77,7 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
     settings = load_settings(root, environ, request.request.options, request.request.folder)
     folder = writable(request.folder or root / FOLDER)
     with (
-        machines_of(request.request, settings, f"ratchet tune in {root}", progress, environ) as machines,
+        machines_of(request.request.devices, settings, f"ratchet tune in {root}", progress, environ) as machines,
         scratch_folder("logs") as logs,
         watched(root, root / settings.results, progress),
     ):
