@@ -15,7 +15,7 @@ import secrets
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -115,9 +115,11 @@ class Repository:
         return f"{name} <{address}>" if name and address else name or address
 
     def files(self, folder: Path) -> list[str]:
-        """Return the paths of all files below a folder that git does not ignore, relative to it."""
+        """Return the paths of all files below a folder that git does not ignore, relative to it, but for virtual environments."""
         listed = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=folder)
-        return sorted({name for name in listed.split("\0") if name})
+        names = {name for name in listed.split("\0") if name}
+        environments = _environments(names)
+        return sorted(name for name in names if not name.startswith(environments))
 
     def default_branch(self) -> str:
         """Return the branch that origin calls its own; without that, main or master, else the one that is checked out."""
@@ -146,10 +148,9 @@ class Repository:
         entries = self._feed(b"", *command).split(b"\0")
         changed = [entry for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
         # Gigabytes of somebody's packages are no part of the code, even where no .gitignore says so.
-        markers = (b"/pyvenv.cfg", b"/conda-meta/history")
-        found = [entry.removesuffix(marker) + b"/" for entry in changed for marker in markers if entry.endswith(marker)]
-        environments = tuple(entry for entry in found if entry.startswith(b"??"))
-        return [entry for entry in changed if not entry.startswith(environments)] if environments else changed
+        untracked = _environments(os.fsdecode(entry[3:]) for entry in changed if entry.startswith(b"?? "))
+        environments = tuple(b"?? " + os.fsencode(folder) for folder in untracked)
+        return [entry for entry in changed if not entry.startswith(environments)]
 
     def commit_of(self, ref: str) -> str:
         """Return the commit of a ref; empty where there is no such ref."""
@@ -425,6 +426,12 @@ class Repository:
         kept = {name: value for name, value in os.environ.items() if name not in STRAY}
         environ = {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(extra or {})}
         return subprocess.run(["git", *arguments], cwd=folder, env=environ, input=content, capture_output=True, check=False)
+
+
+def _environments(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders of virtual environments that these files show, such as ``.venv/``."""
+    markers = ("pyvenv.cfg", "conda-meta/history")
+    return tuple(path.removesuffix(marker) for path in paths for marker in markers if path.endswith(f"/{marker}"))
 
 
 def _all_but(apart: Sequence[str]) -> list[str]:

@@ -218,6 +218,7 @@ def test_a_virtual_environment_is_no_part_of_the_code(repo: Path, folder: str, m
     found = Repository(repo)
     assert not found.is_dirty()
     assert found.working_snapshot() == found.commit_snapshot("HEAD")
+    assert not [name for name in found.files(repo) if name.startswith(folder)]
     (repo / f"{folder}-notes.txt").write_text("beside it")
     assert found.is_dirty()
     assert git(repo, "diff", "--name-only", "HEAD", found.working_snapshot().revision) == f"{folder}-notes.txt"
