@@ -33,9 +33,10 @@ from ratchet.judge.soak import Meter, meters
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.lock import Wanted
-from ratchet.measure.soak import Planted, ResidentSessions
+from ratchet.measure.soak import ResidentSessions
 from ratchet.measure.suite import measure_suite
 from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.turns import Planted
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_over, save_text
 from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Side, Tree

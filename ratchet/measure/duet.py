@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, HostClient, Impossible, Lost
@@ -32,13 +32,10 @@ from ratchet.measure.lost import (
     worth_repeating,
 )
 from ratchet.measure.messages import Checked, KernelTimes, Prepared, between_sides
-from ratchet.measure.turns import PairTimer, WorkerResult, in_turn
+from ratchet.measure.turns import PairTimer, Planted, WorkerResult, in_turn
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Failure, LostWorker, Plan, Side
-
-if TYPE_CHECKING:
-    from ratchet.measure.soak import Planted  # which imports this module, through `suite`
 
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""

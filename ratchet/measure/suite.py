@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from ratchet.errors import HostError, RatchetError
 from ratchet.measure.client import HostClient, HostLost, Hosts
@@ -25,13 +24,11 @@ from ratchet.measure.messages import Listing, between_sides
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.turns import Planted
 from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import listed, plural, size
-
-if TYPE_CHECKING:
-    from ratchet.measure.soak import Planted  # which has hosts of its own for a suite
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""

@@ -1,16 +1,16 @@
 """Time the two workers of one pair in turns: warm both up, then take blocks in the order A B B A, and a block of each stage.
 
 `duet.Duet` calls `PairTimer.take` once the case is built in both. It asks the workers through `client`, refuses samples that
-cannot be true, and touches nothing else.
+cannot be true, and touches nothing else. With ``ratchet soak --plant`` the turns of a case follow a `Planted` slowdown.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from ratchet.measure.client import Implausible, Impossible, WorkerClient
 from ratchet.measure.device.telemetry import Sampler, Window
@@ -18,9 +18,6 @@ from ratchet.measure.lost import CHECK_WORK, beyond_hardware, problem_of
 from ratchet.measure.messages import Checked, Prepared, Sampled, UsedCores
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Plan, Side, WorkerSamples, stored_ms
-
-if TYPE_CHECKING:
-    from ratchet.measure.soak import Planted  # which imports this module, through `suite`
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
@@ -35,6 +32,8 @@ SETTLED = 0.005
 
 Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = 0.04
+FEWEST_PLANTED_CALLS = 20
+"""Calls behind each sample of a planted slowdown at least, so that it is no noisier than the median of an ordinary block."""
 
 
 @dataclass
@@ -78,6 +77,38 @@ class WorkerResult:
             stages_ms=self.stages_ms,
             kernels_ms=self.kernels_ms,
         )
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A turn of either side gives one sample: the time of all its calls, divided by ``calls``.
+
+    The reference makes ``calls`` calls in a turn, the head ``more`` beyond that. Each is timed as any other, with its own flush
+    of the cache, so the head takes ``more / calls`` longer by work that it really does, on inputs of its own.
+    """
+
+    calls: int
+    more: int
+
+    @classmethod
+    def nearest(cls, share: float) -> Planted:
+        """Return the slowdown of the form 1/n that is nearest to ``share``, above 0 and up to 1: 0.035 → 1/29."""
+        apart = round(1 / share)
+        more = math.ceil(FEWEST_PLANTED_CALLS / apart)
+        return cls(apart * more, more)
+
+    @property
+    def share(self) -> float:
+        """The slowdown as a fraction."""
+        return self.more / self.calls
+
+    def count(self, side: Side) -> int:
+        """Return how many calls a turn of this side makes."""
+        return self.calls + (self.more if side == "head" else 0)
+
+    def sample(self, times_ms: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the sample of a turn; none where no time is known."""
+        return (math.fsum(times_ms) / self.calls,) if times_ms else ()
 
 
 class PairTimer:

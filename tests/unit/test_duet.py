@@ -21,9 +21,9 @@ from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, O
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, KernelTimes, Prepared, Sampled, Traced, UsedCores
-from ratchet.measure.soak import Planted
 from ratchet.measure.suite import _pairs_ahead, _suits_two_cores
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
+from ratchet.measure.turns import Planted
 from ratchet.measure.workers import Workers
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps

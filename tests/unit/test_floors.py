@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import json
 import subprocess
 import sys
@@ -94,6 +95,21 @@ def test_every_module_has_a_floor() -> None:
     present = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert present <= set(FLOORS)
     assert {"stats", "judge", "measure", "records"} <= present
+
+
+def test_no_files_import_each_other() -> None:
+    """Imports form no circle, those in functions and for the type checker included: a file can be read after what it uses."""
+    files = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
+    names = {name.removesuffix(".__init__"): name for name in files}
+
+    def file_of(target: str) -> str | None:
+        return names.get(target) or names.get(target.rpartition(".")[0])
+
+    uses: dict[str, set[str]] = {}
+    for each in all_imports():
+        if (used := file_of(each.target)) and used != each.module:
+            uses.setdefault(each.module, set()).add(used)
+    graphlib.TopologicalSorter(uses).prepare()  # raises CycleError, which names the files
 
 
 def test_imports_point_down() -> None:
