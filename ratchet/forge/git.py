@@ -191,7 +191,7 @@ class Repository:
             start = end + 1
 
     def changed_paths(self, one: str, other: str, *, new: bool = True) -> list[str]:
-        """Return the paths of the files that differ between two commits, with those that only the ``other`` has if ``new``."""
+        """Return the paths of the files that differ between two commits; unless ``new``, none that only the ``other`` has."""
         kinds = () if new else ("--diff-filter=a",)
         return self._run("diff", "--name-only", "--no-renames", *kinds, "-z", one, other).split("\0")[:-1]
 

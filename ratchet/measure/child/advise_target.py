@@ -24,7 +24,7 @@ from unittest import mock
 from ratchet.error_lines import described
 from ratchet.errors import RatchetError, TraceError
 from ratchet.measure.child.loader import load_tree, use_last_cores
-from ratchet.measure.child.trace import profiled, settle, warmed
+from ratchet.measure.child.trace import TimeIsOver, end_in_time, profiled, settle, warmed
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.workload import Device
 
@@ -35,10 +35,6 @@ MOST_CALLS = 30
 """Calls of a case that are traced, if they end in time."""
 _TORCHS = re.compile(r"torch/|ratchet/|<|.*(?:site-packages|/lib/python3)")
 _BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
-
-
-class _ScriptTimeout(BaseException):
-    """The end of tracing; it is no Exception, so that no author's code takes it for an error of its own."""
 
 
 def main() -> None:
@@ -122,12 +118,12 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
     import torch
 
     def limited() -> None:
-        before = signal.signal(signal.SIGALRM, _time_is_over)
+        before = signal.signal(signal.SIGALRM, end_in_time)
         signal.setitimer(signal.ITIMER_REAL, trace_for_s)
         try:
             with mock.patch.object(torch.profiler.profile, "start", _refuse):  # two at once crash
                 body()
-        except _ScriptTimeout:
+        except TimeIsOver:
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -148,10 +144,6 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
         fields = {"ratchetOverhead": _overhead_us(used), "ratchetCallers": callers}
         stream.write(b", " + json.dumps(fields)[1:].encode())
         stream.truncate()
-
-
-def _time_is_over(*_: object) -> NoReturn:
-    raise _ScriptTimeout
 
 
 def _refuse(*_: object) -> NoReturn:

@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ratchet.errors import ForeignModuleError, RatchetError
 from ratchet.measure.child.libraries import load_ahead
 from ratchet.measure.child.loader import LoadedTree, load_tree, use_last_cores
-from ratchet.measure.child.trace import settle, warmed
+from ratchet.measure.child.trace import TimeIsOver, end_in_time, settle, warmed
 from ratchet.measure.tree_spec import TreeSpec, child_command
 from ratchet.records import Record
 from ratchet.workload import Device
@@ -107,13 +107,9 @@ def read_status(path: Path) -> dict[str, str]:
     return found
 
 
-class _CaseTimeout(BaseException):
-    """The time limit; it is no Exception, so that no author's code takes it for an error of its own."""
-
-
 def main() -> None:
     argument = json.loads(sys.argv[1])
-    signal.signal(signal.SIGALRM, _time_is_over)
+    signal.signal(signal.SIGALRM, end_in_time)
     _limit_time(argument["time_limit_s"])
     spec = TreeSpec.read(argument["target"]["tree"])
     cases, seed = argument["target"]["cases"], argument["target"]["seed"]
@@ -133,16 +129,12 @@ def main() -> None:
                 came_through += not trouble
                 status.write(f"{CaseStatus(case=case, trouble=trouble).model_dump_json()}\n")
                 status.flush()
-        except _CaseTimeout:
+        except TimeIsOver:
             trouble = "the time was over before any case was called. Raise profile_timeout in [tool.ratchet]."
         except RatchetError as error:
             trouble = str(error)
         if not came_through:
             _give_up(trouble)
-
-
-def _time_is_over(*_: object) -> NoReturn:
-    raise _CaseTimeout
 
 
 def _limit_time(seconds: int) -> None:

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from ratchet.records.profile import Activity
 from ratchet.workload import Device
@@ -24,6 +24,15 @@ _WARM_CALLS, _WARM_S = (3, 50), 0.3
 """Fewest and most warm-up calls; between these they end after so many seconds."""
 _CALLS, _TRACED_S = 10, 1.0
 """Calls that are traced: fewer where they take longer than this together."""
+
+
+class TimeIsOver(BaseException):
+    """The time limit of a traced program; it is no Exception, so that no author's code takes it for an error of its own."""
+
+
+def end_in_time(*_: object) -> NoReturn:
+    """Handle SIGALRM. Raises TimeIsOver."""
+    raise TimeIsOver
 
 
 def warmed(call: Callable[[], object], device: Device) -> float:

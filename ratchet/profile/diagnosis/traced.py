@@ -70,14 +70,13 @@ class LaunchChange:
 
     @property
     def effect(self) -> Effect | None:
-        """What their number does to the call; None where it is the same, or where more of them take less time."""
+        """Return the effect of their number on the call; None where it is the same, or where more of them take less time."""
         more = self.head.launches - self.reference.launches
         return None if more * self.seconds <= 0 else "slower" if more > 0 else "faster"
 
     def text(self, label: str) -> str:
         """Return ``Memcpy DtoD 1 → 17 times (12.78 µs more)``."""
-        change = f"{units.duration(abs(self.seconds))} {'more' if self.seconds > 0 else 'less'}"
-        return f"{label} {arrow(self.reference.launches, self.head.launches)} times ({change})"
+        return f"{label} {arrow(self.reference.launches, self.head.launches)} times{_by(self.seconds)}"
 
 
 # Launches under the profiler.
@@ -123,7 +122,7 @@ class LaunchGroup:
         launching = LAUNCH_S * self.launches
         if any(spent.seconds is None for spent in (*self.added, *self.gone)):
             return launching or None
-        return launching + sum(spent.seconds or 0.0 for spent in self.added) - sum(spent.seconds or 0.0 for spent in self.gone)
+        return launching + _total(self.added) - _total(self.gone)
 
     def part(self, moved_s: float) -> float | None:
         """Return the part of the call's change that they explain, 0 to 1; None where that is not known."""
@@ -158,11 +157,18 @@ def _repeated(group: LaunchGroup, reference: Profile, head: Profile) -> str:
     spent = [*group.added, *group.gone]
     if not all(before[kernel.name] and after[kernel.name] for kernel in spent):
         return ""
-    parts = []
-    for kernel in spent[:NAMES_SHOWN]:
-        time = f" ({units.duration(kernel.seconds)} {'more' if group.added else 'less'})" if kernel.seconds else ""
-        parts.append(f"{kernel.name[:LONGEST_NAME]} {arrow(before[kernel.name], after[kernel.name])}{time}")
-    return ", ".join([*parts, "and more"] if len(spent) > NAMES_SHOWN else parts)
+    sign = 1 if group.added else -1
+    return _some(
+        [
+            f"{kernel.name[:LONGEST_NAME]} {arrow(before[kernel.name], after[kernel.name])}{_by(sign * (kernel.seconds or 0.0))}"
+            for kernel in spent
+        ]
+    )
+
+
+def _by(seconds: float) -> str:
+    """Return `` (140.0 µs more)``, or less for negative seconds; empty for 0."""
+    return f" ({units.duration(abs(seconds))} {'more' if seconds > 0 else 'less'})" if seconds else ""
 
 
 def short_kernels(profile: Profile) -> Finding | None:
@@ -212,7 +218,7 @@ def _sums(head: Profile, reference: Profile) -> str:
 # Traced times by name.
 
 
-def traced_times(head: Activity, reference: Activity, ratio: float | None, counted: Collection[str] = ()) -> list[Difference]:
+def traced_times(head: Activity, reference: Activity, ratio: float | None, counted: Collection[str]) -> list[Difference]:
     """Return differences of times by name.
 
     All names of one side only are one difference; then come common names that run more or less often, and those that got slower
@@ -221,12 +227,11 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None, count
     ``counted``: bare names of kernels that have counters, which say more. They are left out.
     """
     after, before = _of_a_call(head), _of_a_call(reference)
-    earlier_s, later_s = (sum(kernel.seconds or 0.0 for kernel in side.values()) for side in (before, after))
-    moved = moved_s(earlier_s, later_s, ratio)
+    moved = moved_s(_total(before.values()), _total(after.values()), ratio)
     after, before = ({name: kernel for name, kernel in side.items() if bare(name) not in counted} for side in (after, before))
     added = [kernel for name, kernel in after.items() if name not in before and kernel.seconds]
     gone = [kernel for name, kernel in before.items() if name not in after and kernel.seconds]
-    net = sum(spent.seconds or 0.0 for spent in added) - sum(spent.seconds or 0.0 for spent in gone)
+    net = _total(added) - _total(gone)
     differences = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
         effect: Effect = "slower" if net > 0 else "faster"
@@ -301,17 +306,27 @@ def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
     """List names with their times, the longest first."""
     ordered = sorted(spent, key=lambda kernel: (-(kernel.seconds or 0.0), -kernel.launches))
     shown = []
-    for kernel in ordered[:NAMES_SHOWN]:
+    for kernel in ordered:
         count = f" ×{kernel.launches}" if kernel.launches > 1 else ""
         time = f" ({units.duration(kernel.seconds)})" if kernel.seconds else ""
         shown.append(f"{labels[kernel.name]}{count}{time}")
-    return ", ".join([*shown, "and more"] if len(ordered) > NAMES_SHOWN else shown)
+    return _some(shown)
 
 
 def _first_ones(texts: Sequence[str]) -> str:
     """Return ``a; also b, c, and more``: a headline shows what comes before the semicolon."""
-    more = [*texts[1:NAMES_SHOWN], *(["and more"] if len(texts) > NAMES_SHOWN else [])]
-    return f"{texts[0]}; also {', '.join(more)}" if more else texts[0]
+    first, *others = texts
+    return f"{first}; also {_some(others, NAMES_SHOWN - 1)}" if others else first
+
+
+def _some(texts: Sequence[str], most: int = NAMES_SHOWN) -> str:
+    """Return ``a, b, c, and more``."""
+    return ", ".join([*texts[:most], "and more"] if len(texts) > most else texts)
+
+
+def _total(launches: Iterable[LaunchTotal]) -> float:
+    """Return the seconds of these launches together, as far as they are known."""
+    return sum(spent.seconds or 0.0 for spent in launches)
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
