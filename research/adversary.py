@@ -19,11 +19,11 @@ from itertools import repeat
 
 import numpy as np
 from common import row, table, workers
-from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outliers
+from noises import ADDED, KEPT_ASIDE, NAMED, PAIRS, SESSIONS, Attack, Floats, Noise, autoregressive, coin, normal, outliers
 from numpy.typing import NDArray
 
 from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, thresholds_for
+from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, session_of, thresholds_for
 from ratchet.judge.sequential import (
     Drift,
     held_to_best,
@@ -34,10 +34,10 @@ from ratchet.judge.sequential import (
     may_add_up,
     thresholds_of_run,
 )
-from ratchet.records.run import SESSION_PAIRS, Policy, Tree
+from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import Pair, compare_pairs
-from ratchet.stats.estimate import randomisation_p, without_outliers
+from ratchet.stats.comparison import Pair, compare_pairs, session_medians
+from ratchet.stats.estimate import randomisation_p, student_p, without_outliers
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)
@@ -50,7 +50,7 @@ SCREEN = 3.0
 
 
 def pairs_of(log_ratios: Sequence[float]) -> list[Pair]:
-    return [Pair(log_ratio, math.exp(log_ratio), 1.0) for log_ratio in log_ratios]
+    return [Pair(log_ratio, math.exp(log_ratio), 1.0, session_of(number)) for number, log_ratio in enumerate(log_ratios)]
 
 
 def checked(log_ratios: Floats, bar: CaseThresholds, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
@@ -108,10 +108,11 @@ def _standard_scores(log_ratios: Floats) -> Floats:
 def _has_evidence(log_ratios: Floats, level: float) -> bool:
     """Return whether p-value and estimates are those of a red case; the interval and the other cases are not asked."""
     gate = math.log1p(POLICY.regression)
-    sessions = (log_ratios[:SESSION_PAIRS], log_ratios[SESSION_PAIRS:])
+    agree = student_p(session_medians(log_ratios.tolist(), SESSIONS[: log_ratios.size].tolist()), slower=True)
     return (
-        all(without_outliers(session, most=(session.size - 1) // 2).mean() > gate for session in sessions)
-        and without_outliers(log_ratios).mean() > gate
+        without_outliers(log_ratios).mean() > gate
+        and agree is not None
+        and agree <= level
         and randomisation_p(log_ratios, slower=True) <= level
     )
 
@@ -233,28 +234,48 @@ def blamed(drifted: float, sd: float, runs: int) -> float:
 # Intervals
 
 
-COVERED = ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10))
-"""Spreads of a pair, each with a true change."""
+COVERED: tuple[tuple[str, Noise, float], ...] = (
+    ("normal, 0.3 %", normal(0.003), 0.0),
+    ("normal, 2 %", normal(0.02), 0.0),
+    ("normal, 2 %", normal(0.02), 0.03),
+    ("normal, 5 %", normal(0.05), 0.03),
+    ("normal, 5 %", normal(0.05), 0.10),
+    ("AR(1), ρ 0.5, sd 2 %", autoregressive(0.5, 0.02), 0.0),
+    ("AR(1), ρ 0.5, sd 2 %", autoregressive(0.5, 0.02), 0.03),
+    ("coin, ±3.5 %", coin(0.035), 0.0),
+    ("coin, ±3.5 %", coin(0.035), 0.03),
+    ("coin, ±3.5 %", coin(0.035), 0.05),
+    ("one outlier in six, ±30 %", outliers(1 / 6, 1.3), 0.03),
+)
+"""Noises, each with a true change."""
+COUNTS = (6, 12, 20)
 
 
-def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
-    """Return the share of intervals that hold the true change: at 12 pairs, or where a check stops."""
+def coverage(index: int, runs: int, seed: int) -> list[float]:
+    """Return the share of intervals that hold the true change: at 6, 12 and 20 pairs, and where a check stops.
+
+    And the share of these checks that end as UNCHANGED.
+    """
+    _, noise, change = COVERED[index]
     rng = np.random.default_rng((seed, 9))
     bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
-    held = 0
-    for log_ratios in rng.normal(math.log1p(change), sd, (runs, PAIRS)):
-        comparison = checked(log_ratios, bar)[1] if stopping else compare_pairs(pairs_of(log_ratios[:12].tolist()), 0.95)
-        assert comparison is not None
-        held += comparison.low <= 1 + change <= comparison.high
-    return held / runs
+    held, unchanged_cases = [0] * (len(COUNTS) + 1), 0
+    for log_ratios in noise(rng, runs) + math.log1p(change):
+        outcome, stopped = checked(log_ratios, bar)
+        taken = [compare_pairs(pairs_of(log_ratios[:count].tolist()), 0.95) for count in COUNTS]
+        for place, comparison in enumerate((*taken, stopped)):
+            assert comparison is not None
+            held[place] += comparison.low <= 1 + change <= comparison.high
+        unchanged_cases += outcome is Outcome.UNCHANGED
+    return [count / runs for count in (*held, unchanged_cases)]
 
 
 # Tables
 
 
-def _red_share(attack: tuple[bool, int], cases: int, runs: int) -> str:
-    aside, index = attack
-    noise = (KEPT_ASIDE if aside else NAMED)[index]
+def _red_share(attack: tuple[int, int], cases: int, runs: int) -> str:
+    group, index = attack
+    noise = (NAMED, KEPT_ASIDE, ADDED)[group][index]
     share = f"{100 * red_runs(noise, cases, runs, SEED + index) / runs:.3f}"
     return f"({share})" if noise.beyond else share
 
@@ -264,12 +285,17 @@ def unchanged(scale: float, name: str, pool: Executor) -> None:
     counts = [", ".join(f"{max(1, round(runs * scale)):,}" for runs in of_family.values()) for of_family in (RUNS, beyond)]
     print("Any red case in a run of unchanged code, in %; in brackets what is stronger than a run can tell from a change.")
     print(f"{counts[0]} runs for the columns, in brackets {counts[1]}.\n")
-    for aside, attacks in ((False, NAMED), (True, KEPT_ASIDE)):
-        print("Kept aside until the rule was frozen:\n" if aside else "Noises that broke the earlier rule:\n")
+    heads = (
+        "Noises that broke the first rule:",
+        "Kept aside until that rule was frozen:",
+        "Noises that broke the rule after it:",
+    )
+    for group, (attacks, head) in enumerate(zip((NAMED, KEPT_ASIDE, ADDED), heads, strict=True)):
+        print(f"{head}\n")
         table("noise", *map(_cases, FAMILIES))
         shares = {
             attack.name: [
-                pool.submit(_red_share, (aside, index), cases, max(1, round((beyond if attack.beyond else RUNS)[cases] * scale)))
+                pool.submit(_red_share, (group, index), cases, max(1, round((beyond if attack.beyond else RUNS)[cases] * scale)))
                 for cases in FAMILIES
             ]
             for index, attack in enumerate(attacks)
@@ -322,14 +348,13 @@ def histories(count: int, merges: int, pool: Executor) -> None:
 
 
 def intervals(runs: int, pool: Executor) -> None:
-    print(f"How often the 95 % interval holds the true change, in %, {runs:,} cases each.\n")
-    table("spread, true change", "12 pairs", "where a check stops")
-    shares = [
-        [pool.submit(coverage, sd, change, runs, SEED + index, stopping=stopping) for stopping in (False, True)]
-        for index, (sd, change) in enumerate(COVERED)
-    ]
-    for (sd, change), held in zip(COVERED, shares, strict=True):
-        row(f"{units.percent(sd, 1)}, {units.change(1 + change, 1)}", *(f"{100 * share.result():.1f}" for share in held))
+    print(
+        f"How often the 95 % interval holds the true change, in %, and how often a check says unchanged; {runs:,} cases each.\n"
+    )
+    table("noise, true change", *(f"{count} pairs" for count in COUNTS), "where a check stops", "unchanged")
+    shares = [pool.submit(coverage, index, runs, SEED + index) for index in range(len(COVERED))]
+    for (name, _, change), held in zip(COVERED, shares, strict=True):
+        row(f"{name}, {units.change(1 + change, 1)}", *(f"{100 * share:.1f}" for share in held.result()))
     print()
 
 

@@ -27,12 +27,15 @@ from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
 from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.sequential import (
+    PROCESSES,
     Drift,
     by_commit,
     drifting,
     kernels_unchanged,
     likely_changed,
+    look_changed,
     looks,
+    open_totals,
     suspects,
     undecided,
     urgent,
@@ -44,7 +47,7 @@ from ratchet.measure.device.environment import installed_version
 from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
+from ratchet.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
 from ratchet.report.words import named
 from ratchet.units import plural
@@ -327,7 +330,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
         if unbuilt and pairing.pairs:
             raise unbuilt
     reference = None if unbuilt else pairing.tree
-    timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
+    timing = plan_of(settings, machines[0].device, sessions=True)
     policy = policy_of_part(settings.policy, len(machines))
     most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
     early = pairing.early if len(machines) == 1 and reference else None
@@ -350,6 +353,8 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
                 looks=looks(min(pairing.pairs, timing.pairs)),
                 undecided=lambda cases: {case.name for case in cases if case.reference},
                 urgent=lambda _: (),
+                changed=lambda _: (),
+                processes=(),
             )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure(settings, trees, task, progress, plan.environ)
@@ -375,7 +380,10 @@ def task_of(
         looks(timing.pairs),
         lambda cases: undecided(cases, policy, timing.pairs, drifts),
         lambda cases: urgent(cases, policy, timing.pairs),
+        lambda cases: look_changed(cases, policy),
         lambda cases: kernels_unchanged(cases, policy, timing.pairs),
+        PROCESSES,
+        lambda cases, look: open_totals(cases, policy, timing.pairs, look),
         gpu=machine.gpu,
         peaks=machine.peaks,
         idle=machine.idle,

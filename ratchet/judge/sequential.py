@@ -1,7 +1,8 @@
 """The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs. Also many small slowdowns.
 
-``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, whose kernels
-need no more timing (`kernels_unchanged`), and which `suspects` to measure against the best commit. Pure: the caller measures.
+``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, which
+`look_changed` so that hosts are started anew, whose kernels need no more timing (`kernels_unchanged`), of which more processes
+are looked at (`open_totals`), and which `suspects` to measure against the best commit. Pure: the caller measures.
 """
 
 from __future__ import annotations
@@ -12,16 +13,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, Judgement, compared, decide, thresholds_for, with_persistence
+from ratchet.judge.outcome import (
+    CHANGE_PAIRS,
+    TOTAL_DOUBTFUL,
+    CaseThresholds,
+    Judgement,
+    compared,
+    decide,
+    sessions_needed,
+    sessions_of,
+    thresholds_for,
+    with_persistence,
+)
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy, Tree
-from ratchet.records.verdict import Comparison, Outcome
+from ratchet.records.run import FIRST_SESSION, CaseRun, Policy, Tree
+from ratchet.records.verdict import Comparison, Outcome, Total
 from ratchet.stats.comparison import compare_kernels
 
-LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 28, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
 """Cases of each direction that are measured further when the time is over."""
+PROCESSES = (40, 80, 160)
+"""Numbers of processes of each side, light ones included, at which the total of an unchanged case is looked at: of code that is slow
+in one process of ten, 40 hold none with a probability of 1.5 %, of one in five, 0.01 %."""
+OPEN_LEVELS = (0.5, 0.3, 0.0)
+"""p-values up to which a total that looks slower is looked at further."""
 LATER = 1.4
 """Growth of the pairs from look to look beyond `LOOKS`."""
 
@@ -58,7 +75,9 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < min(CHANGE_PAIRS, pairs)}
+    needed = sessions_needed(policy, sum(1 for case in cases if case.reference))
+    enough = next((number for number in looks(pairs) if number >= CHANGE_PAIRS and sessions_of(number) >= needed), pairs)
+    unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
     slower = sorted((name for name, one in unproven.items() if one.low > 1), key=lambda name: unproven[name].low, reverse=True)
     faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
     return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
@@ -84,13 +103,47 @@ def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
     return sorted(changed, key=lambda name: abs(math.log(changed[name].ratio)), reverse=True)
 
 
+def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
+    """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
+    found = []
+    for name, one in _comparisons(cases, policy).items():
+        kernels = next(
+            (compare_kernels(case.head, case.reference, policy.confidence) for case in cases if case.name == name), None
+        )
+        slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
+        if slower > 1 + policy.regression or (one and one.ratio <= 1 - policy.improvement):
+            found.append(name)
+    return found
+
+
+def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int) -> set[str]:
+    """Return the names of the cases that need ``PROCESSES[look]`` processes: unchanged so far, and perhaps slow now and then."""
+    comparisons = _comparisons(cases, policy)
+    thresholds = thresholds_of_run(comparisons, policy, pairs)
+    found = set()
+    for name, comparison in comparisons.items():
+        total = comparison.total if comparison else None
+        if comparison is None or total is None or total.processes >= PROCESSES[look]:
+            continue
+        outcome, _ = decide(comparison, thresholds)
+        is_open = look == 0 or (_looks_slow(total, policy) and total.chance <= OPEN_LEVELS[look - 1])
+        if is_open and outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) and comparison.surely_below < 1 + policy.regression:
+            found.add(name)
+    return found
+
+
+def _looks_slow(total: Total, policy: Policy) -> bool:
+    ours, theirs = total.slow_processes
+    return total.ratio > 1 + policy.regression or ours > theirs
+
+
 def _seem_changed(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison]:
     """Return the comparisons whose interval and estimate speak of a change that would matter, proven or not."""
     return {
         name: comparison
         for name, comparison in _comparisons(cases, policy).items()
         if comparison
-        if (comparison.low > 1 and comparison.ratio >= 1 + policy.regression)
+        if any(one.low > 1 and one.ratio >= 1 + policy.regression for one in (comparison, comparison.total) if one)
         or (comparison.high < 1 and comparison.ratio <= 1 - policy.improvement)
     }
 
@@ -111,6 +164,9 @@ def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift 
     if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
         return True
     may_improve = comparison.ratio <= 1 - thresholds.policy.improvement
+    total, past_gate = comparison.total, 1 + thresholds.policy.regression
+    if total and total.ratio > past_gate and total.chance <= TOTAL_DOUBTFUL:
+        return False  # calls that are slow now and then show in pairs as they are
     open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, thresholds.policy)
     return outcome is Outcome.UNCHANGED and not (may_improve or open_part)
 

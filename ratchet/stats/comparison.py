@@ -1,7 +1,8 @@
 """The samples of one case → one log ratio per pair → one comparison of the two sides, or the figures of one side.
 
-The judge compares with it, the suite and the tuner compute figures with it. Pure. `estimate.py` beside this file has the
-statistics; this file knows records.
+Two questions are asked. *Typical*: the median call, which one slow call or one slow process hardly moves. *Total*: the mean of
+everything that was timed, which is what a user pays. The judge compares with it, the suite and the tuner compute figures with it.
+Pure. `estimate.py` beside this file has the statistics; this file knows records.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from typing import Literal
 
 import numpy as np
 
-from ratchet.records.run import SESSION_PAIRS, Block, Performance, WorkerSamples, WorkloadIdentity, packed_samples
-from ratchet.records.verdict import Comparison
-from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days, student_interval, without_outliers
+from ratchet.records.run import Block, Performance, WorkerSamples, WorkloadIdentity, packed_samples
+from ratchet.records.verdict import Comparison, Total
+from ratchet.stats.estimate import (
+    Estimate,
+    Floats,
+    estimate,
+    estimate_apart,
+    estimate_between_days,
+    quantile,
+    randomisation_p,
+    student_interval,
+    student_p,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +38,17 @@ class Pair:
     log_ratio: float
     head_ms: float
     reference_ms: float
+    session: int = 0
+    """The pair of hosts that both were forked from."""
+
+
+@dataclass(frozen=True)
+class PairTotal:
+    """One pair of workers, or a light one: everything that was timed in both, in the blocks that both have."""
+
+    head_ms: Floats
+    reference_ms: Floats
+    session: int
 
 
 def kept_blocks(worker: WorkerSamples) -> list[Block]:
@@ -43,20 +65,40 @@ def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) 
     """Return every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
 
     A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
-    temperature, so these cancel within a block's ratio.
+    temperature, so these cancel within a block's ratio. Light pairs are too short for that, and are none of these.
     """
+    shared = _shared(head, reference)
+    medians = _block_medians([*(ours for ours, _ in shared), *(theirs for _, theirs in shared)])
+    sessions = [ours.session for ours, _ in shared]
+    return _pairs(medians[: len(shared)], medians[len(shared) :], sessions)
+
+
+def _shared(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[tuple[WorkerSamples, WorkerSamples]]:
     others = {worker.pair: worker for worker in reference}
-    shared = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
-    medians = _block_medians([*shared, *(others[worker.pair] for worker in shared)])
-    return _pairs(medians[: len(shared)], medians[len(shared) :])
+    return sorted(((ours, others[ours.pair]) for ours in head if ours.pair in others), key=lambda pair: pair[0].pair)
 
 
-def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
+def totals_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[PairTotal]:
+    """Return all that was timed in each pair, light ones included, in the order in which they were taken."""
+    found = []
+    for ours, theirs in _shared(head, reference):
+        blocks = {block.index: packed_samples(block) for block in kept_blocks(theirs)}
+        both = [(packed_samples(block), blocks[block.index]) for block in kept_blocks(ours) if block.index in blocks]
+        if both:
+            head_ms, reference_ms = (np.concatenate([pair[side] for pair in both]) for side in (0, 1))
+            found.append(PairTotal(head_ms, reference_ms, ours.session))
+    return found
+
+
+def pairs_of_medians(
+    head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]], sessions: Sequence[int] = ()
+) -> list[Pair]:
     """Return the pairs of workers whose block medians, in milliseconds, are given: place i of each side is pair i.
 
     Raises ValueError where the sides have different numbers of workers.
     """
-    return _pairs([dict(enumerate(medians)) for medians in head], [dict(enumerate(medians)) for medians in reference])
+    ours, theirs = ([dict(enumerate(medians)) for medians in side] for side in (head, reference))
+    return _pairs(ours, theirs, sessions or [0] * len(head))
 
 
 BlockMedians = dict[int, float]
@@ -64,17 +106,18 @@ BlockMedians = dict[int, float]
 
 
 def _block_medians(workers: Sequence[WorkerSamples]) -> list[BlockMedians]:
-    kept = [kept_blocks(worker) for worker in workers]
+    kept = [[] if worker.is_light else kept_blocks(worker) for worker in workers]
     medians = iter(_row_medians([packed_samples(block) for blocks in kept for block in blocks]))
     return [dict(zip([block.index for block in blocks], medians)) for blocks in kept]  # noqa: B905 - each takes its own share
 
 
-def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians]) -> list[Pair]:
-    both = [(a, b) for a, b in zip(head, reference, strict=True) if a.keys() & b.keys()]
+def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians], sessions: Sequence[int]) -> list[Pair]:
+    rows = [row for row in zip(head, reference, sessions, strict=True) if row[0].keys() & row[1].keys()]
+    both = [(a, b) for a, b, _ in rows]
     # math.log, since the last digit of numpy's depends on the processor.
     logs = [array("d", [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]) for a, b in both]
     heads, references = ([array("d", pair[side].values()) for pair in both] for side in (0, 1))
-    return list(map(Pair, *map(_row_medians, (logs, heads, references))))
+    return list(map(Pair, *map(_row_medians, (logs, heads, references)), (session for *_, session in rows)))
 
 
 def _row_medians(rows: list[array[float]]) -> list[float]:
@@ -120,16 +163,17 @@ LARGEST_LOG = 60.0
 
 def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
     """Compare head and reference over interleaved pairs. None where fewer than three pairs were kept."""
-    return compare_pairs(pairs_of(head, reference), confidence)
+    resolution = resolution_of(head) + resolution_of(reference)
+    return compare_pairs(pairs_of(head, reference), confidence, totals_of(head, reference), resolution)
 
 
 def compare_kernels(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
     """Compare the time of the kernels alone (`WorkerSamples.kernels_ms`). None where fewer than three pairs have it."""
     others = {worker.pair: worker.kernels_ms for worker in reference if worker.kernels_ms}
-    shared = sorted((one.pair, one.kernels_ms) for one in head if one.kernels_ms and one.pair in others)
-    ours = [[statistics.median(times)] for _, times in shared]
-    theirs = [[statistics.median(others[pair])] for pair, _ in shared]
-    compared = compare_pairs(pairs_of_medians(ours, theirs), confidence)
+    shared = sorted((one.pair, one.kernels_ms, one.session) for one in head if one.kernels_ms and one.pair in others)
+    ours = [[statistics.median(times)] for _, times, _ in shared]
+    theirs = [[statistics.median(others[pair])] for pair, *_ in shared]
+    compared = compare_pairs(pairs_of_medians(ours, theirs, [session for *_, session in shared]), confidence)
     return compared.model_copy(update={"source": "kernels"}) if compared else None
 
 
@@ -147,15 +191,120 @@ def kernels_median_ms(workers: Sequence[WorkerSamples]) -> float | None:
     return statistics.median(medians) if medians else None
 
 
-def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None:
-    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three."""
+def compare_pairs(
+    pairs: Sequence[Pair], confidence: float, totals: Sequence[PairTotal] = (), resolution: float = 0.0
+) -> Comparison | None:
+    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three.
+
+    ``totals`` answer the question about the mean. ``resolution``: the times of both sides are known no better than to this
+    fraction together, however many there are.
+    """
     if len(pairs) < FEWEST_PAIRS:
         return None
     logs = [pair.log_ratio for pair in pairs]
-    parts = (logs[:SESSION_PAIRS], logs[SESSION_PAIRS:])
-    sessions = tuple(_exp(_majority_mean(part)) for part in parts if part)
+    estimated = estimate(logs, confidence)
+    sessions = session_medians(logs, [pair.session for pair in pairs])
     delta = cliffs_delta([pair.head_ms for pair in pairs], [pair.reference_ms for pair in pairs])
-    return _comparison(estimate(logs, confidence), confidence, delta, len(pairs), sessions=sessions)
+    compared = _comparison(estimated, confidence, delta, len(pairs), resolution=resolution)
+    return compared.model_copy(
+        update={
+            "sessions": tuple(map(_exp, sessions)),
+            "sessions_chance": student_p(sessions, slower=estimated.centre >= 0),
+            "total": compare_totals(totals, confidence) if len(totals) >= FEWEST_PAIRS else None,
+        }
+    )
+
+
+def session_medians(logs: Sequence[float], sessions: Sequence[int]) -> list[float]:
+    """Return the median log ratio of each session: processes of one host may have something in common that those of others lack."""
+    by_session: dict[int, list[float]] = {}
+    for log, session in zip(logs, sessions, strict=True):
+        by_session.setdefault(session, []).append(log)
+    return [statistics.median(by_session[session]) for session in sorted(by_session)]
+
+
+# The total: what is slow now and then.
+
+SLOW_PROCESS, SLOW_CALL = 1.1, 1.5
+"""A process, or a call, is slow if it takes this many times the median one, …"""
+SLOW_SPREADS = 5
+"""… and lies so many robust spreads above it."""
+
+
+def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
+    """Compare the means of everything that was timed; a process counts once, however many calls were timed in it.
+
+    The ratio is that of the sides' means. Its interval is Student's t, by linearisation: W. G. Cochran, Sampling Techniques (1977),
+    section 6.4. The p-value is that of `randomisation_p`, not capped.
+    """
+    heads, references = (np.array([getattr(one, side).mean() for one in totals]) for side in ("head_ms", "reference_ms"))
+    ratio = float(heads.sum() / references.sum())
+    away = (heads - ratio * references) / heads.mean()
+    half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))
+    logs = np.log(heads) - np.log(references)
+    sessions = session_medians(logs.tolist(), [one.session for one in totals])
+    factor, slow = _slow_of(heads, references, SLOW_PROCESS)
+    calls = [_slow_of(one.head_ms, one.reference_ms, SLOW_CALL) for one in totals]
+    counts = [sum(getattr(one, side).size for one in totals) for side in ("head_ms", "reference_ms")]
+    return Total(
+        ratio=_exp(math.log(ratio)),
+        low=_exp(math.log(ratio) - half),
+        high=_exp(math.log(ratio) + half),
+        chance=randomisation_p(logs, slower=ratio >= 1, capped=False),
+        sessions_chance=student_p(sessions, slower=ratio >= 1),
+        processes=len(totals),
+        slow_processes=slow,
+        process_factor=factor,
+        calls=(counts[0], counts[1]),
+        slow_calls=(sum(of[0] for _, of in calls), sum(of[1] for _, of in calls)),
+        call_factor=max((factor for factor, of in calls if of[0]), default=1.0),
+    )
+
+
+def _slow_of(head: Floats, reference: Floats, least: float) -> tuple[float, tuple[int, int]]:
+    """Return how many times the median the head's slow values take (1: it has none), and how many are slow on each side."""
+    sides = [np.log(side / np.median(side)) for side in (head, reference)]
+    spread = 1.4826 * float(np.median(np.abs(np.concatenate(sides))))
+    limit = max(math.log(least), SLOW_SPREADS * spread)
+    slow = sides[0][sides[0] > limit]
+    return (_exp(float(np.median(slow))) if slow.size else 1.0), (int(slow.size), int((sides[1] > limit).sum()))
+
+
+# Resolution: a clock that counts in steps, or a file that keeps few digits.
+
+_DIGITS = 12
+"""More digits than any clock has; fewer than those in which binary fractions show."""
+_FINE = 1e-6
+"""A step of this fraction matters to nobody."""
+_MOST_UNKNOWN = 0.95
+"""A time that may be next to nothing: a logarithm needs an end."""
+
+
+def resolution_of(workers: Sequence[WorkerSamples]) -> float:
+    """Return how far, as a log, the time of a side may lie from its samples: half a step at their median.
+
+    The step is one unit of the last digit that any sample has; where values repeat, it is the distance of the two nearest ones if
+    that is more.
+    """
+    samples = np.array([sample for worker in workers for block in kept_blocks(worker) for sample in packed_samples(block)])
+    if samples.size == 0:
+        return 0.0
+    distinct = np.unique(samples)
+    step = _last_digit(distinct)
+    if 1 < distinct.size <= samples.size // 2:
+        step = max(step, float(np.diff(distinct).min()))
+    return -math.log1p(-min(_MOST_UNKNOWN, step / 2 / float(np.median(samples))))
+
+
+def _last_digit(values: Floats) -> float:
+    """Return one unit of the last digit that any of these has: (2.0, 3.0) → 1, (0.155, 0.2) → 0.001."""
+    least = math.inf
+    for value in values.tolist():
+        digits, _, exponent = f"{value:.{_DIGITS - 1}e}".partition("e")
+        least = min(least, 10.0 ** (int(exponent) - len(digits.rstrip("0").partition(".")[2])))
+        if least <= _FINE * value:
+            return 0.0
+    return least
 
 
 def compare_stored(
@@ -199,35 +348,29 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     )
 
 
-def _majority_mean(log_ratios: Sequence[float]) -> float:
-    """Return the mean of one session without outliers, as long as these are a minority: at most three of eight pairs."""
-    return float(without_outliers(np.asarray(log_ratios), most=(len(log_ratios) - 1) // 2).mean())
-
-
 def _comparison(
     estimated: Estimate,
     confidence: float,
     delta: float,
     pairs: int,
     source: Literal["paired", "stored", "days"] = "paired",
-    sessions: tuple[float, ...] = (),
+    resolution: float = 0.0,
 ) -> Comparison:
     return Comparison(
         ratio=_exp(estimated.centre),
-        low=_exp(estimated.low),
-        high=_exp(estimated.high),
-        bound=_exp(estimated.bound),
+        low=_exp(estimated.low - resolution),
+        high=_exp(estimated.high + resolution),
+        bound=_exp(estimated.bound + resolution),
+        resolution=resolution,
         confidence=confidence,
         chance=estimated.p_value,
         cliffs_delta=delta,
         pairs=pairs,
         rogues=estimated.outliers,
-        other=tuple(map(_exp, estimated.other)) if estimated.other else None,
         spread=estimated.spread,
         correlation=estimated.correlation,
         independent=estimated.independent if source == "paired" else None,
         nearly_all=(_exp(estimated.nearly_all[0]), _exp(estimated.nearly_all[1])) if source == "paired" else None,
-        sessions=sessions,
         source=source,
     )
 

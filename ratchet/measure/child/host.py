@@ -1,7 +1,5 @@
 """The program of the hosts: each imports one tree's benchmarks once, never touches CUDA, and forks workers on request.
 
-A host can also fork a twin: a copy of itself in which nothing has run, for a second session of pairs.
-
 The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
 so that libraries are in the same places in all of them. Each host talks, and prints, to the file descriptors that it is given.
 
@@ -101,7 +99,7 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
     if was_enabled:
         gc.enable()
     _serve(channel, tree)
-    os._exit(0)  # a twin may need what the imports made and would clean up now, such as a temporary folder
+    os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
 
 def load(spec: TreeSpec) -> LoadedTree:
@@ -132,20 +130,14 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
     has_compiler = False
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
-        if message["op"] in ("fork", "twin") and len(descriptors) == 2:
+        if message["op"] == "fork" and len(descriptors) == 2:
             if message["with_compiler"] and not has_compiler:
                 libraries.load_compiler(tree.spec.device)
                 gc.freeze()  # as after the imports
                 has_compiler = True
             pid = os.fork()
-            if pid == 0 and message["op"] == "fork":
+            if pid == 0:
                 _become_worker(channel, descriptors[0], descriptors[1], tree)
-            if pid == 0:  # a twin outlives this process, and ends with the one from which hosts are forked
-                channel.close()
-                adopt_orphans()
-                channel, spared = Channel(socket.socket(fileno=descriptors[0])), set()
-                _write_to(descriptors[1])
-                continue
             for descriptor in descriptors:
                 os.close(descriptor)
             spared.add(pid)
