@@ -23,21 +23,13 @@ from noises import ADDED, KEPT_ASIDE, NAMED, PAIRS, SESSIONS, Attack, Floats, No
 from numpy.typing import NDArray
 
 from ratchet import units
+from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
 from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, session_of, thresholds_for
-from ratchet.judge.sequential import (
-    Drift,
-    held_to_best,
-    is_decided,
-    is_own,
-    looks,
-    looks_for_change,
-    may_add_up,
-    thresholds_of_run,
-)
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import Pair, compare_pairs, session_medians
-from ratchet.stats.estimate import randomisation_p, student_p, without_outliers
+from ratchet.stats.comparison import Pair, compare_pairs
+from ratchet.stats.estimate import randomisation_p, session_medians, student_p, without_outliers
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)

@@ -25,12 +25,10 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
+from ratchet.judge.drift import Drift, by_commit, drifting
 from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.sequential import (
     PROCESSES,
-    Drift,
-    by_commit,
-    drifting,
     kernels_unchanged,
     likely_changed,
     look_changed,

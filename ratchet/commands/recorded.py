@@ -34,7 +34,7 @@ from ratchet.records.files import load
 from ratchet.records.run import CaseRun, Config, Failure, Plan, RunRecord, Tree
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.calibration import ReplayedFile, Simulation
-from ratchet.stats.comparison import FEWEST_PAIRS, Pair, kept_blocks, pairs_of_medians, performance
+from ratchet.stats.comparison import FEWEST_PAIRS, Pair, pairs_of_medians, performance
 from ratchet.units import did_you_mean, plural
 from ratchet.untrusted import clean
 from ratchet.workload import Device
@@ -307,7 +307,7 @@ def exported(run: RunRecord) -> str:
 
 def _record(case: CaseRun, run: RunRecord) -> dict[str, Any]:
     workload, machine = case.workload, run.environment.fingerprint
-    medians = (performance((worker,), workload, 0.95) for worker in case.head if workload and kept_blocks(worker))
+    medians = (performance((worker,), workload, 0.95) for worker in case.head if workload and worker.kept_blocks)
     parameters = {name: str(value) for name, value in case.config.parameters.items()}
     gpu = {"gpu_info": machine.gpu, "gpu_count": 1} if machine.gpu else {}
     return {

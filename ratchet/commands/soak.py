@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import random
 import os
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ import numpy as np
 from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.bisection import End, SearchRecord
-from ratchet.stats.comparison import Pair, session_medians
-from ratchet.stats.estimate import randomisation_p
+from ratchet.stats.comparison import Pair
+from ratchet.stats.estimate import randomisation_p, session_medians
 
 ERROR = 0.01
 """How often a search may name a wrong commit."""

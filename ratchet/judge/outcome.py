@@ -6,12 +6,12 @@ checks, and the tuner for its finalists. Pure.
 The rule, for a case that was timed in pairs:
 
 1. REGRESSED takes all of: the estimate is past the gate; the interval excludes no change; there are 20 pairs or more, which in
-   noise count only as far as they are independent; an exact randomisation test over them has a p-value of at most the level, 0.09 %
-   / cases / looks; and so has Student's t over the sessions, of which there are at least four. The hosts of a session are started
-   on their own. IMPROVED is the mirror image, past its own threshold.
+   noise count only as far as they are independent; an exact randomisation test over them has a p-value of at most the level,
+   0.09 % / cases / looks; and so has Student's t over the sessions, of which there are at least four. The hosts of a session are
+   started on their own. IMPROVED is the mirror image, past its own threshold.
 2. The same is asked about the total, the mean of everything that was timed, with 0.01 % / cases / looks.
-3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most ten times the level, and some of that is
-   missing. It is never a pass.
+3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most ten times the level, and some of that
+   is missing. It is never a pass.
 4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
    And nothing that is slow now and then speaks against it.
 5. INCONCLUSIVE: anything else.
@@ -43,7 +43,7 @@ from ratchet.stats.comparison import (
     kernels_median_ms,
     medians_ms,
 )
-from ratchet.stats.estimate import BOUND, LEAST_SPREAD, NOISY, VALUES_PER_EXCEPTION, fisher_p, quantile
+from ratchet.stats.estimate import BOUND, LEAST_SPREAD, NOISY, fisher_p, quantile
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
@@ -54,7 +54,7 @@ LUCKY_HOSTS = 4
 TOTAL_SHARE = 0.1
 """Share of the false alarms that the total may cause; the typical time has the rest."""
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 10, 0.05
-"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other one, it is not unchanged."""
+"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other, it is not unchanged."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
@@ -72,8 +72,6 @@ HOST_BOUND = 0.5
 """Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
 RESERVE = 1.3
 """Factor on the pairs that should settle a case, since its centre moves as well. A choice (docs/decisions/0003-rule.md)."""
-
-_normal_cdf = statistics.NormalDist().cdf
 
 Judgement = tuple[Outcome, str, Comparison | None]
 
@@ -150,9 +148,9 @@ def thresholds_for(policy: Policy, cases: int, looks: int) -> CaseThresholds:
 def sessions_needed(policy: Policy, cases: int) -> int:
     """Return the sessions without which no change of one of ``cases`` is believed.
 
-    Student's t over sessions keeps its level where what hosts have of their own is normal. Where it is one of two modes, sessions may
-    agree by chance, and then without any scatter; one session does so with a probability of at most 1/4: the largest value of
-    p (1 − p). So it takes as many sessions as make all of them agree no more often than the policy allows.
+    Student's t over sessions keeps its level where what hosts have of their own is normal. Where it is one of two modes, sessions
+    may agree by chance, and then without any scatter; one session does so with a probability of at most 1/4: the largest value
+    of p (1 − p). So it takes as many sessions as make all of them agree no more often than the policy allows.
     """
     return max(FEWEST_SESSIONS, math.ceil(math.log(max(1, cases) / policy.false_alarm, LUCKY_HOSTS)))
 
@@ -297,32 +295,34 @@ def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
 
 
 def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
-    gate = 1 + thresholds.policy.regression
+    """Say which part of the evidence for a regression is missing, and what to do: the first one that is."""
+    gate, raise_limit = 1 + thresholds.policy.regression, "raise --budget, or --pairs if that was the limit"
+    margin, sessions = thresholds.margin(comparison), comparison.sessions
     if not comparison.is_paired:
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
     if comparison.pairs < thresholds.fewest:
-        needs = f"A regression needs {thresholds.fewest} pairs, and this case has {comparison.pairs}"
-        return f"{needs}: raise --budget, or --pairs if that was the limit."
-    if len(comparison.sessions) < thresholds.sessions:
-        started = units.plural(len(comparison.sessions), "time")
-        needs = f"A regression needs hosts that were started {thresholds.sessions} times, and these were {started}"
-        return f"{needs}: raise --budget, or --pairs if that was the limit."
-    if comparison.chance > thresholds.level:
+        return f"A regression needs {thresholds.fewest} pairs, and this case has {comparison.pairs}: {raise_limit}."
+    if len(sessions) < thresholds.sessions:
+        started = units.plural(len(sessions), "time")
+        missing = (
+            f"A regression needs hosts that were started {thresholds.sessions} times, and these were {started}: {raise_limit}."
+        )
+    elif comparison.chance > thresholds.level:
         chance = next(text for digits in range(2, 18) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level)
         p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
-        return f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    if not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level):
-        least, most = (units.change(end(comparison.sessions), 1) for end in (min, max))
-        return f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
-    margin = thresholds.margin(comparison)
-    if math.log(comparison.ratio / gate) < margin:
-        return (
+        missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
+    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level):
+        least, most = (units.change(end(sessions), 1) for end in (min, max))
+        missing = f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
+    elif math.log(comparison.ratio / gate) < margin:
+        missing = (
             "The noise of this machine persists from pair to pair, so only a change of more than "
             f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work, then measure again."
         )
-    counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
-    needed = f"a regression needs {thresholds.fewest_independent}: raise --budget, or --pairs if that was the limit"
-    return f"Noise carries over from pair to pair, so {counts}, and {needed}."
+    else:
+        counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
+        missing = f"Noise carries over from pair to pair, so {counts}, and a regression needs {thresholds.fewest_independent}: {raise_limit}."
+    return missing
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
@@ -417,35 +417,27 @@ def smallest_slowdown(
     """
     if pairs < thresholds.fewest or sessions_of(pairs) < thresholds.sessions:
         return None
-    spread = max(spread, LEAST_SPREAD)
-    gate = (math.log1p(thresholds.policy.regression) + margin + resolution) / spread
-    furthest = gate + quantile(1 - thresholds.level, pairs - 1) + 3
-    return math.expm1(min(needed_change(gate, thresholds, pairs, POWER, furthest, noisy=spread > NOISY) * spread, LARGEST_LOG))
+    gate = math.log1p(thresholds.policy.regression) + margin + resolution
+    return math.expm1(min(needed_change(gate, spread, thresholds, pairs, POWER), LARGEST_LOG))
 
 
-def needed_change(
-    gate: float, thresholds: CaseThresholds, pairs: int, wanted: float, furthest: float, *, noisy: bool = False
-) -> float:
-    """Return how large a true change must be to be red with the probability ``wanted``: all in spreads of a pair, as logs.
+def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs: int, power: float) -> float:
+    """Return how large a true change must be to be red with the probability ``power``; it and ``gate`` are logs.
 
-    It is past ``gate``, but not by more than ``furthest``. In a ``noisy`` case the pairs must also count as enough.
+    The largest of what the estimate, the randomisation test and the sessions need, each with the root of ``power``, since the first
+    two may bind together. For Student's t with a true difference: N. L. Johnson and B. L. Welch, Biometrika 31 (1940), 362.
     """
-    count, sessions = math.sqrt(pairs), sessions_of(pairs)
-    chance, agree = quantile(1 - thresholds.level, pairs - 1), quantile(1 - thresholds.level, max(1, sessions - 1))
+    from scipy.special import chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
 
-    def power(change: float) -> float:
-        shown = _normal_cdf((change - gate) * count) * _normal_cdf(change * count * math.sqrt(EFFICIENCY) - chance)
-        if thresholds.sessions > 1:
-            shown *= 1 - float(nctdtr(sessions - 1, change * math.sqrt(sessions) / MEDIAN_OF_SESSION, agree))
-        return shown * (_counts_as_enough(change - gate, pairs, thresholds.fewest_independent) if noisy else 1.0)
-
-    from scipy.special import nctdtr  # loads for a quarter of a second, which commands that judge nothing should not pay
-
-    low, high = gate, furthest
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (middle, high) if power(middle) < wanted else (low, middle)
-    return high
+    spread, sessions = max(spread, LEAST_SPREAD), sessions_of(pairs)
+    surely = statistics.NormalDist().inv_cdf(math.sqrt(power))
+    estimate = gate + surely * spread / math.sqrt(pairs)
+    test = (quantile(1 - thresholds.level, pairs - 1) + surely) * spread / math.sqrt(EFFICIENCY * pairs)
+    if thresholds.sessions <= 1:
+        return max(estimate, test)
+    scatter = math.sqrt(float(chdtri(sessions - 1, 1 - power)) / (sessions - 1))
+    agree = quantile(1 - thresholds.level, sessions - 1) * scatter * MEDIAN_OF_SESSION * spread / math.sqrt(sessions)
+    return max(estimate, test, agree)
 
 
 def session_of(pair: int) -> int:
@@ -456,19 +448,6 @@ def session_of(pair: int) -> int:
 def sessions_of(pairs: int) -> int:
     """Return how many sessions a case of so many pairs comes from, if it looked changed from the first session on."""
     return 1 + session_of(pairs - 1)
-
-
-def _counts_as_enough(past: float, pairs: int, fewest: int) -> float:
-    """Return the probability that pairs count as ``fewest`` independent ones, or nine in ten are past the gate.
-
-    ``past``: how many spreads of a pair the true change is past it (`CaseThresholds.has_pairs`).
-    """
-    from scipy.special import betainc  # as above
-
-    counted = _normal_cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - 1)
-    exceptions = pairs / VALUES_PER_EXCEPTION
-    clear = float(betainc(pairs - exceptions, exceptions + 1, _normal_cdf(past)))
-    return 1 - (1 - counted) * (1 - clear)
 
 
 def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet.errors import Exit
+from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import (
     CHANGE_PAIRS,
     CaseThresholds,
@@ -25,12 +26,12 @@ from ratchet.judge.outcome import (
     thresholds_for,
     with_smallest_slowdown,
 )
-from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.run import CaseRun, Plan, Policy, RunRecord
 from ratchet.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
 from ratchet.stats.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
-from ratchet.stats.estimate import LEAST_SPREAD, NOISY, estimate, quantile
+from ratchet.stats.estimate import estimate, quantile
 
 Pools = Mapping[str, Sequence[Pair]]
 """Case → the pairs that were recorded of it."""
@@ -231,14 +232,13 @@ def smallest_gate(spread: float, pairs: int, thresholds: CaseThresholds) -> floa
 
     ``spread`` is the standard deviation of one pair's log ratio. At most 100 %.
     """
-    spread, most = max(spread, LEAST_SPREAD), max(CHANGE_PAIRS, pairs)
+    most = max(CHANGE_PAIRS, pairs)
 
     def holds(steps: int) -> bool:
-        gate, beyond = (math.log1p(by * steps * _STEP) / spread for by in (1, BEYOND))
-        return needed_change(gate, thresholds, most, CAUGHT, beyond + 1, noisy=spread > NOISY) <= beyond
+        gate, beyond = (math.log1p(by * steps * _STEP) for by in (1, BEYOND))
+        return needed_change(gate, spread, thresholds, most, CAUGHT) <= beyond
 
-    steps = range(1, round(1 / _STEP))
-    return (1 + bisect_left(steps, True, key=holds)) * _STEP
+    return (1 + bisect_left(range(1, round(1 / _STEP)), True, key=holds)) * _STEP
 
 
 def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:

@@ -17,6 +17,7 @@ from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
+from ratchet.judge.drift import held_to_best
 from ratchet.judge.mutes import warnings as mute_warnings
 from ratchet.judge.mutes import with_mutes
 from ratchet.judge.outcome import (
@@ -31,7 +32,7 @@ from ratchet.judge.outcome import (
     with_smallest_slowdown,
 )
 from ratchet.judge.profile import Roofs, measured_roofs, share
-from ratchet.judge.sequential import held_to_best, thresholds_of_run
+from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary

@@ -159,7 +159,7 @@ class TimedEvent:
         return _query(self._event)
 
     def elapsed_ms(self, end: TimedEvent) -> float:
-        """Return the milliseconds on the device from this event to a later one: the driver's single precision, in its own digits."""
+        """Return the milliseconds on the device from this event to a later one: the driver's single precision, in its digits."""
         return float(str(_float32(_elapsed_ms(self._event, end._event))))
 
 

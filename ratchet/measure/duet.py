@@ -116,7 +116,7 @@ class Rounds:
     restart: Restart | None = None
     """Called before each later session (`SESSION_PAIRS`), while any case that is left looks changed."""
     processes: tuple[int, ...] = ()
-    """Numbers of processes of each side up to which light pairs are taken in the end, each for the cases that ``totals`` names."""
+    """Numbers of processes of each side up to which light pairs are taken in the end, for the cases that ``totals`` names."""
     totals: Callable[[Mapping[str, Measured], int], Collection[str]] = lambda *_: ()
     """Returns the cases that need the n-th of these numbers."""
     ahead: int = 1
@@ -212,7 +212,7 @@ class Duet:
                     break
                 numbers = range(pair, pair + rounds.ahead)
                 batch = [_Pair(number, self._random.sample(order, len(order)), is_light=True) for number in numbers]
-                for _ in self._measured_batch(batch, results, lambda _: time.monotonic() < deadline):
+                for _ in self._measured_batch(batch, results, partial(_is_before, deadline)):
                     pass
                 pair = numbers.stop
 
@@ -480,6 +480,10 @@ class Duet:
         self.workers.retire(self._crew)
 
 
+def _is_before(deadline: float, _: str) -> bool:
+    return time.monotonic() < deadline
+
+
 class _Budget:
     """The time for all rounds. When it is over, only urgent cases go on; the first round is always finished."""
 
@@ -503,8 +507,8 @@ class _Budget:
 def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
     """Return whether the head forks first in this pair, and whether it times first.
 
-    Two fair coins are thrown for each pair, whatever came up before. So each of the 2ⁿ ways to exchange the sides of n pairs is as
-    likely as any other, which is what the randomisation test counts: R. A. Fisher, The Design of Experiments, 1935.
+    Two fair coins are thrown for each pair, whatever came up before. So each of the 2ⁿ ways to exchange the sides of n pairs is
+    as likely as any other, which is what the randomisation test counts: R. A. Fisher, The Design of Experiments, 1935.
     """
     coins = random.Random(f"{seed} {case} {pair}").getrandbits(2)  # noqa: S311  an order of sides, not a secret
     return bool(coins & 1), bool(coins & 2)

@@ -224,6 +224,11 @@ class WorkerSamples:
     is_light: bool = False
     """A process that was looked at for one block only, without a warm-up: it counts for the mean, not for the median."""
 
+    @property
+    def kept_blocks(self) -> list[Block]:
+        """The blocks that count: those not slowed by heat or a hardware brake."""
+        return [block for block in self.blocks if not block.throttled]
+
 
 class Performance(Record):
     """Figures of one side over the medians of its workers."""

@@ -16,19 +16,18 @@ from typing import Literal
 
 import numpy as np
 
-from ratchet.records.run import Block, Performance, WorkerSamples, WorkloadIdentity, packed_samples
-from ratchet.records.verdict import Comparison, Total
+from ratchet.records.run import Performance, WorkerSamples, WorkloadIdentity, packed_samples
+from ratchet.records.verdict import Comparison
 from ratchet.stats.estimate import (
     Estimate,
-    Floats,
     estimate,
     estimate_apart,
     estimate_between_days,
-    quantile,
-    randomisation_p,
+    session_medians,
     student_interval,
     student_p,
 )
+from ratchet.stats.total import PairTotal, compare_totals, resolution_of, shared_pairs, totals_of
 
 
 @dataclass(frozen=True)
@@ -42,20 +41,6 @@ class Pair:
     """The pair of hosts that both were forked from."""
 
 
-@dataclass(frozen=True)
-class PairTotal:
-    """One pair of workers, or a light one: everything that was timed in both, in the blocks that both have."""
-
-    head_ms: Floats
-    reference_ms: Floats
-    session: int
-
-
-def kept_blocks(worker: WorkerSamples) -> list[Block]:
-    """Return the blocks that count: those not slowed by heat or a hardware brake."""
-    return [block for block in worker.blocks if not block.throttled]
-
-
 def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
     """Return the median of each worker's block medians, in milliseconds; none for a worker whose blocks were all dropped."""
     return _row_medians([array("d", medians.values()) for medians in _block_medians(workers) if medians])
@@ -67,27 +52,10 @@ def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) 
     A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
     temperature, so these cancel within a block's ratio. Light pairs are too short for that, and are none of these.
     """
-    shared = _shared(head, reference)
+    shared = shared_pairs(head, reference)
     medians = _block_medians([*(ours for ours, _ in shared), *(theirs for _, theirs in shared)])
     sessions = [ours.session for ours, _ in shared]
     return _pairs(medians[: len(shared)], medians[len(shared) :], sessions)
-
-
-def _shared(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[tuple[WorkerSamples, WorkerSamples]]:
-    others = {worker.pair: worker for worker in reference}
-    return sorted(((ours, others[ours.pair]) for ours in head if ours.pair in others), key=lambda pair: pair[0].pair)
-
-
-def totals_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[PairTotal]:
-    """Return all that was timed in each pair, light ones included, in the order in which they were taken."""
-    found = []
-    for ours, theirs in _shared(head, reference):
-        blocks = {block.index: packed_samples(block) for block in kept_blocks(theirs)}
-        both = [(packed_samples(block), blocks[block.index]) for block in kept_blocks(ours) if block.index in blocks]
-        if both:
-            head_ms, reference_ms = (np.concatenate([pair[side] for pair in both]) for side in (0, 1))
-            found.append(PairTotal(head_ms, reference_ms, ours.session))
-    return found
 
 
 def pairs_of_medians(
@@ -106,7 +74,7 @@ BlockMedians = dict[int, float]
 
 
 def _block_medians(workers: Sequence[WorkerSamples]) -> list[BlockMedians]:
-    kept = [[] if worker.is_light else kept_blocks(worker) for worker in workers]
+    kept = [[] if worker.is_light else worker.kept_blocks for worker in workers]
     medians = iter(_row_medians([packed_samples(block) for blocks in kept for block in blocks]))
     return [dict(zip([block.index for block in blocks], medians)) for blocks in kept]  # noqa: B905 - each takes its own share
 
@@ -215,98 +183,6 @@ def compare_pairs(
     )
 
 
-def session_medians(logs: Sequence[float], sessions: Sequence[int]) -> list[float]:
-    """Return the median log ratio of each session: processes of one host may have something in common that those of others lack."""
-    by_session: dict[int, list[float]] = {}
-    for log, session in zip(logs, sessions, strict=True):
-        by_session.setdefault(session, []).append(log)
-    return [statistics.median(by_session[session]) for session in sorted(by_session)]
-
-
-# The total: what is slow now and then.
-
-SLOW_PROCESS, SLOW_CALL = 1.1, 1.5
-"""A process, or a call, is slow if it takes this many times the median one, …"""
-SLOW_SPREADS = 5
-"""… and lies so many robust spreads above it."""
-
-
-def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
-    """Compare the means of everything that was timed; a process counts once, however many calls were timed in it.
-
-    The ratio is that of the sides' means. Its interval is Student's t, by linearisation: W. G. Cochran, Sampling Techniques (1977),
-    section 6.4. The p-value is that of `randomisation_p`, not capped.
-    """
-    heads, references = (np.array([getattr(one, side).mean() for one in totals]) for side in ("head_ms", "reference_ms"))
-    ratio = float(heads.sum() / references.sum())
-    away = (heads - ratio * references) / heads.mean()
-    half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))
-    logs = np.log(heads) - np.log(references)
-    sessions = session_medians(logs.tolist(), [one.session for one in totals])
-    factor, slow = _slow_of(heads, references, SLOW_PROCESS)
-    calls = [_slow_of(one.head_ms, one.reference_ms, SLOW_CALL) for one in totals]
-    counts = [sum(getattr(one, side).size for one in totals) for side in ("head_ms", "reference_ms")]
-    return Total(
-        ratio=_exp(math.log(ratio)),
-        low=_exp(math.log(ratio) - half),
-        high=_exp(math.log(ratio) + half),
-        chance=randomisation_p(logs, slower=ratio >= 1, capped=False),
-        sessions_chance=student_p(sessions, slower=ratio >= 1),
-        processes=len(totals),
-        slow_processes=slow,
-        process_factor=factor,
-        calls=(counts[0], counts[1]),
-        slow_calls=(sum(of[0] for _, of in calls), sum(of[1] for _, of in calls)),
-        call_factor=max((factor for factor, of in calls if of[0]), default=1.0),
-    )
-
-
-def _slow_of(head: Floats, reference: Floats, least: float) -> tuple[float, tuple[int, int]]:
-    """Return how many times the median the head's slow values take (1: it has none), and how many are slow on each side."""
-    sides = [np.log(side / np.median(side)) for side in (head, reference)]
-    spread = 1.4826 * float(np.median(np.abs(np.concatenate(sides))))
-    limit = max(math.log(least), SLOW_SPREADS * spread)
-    slow = sides[0][sides[0] > limit]
-    return (_exp(float(np.median(slow))) if slow.size else 1.0), (int(slow.size), int((sides[1] > limit).sum()))
-
-
-# Resolution: a clock that counts in steps, or a file that keeps few digits.
-
-_DIGITS = 12
-"""More digits than any clock has; fewer than those in which binary fractions show."""
-_FINE = 1e-6
-"""A step of this fraction matters to nobody."""
-_MOST_UNKNOWN = 0.95
-"""A time that may be next to nothing: a logarithm needs an end."""
-
-
-def resolution_of(workers: Sequence[WorkerSamples]) -> float:
-    """Return how far, as a log, the time of a side may lie from its samples: half a step at their median.
-
-    The step is one unit of the last digit that any sample has; where values repeat, it is the distance of the two nearest ones if
-    that is more.
-    """
-    samples = np.array([sample for worker in workers for block in kept_blocks(worker) for sample in packed_samples(block)])
-    if samples.size == 0:
-        return 0.0
-    distinct = np.unique(samples)
-    step = _last_digit(distinct)
-    if 1 < distinct.size <= samples.size // 2:
-        step = max(step, float(np.diff(distinct).min()))
-    return -math.log1p(-min(_MOST_UNKNOWN, step / 2 / float(np.median(samples))))
-
-
-def _last_digit(values: Floats) -> float:
-    """Return one unit of the last digit that any of these has: (2.0, 3.0) → 1, (0.155, 0.2) → 0.001."""
-    least = math.inf
-    for value in values.tolist():
-        digits, _, exponent = f"{value:.{_DIGITS - 1}e}".partition("e")
-        least = min(least, 10.0 ** (int(exponent) - len(digits.rstrip("0").partition(".")[2])))
-        if least <= _FINE * value:
-            return 0.0
-    return least
-
-
 def compare_stored(
     head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float, days_ms: Sequence[float] = ()
 ) -> Comparison | None:
@@ -329,7 +205,7 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     medians = medians_ms(workers)
     if not medians:
         return None
-    samples = [sample for worker in workers for block in kept_blocks(worker) for sample in block.samples_ms]
+    samples = [sample for worker in workers for block in worker.kept_blocks for sample in block.samples_ms]
     median = statistics.median(medians)
     _, low, high = student_interval(_logs(medians), confidence)
     seconds = median * 1e-3

@@ -72,7 +72,7 @@ PAIRS_PER_OUTLIER, PAIRS_PER_OUTLIER_OF_FEW = 4, 12
 """At most one pair in four is left out as an outlier, of fewer than 20 pairs one in twelve: more are part of how the code behaves.
 In six pairs of a coin one often lies alone, and the other five agree by chance."""
 DOUBTFUL_OUTLIERS = 8
-"""If more than one pair in so many is left out, what remains does not show that nothing is slower."""
+"""If more than one pair in so many is left out, or if outliers are too many to be left out, both readings count for the bound."""
 VALUES_PER_EXCEPTION = 10
 """Out of this many values, one may lie outside `Estimate.nearly_all`."""
 FEWEST_EFFECTIVE = 1.5
@@ -141,8 +141,12 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
     # The mean of n values that are like their neighbours is as uncertain as that of so many independent ones.
     wider = math.sqrt(data.size / max(min(FEWEST_EFFECTIVE, data.size), independent))
     low, high, bound = (centre + wider * (end - centre) for end in bootstrap_interval(kept, confidence))
-    if data.size - kept.size > data.size // DOUBTFUL_OUTLIERS:
-        bound = max(bound, bootstrap_interval(data, confidence)[2])
+    left_out = data.size - kept.size
+    other = (
+        data if left_out > data.size // DOUBTFUL_OUTLIERS else kept if left_out else without_outliers(data, (data.size - 1) // 2)
+    )
+    if other.size != kept.size:
+        bound = max(bound, bootstrap_interval(other, confidence)[2])
     return Estimate(
         centre,
         error,
@@ -151,7 +155,7 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
         high,
         bound,
         p_value=randomisation_p(data, slower=centre >= 0),
-        outliers=data.size - kept.size,
+        outliers=left_out,
         correlation=_correlation(kept),
         independent=independent,
         nearly_all=_nearly_all(data),
@@ -211,9 +215,9 @@ def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
     return (error_a**2 + error_b**2) ** 2 / (error_a**4 / (size_a - 1) + error_b**4 / (size_b - 1))
 
 
-def without_outliers(values: Floats) -> Floats:
-    """Return the values without outliers; all of them where the outliers are too many to be exceptions."""
-    most = values.size // (PAIRS_PER_OUTLIER if values.size >= MANY else PAIRS_PER_OUTLIER_OF_FEW)
+def without_outliers(values: Floats, most: int | None = None) -> Floats:
+    """Return the values without outliers; all of them where there are more than ``most``, and so too many to be exceptions."""
+    most = values.size // (PAIRS_PER_OUTLIER if values.size >= MANY else PAIRS_PER_OUTLIER_OF_FEW) if most is None else most
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
     spread = 1.4826 * median(distance.tolist())  # the median distance, scaled to the standard deviation of normal values
     outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
@@ -306,6 +310,14 @@ def student_p(values: Sequence[float], *, slower: bool) -> float | None:
         return None
     centre, error = _mean(data)
     return float(stdtr(data.size - 1, -centre / error if slower else centre / error))
+
+
+def session_medians(logs: Sequence[float], sessions: Sequence[int]) -> list[float]:
+    """Return the median log ratio of each session: processes of one host may have something in common that those of others lack."""
+    by_session: dict[int, list[float]] = {}
+    for log, session in zip(logs, sessions, strict=True):
+        by_session.setdefault(session, []).append(log)
+    return [median(by_session[session]) for session in sorted(by_session)]
 
 
 def quantile(share: float, dof: float) -> float:
