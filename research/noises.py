@@ -1,7 +1,7 @@
 """Noise that pairs of unchanged code may show, as generators, for ``python research/adversary.py``.
 
 Each takes a random generator and a number of cases, and gives log ratios of shape (cases, `PAIRS`), in the order in which the
-pairs are taken. They come from `SESSIONS`: the first eight pairs from the first hosts, then three from each further pair of hosts.
+pairs are taken. They come from `SESSIONS`: eight pairs from the first hosts, then three from each further pair of hosts.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ LUCKY_HOSTS = 4
 TOTAL_SHARE = 0.1
 """Share of the false alarms that the total may cause; the typical time has the rest."""
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 10, 0.05
-"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other, it is not unchanged."""
+"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is not unchanged."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
@@ -321,7 +321,8 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         )
     else:
         counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
-        missing = f"Noise carries over from pair to pair, so {counts}, and a regression needs {thresholds.fewest_independent}: {raise_limit}."
+        needed = f"a regression needs {thresholds.fewest_independent}: {raise_limit}"
+        missing = f"Noise carries over from pair to pair, so {counts}, and {needed}."
     return missing
 
 
@@ -424,8 +425,8 @@ def smallest_slowdown(
 def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs: int, power: float) -> float:
     """Return how large a true change must be to be red with the probability ``power``; it and ``gate`` are logs.
 
-    The largest of what the estimate, the randomisation test and the sessions need, each with the root of ``power``, since the first
-    two may bind together. For Student's t with a true difference: N. L. Johnson and B. L. Welch, Biometrika 31 (1940), 362.
+    The largest of what the estimate, the randomisation test and the sessions need, each with the root of ``power``, since the
+    first two may bind together. For Student's t with a true difference: N. L. Johnson and B. L. Welch, Biometrika 31 (1940), 362.
     """
     from scipy.special import chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
 

@@ -28,11 +28,12 @@ def randomisation_p(log_ratios: Floats, *, slower: bool, capped: bool = True) ->
     """Return the one-sided p-value of no difference between the sides, from pairs alone: no normal distribution is assumed.
 
     ``log_ratios`` has shape (pairs,); ``slower`` asks whether the head is slower, otherwise whether it is faster. The statistic
-    is the sum of the signs, each weighted by the size of its pair. ``capped``: by no more than the median size, so that an outlier
-    counts as one pair and no more. Where both sides run the same code, each pair has either sign with the same probability, whatever
-    the others have, since a coin of its own drew its order. So every one of the 2ⁿ ways to set the signs is as likely, and the result
-    is the share of them whose sum is at least as large. It is never below 2⁻ⁿ. R. A. Fisher, The Design of Experiments (1935), section 21; the sums are counted as in M. Pagano and
-    D. Tritchler, Journal of the American Statistical Association 78 (1983), 435.
+    is the sum of the signs, each weighted by the size of its pair. ``capped``: by no more than the median size, so that an
+    outlier counts as one pair and no more. Where both sides run the same code, each pair has either sign with the same
+    probability, whatever the others have, since a coin of its own drew its order. So every one of the 2ⁿ ways to set the signs is
+    as likely, and the result is the share of them whose sum is at least as large. It is never below 2⁻ⁿ. R. A. Fisher, The Design
+    of Experiments (1935), section 21; the sums are counted as in M. Pagano and D. Tritchler, Journal of the American Statistical
+    Association 78 (1983), 435.
     """
     scores = _scores(log_ratios, capped=capped)
     towards = log_ratios > 0 if slower else log_ratios < 0
@@ -69,7 +70,7 @@ OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
 """An outlier lies more than this many robust spreads and more than 5 % from the median."""
 MANY = 20
 PAIRS_PER_OUTLIER, PAIRS_PER_OUTLIER_OF_FEW = 4, 12
-"""At most one pair in four is left out as an outlier, of fewer than 20 pairs one in twelve: more are part of how the code behaves.
+"""At most one pair in four is left out as an outlier, of fewer than 20 pairs one in twelve: more are part of how the code is.
 In six pairs of a coin one often lies alone, and the other five agree by chance."""
 DOUBTFUL_OUTLIERS = 8
 """If more than one pair in so many is left out, or if outliers are too many to be left out, both readings count for the bound."""
@@ -271,9 +272,9 @@ def _correlation(values: Floats) -> float:
 def independent_values(values: Floats) -> float:
     """Return the effective number of independent values, on the safe side: n · (1 − ρ) / (1 + ρ).
 
-    ρ is their lag-one autocorrelation, and up to 1.5 of its standard errors of 1/√n more, outliers included: of noise that stays in
-    one of two modes, the less frequent mode looks like outliers. H. J. Thiébaux and F. W. Zwiers, Journal of Climate and Applied Meteorology 23
-    (1984), 800.
+    ρ is their lag-one autocorrelation, and up to 1.5 of its standard errors of 1/√n more, outliers included: of noise that stays
+    in one of two modes, the less frequent mode looks like outliers. H. J. Thiébaux and F. W. Zwiers, Journal of Climate and
+    Applied Meteorology 23 (1984), 800.
     """
     noisy = min(1.0, max(0.0, (float(np.std(values)) - QUIET) / (NOISY - QUIET)))
     rho = min(0.99, max(0.0, _correlation(values) + noisy * ERRORS_OF_CORRELATION / math.sqrt(values.size)))
@@ -313,7 +314,7 @@ def student_p(values: Sequence[float], *, slower: bool) -> float | None:
 
 
 def session_medians(logs: Sequence[float], sessions: Sequence[int]) -> list[float]:
-    """Return the median log ratio of each session: processes of one host may have something in common that those of others lack."""
+    """Return the median log ratio of each session: forks of one host may have something in common that those of others lack."""
     by_session: dict[int, list[float]] = {}
     for log, session in zip(logs, sessions, strict=True):
         by_session.setdefault(session, []).append(log)
