@@ -184,6 +184,7 @@ class Host:
     worker: type[Worker] = Worker
     listed: Listing = field(default_factory=Listing)
     bench: str = "bench"
+    threads: int = 1
 
     def listing(self) -> Listing:
         return self.listed

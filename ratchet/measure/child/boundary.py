@@ -58,17 +58,17 @@ class CaseBoundary:
         """
         if self._neutral is None or self._begun is None:
             return Restored((), spent=True)
-        now = ProcessState(self._tree.provenance.names)
-        changed, running = names_of(self._begun.changes_to(now)), left_running()
+        now, running = ProcessState(self._tree.provenance.names), left_running()
+        changes, has_imported = self._begun.changes_to(now), bool(set(sys.modules) - self._modules)
+        changed = names_of([each for each in changes if not (has_imported and each.may_be_of_package)])
         changed += tuple(name for name, found in running.items() if found - self._running[name])
         changed += _kept_gpu_memory()
         left = self._neutral.changes_to(now)
         write(reversed(left), undo=True)
         self._case = ""
-        may_be_of_modules = bool(changed) and bool(set(sys.modules) - self._modules)
         stays = left and self._neutral.changes_to(ProcessState(self._tree.provenance.names))
         is_lasting = any(found - self._running[name] for name, found in running.items()) or bool(_kept_gpu_memory())
-        return Restored(changed, spent=bool(may_be_of_modules or stays or is_lasting))
+        return Restored(changed, spent=bool((changes and has_imported) or stays or is_lasting))
 
     def _within_cores(self, change: Change) -> Change:
         """Return the change, with no more threads than a measurement on the CPU has cores."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ratchet.measure.child.state import IMPORTS, Change, ProcessState, names_of, read_variables_and_warnings, write
+from ratchet.measure.child.state import IMPORTS, Change, ProcessState, names_of, read_package_settings, write
 from ratchet.subprocesses import die_with_parent
 
 States = Mapping[str, tuple[Change, ...]]
@@ -63,12 +63,12 @@ class ImportWatch:
             level = arguments[3] if len(arguments) > 3 else named.get("level", 0)
             if is_inside or level or name.partition(".")[0] in self._own:
                 return original(name, *arguments, **named)
-            before, is_inside = read_variables_and_warnings(), True
+            before, is_inside = read_package_settings(), True
             try:
                 return original(name, *arguments, **named)
             finally:
                 is_inside = False
-                after = read_variables_and_warnings()
+                after = read_package_settings()
                 self._of_packages |= {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
         builtins.__import__ = imported

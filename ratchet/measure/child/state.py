@@ -10,10 +10,13 @@ Everything is bound here before an author's code is imported, so that replaced f
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import ctypes
 import decimal
 import functools
 import gc
+import itertools
 import locale
 import logging
 import operator
@@ -36,7 +39,7 @@ import torch
 import torch.multiprocessing
 from torch.optim import optimizer
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
-from torch.utils import _device, _python_dispatch
+from torch.utils import _python_dispatch
 from torch.utils._config_module import ConfigModule
 
 from ratchet.subprocesses import children
@@ -46,8 +49,13 @@ MOST_NAMED = 50
 GONE = "\0gone"
 """Stands for a name that is not there; no variable can have this value."""
 Values = dict[str, Any]
-IMPORTS = "import path"
-"""The area of `sys.path` and what else decides where modules are found."""
+ENVIRONMENT, PYTHON, IMPORTS = "environment variables", "Python settings", "import path"
+"""Names of areas: with a space, since others are names of modules."""
+
+
+def is_gone(value: object) -> bool:
+    """Return whether a value stands for a name that is not there; it may come from another process."""
+    return isinstance(value, str) and value == GONE
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,9 @@ class Area:
     is_code: bool = False
     """It is the namespace of a module or a class: only what is replaced in it counts."""
     is_own: bool = False
-    """It is a module of the tree, in which data counts as well as functions do."""
+    """It is no module of torch, which changes data of its own: all data counts."""
+    hides: Callable[[str], bool] = lambda _: False
+    """Whether a name that is added there hides another one: a builtin, or the method of a base class."""
     from_defaults: bool = False
     """It holds only what differs from the defaults, so that it is complete however late its module is imported."""
 
@@ -75,6 +85,11 @@ class Change:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.area})"
+
+    @property
+    def may_be_of_package(self) -> bool:
+        """Whether it is one that packages often make for their own sake when they are imported."""
+        return self.area == ENVIRONMENT or (self.area == PYTHON and self.name in _OF_PACKAGES)
 
 
 class ProcessState:
@@ -103,7 +118,7 @@ def write(changes: Iterable[Change], *, undo: bool = False) -> None:
     """Give each of these its new value, or its old one to undo the change. What cannot be written stays as it is."""
     if not (changes := list(changes)):
         return
-    areas = _areas({change.area.partition(".")[0] for change in changes})
+    areas = _areas({change.area.partition(".")[0] for change in changes} - {*_WATCHED})
     for change in changes:
         with contextlib.suppress(Exception):  # an object of the author's may raise anything; the next reading shows what stayed
             areas[change.area].write(change.name, change.old if undo else change.new)
@@ -114,10 +129,13 @@ def names_of(changes: Iterable[Change]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, changes)))[:MOST_NAMED]
 
 
-def read_variables_and_warnings() -> dict[tuple[str, str], Any]:
+def read_package_settings() -> dict[tuple[str, str], Any]:
     """Return area and name → value of the settings that packages often make for their own sake when they are imported."""
-    variables = {("environment", name): value for name, value in os.environ.items()}
-    return variables | {("Python", name): _PYTHON[name].read() for name in ("warning filters", "logging")}
+    variables = {(ENVIRONMENT, name): value for name, value in _variables().items()}
+    return variables | {(PYTHON, name): _PYTHON[name].read() for name in _OF_PACKAGES}
+
+
+_OF_PACKAGES = ("warning filters", "logging")
 
 
 def left_running() -> dict[str, set[int]]:
@@ -150,9 +168,10 @@ def _counts(area: Area, change: Change) -> bool:
             return bool(old != new)
         except Exception:  # noqa: BLE001  an object of the author's may compare in any way
             return True
-    if change.name.startswith("__") or old is GONE or old is None:
+    if change.name.startswith("__") or old is None or (old is GONE and not area.hides(change.name)):
         return False
-    return area.is_own or (callable(old) and not _is_torchs_own(change))
+    is_plain = isinstance(old, bool | int | float | str) and not change.name.startswith("_")
+    return area.is_own or old is GONE or ((callable(old) or is_plain) and not _is_torchs_own(change))
 
 
 _SELF_REPLACED = re.compile(r"torch\.(optim|jit|fx|distributions|compiler)\b|torch\.nn\.modules\.module\.Module$|torch$")
@@ -203,7 +222,7 @@ def _torch_settings() -> dict[str, _Setting]:
     core = torch._C
     found = {
         "function modes": _Setting(_function_modes, _set_function_modes),
-        "default device": _Setting(lambda: _device.CURRENT_DEVICE, torch.set_default_device),
+        "default device": _Setting(lambda: getattr(_global_device(), "device", None), torch.set_default_device),
         "dispatch modes": _Setting(_dispatch_modes, _set_dispatch_modes),
         "inference mode": _Setting(torch.is_inference_mode_enabled, _set_inference_mode),
         "saved tensor hooks": _Setting(_saved_tensor_hooks, _set_saved_tensor_hooks),
@@ -280,15 +299,19 @@ def _set_inference_mode(value: bool) -> None:
     _kept_guards.append(guard)  # its end would end the mode
 
 
+def _global_device() -> object:
+    """Return the mode of `torch.set_default_device`, if it is in force."""
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+
+
 def _function_modes() -> tuple[object, ...]:
-    return tuple(mode for mode in _get_current_function_mode_stack() if not isinstance(mode, _device.DeviceContext))
+    return tuple(mode for mode in _get_current_function_mode_stack() if mode is not _global_device())
 
 
 def _set_function_modes(modes: tuple[Any, ...]) -> None:
-    devices = [mode for mode in _get_current_function_mode_stack() if isinstance(mode, _device.DeviceContext)]
     while _get_current_function_mode_stack():
         _pop_mode()
-    for mode in (*devices, *modes):
+    for mode in (*filter(None, [_global_device()]), *modes):
         _push_mode(mode)
 
 
@@ -428,9 +451,23 @@ def _read_gpu() -> Values:
     return _GPU.read() if torch.cuda.is_initialized() else {}
 
 
+_ENVIRON = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+
+
+def _variables() -> dict[str, str]:
+    """Return the variables as C has them: what a library sets by setenv(3) is not in `os.environ`."""
+    found = dict(os.environ)
+    entries: Any = _ENVIRON if _ENVIRON else ()
+    for entry in itertools.takewhile(bool, entries):
+        name, _, value = os.fsdecode(entry).partition("=")
+        found[name] = value
+    return found
+
+
 def _write_variable(name: str, value: str) -> None:
-    if value is GONE:
-        del os.environ[name]
+    if is_gone(value):
+        os.environ.pop(name, None)
+        os.unsetenv(name)
     else:
         os.environ[name] = value
 
@@ -446,11 +483,11 @@ _IMPORTS = {name: _list(getattr(sys, name)) for name in ("path", "meta_path", "p
 _GPU = _area(_gpu_settings())
 _FIXED = {
     "torch settings": _area(_torch_settings()),
-    "environment": Area(lambda: dict(os.environ), _write_variable),
-    "Python": _area(_PYTHON),
+    ENVIRONMENT: Area(_variables, _write_variable),
+    PYTHON: _area(_PYTHON),
     IMPORTS: _area(_IMPORTS),
-    "signal": Area(_signals, lambda name, value: signal.signal(signal.Signals[name], value)),
-    "GPU": Area(_read_gpu, _GPU.write),
+    "signal handlers": Area(_signals, lambda name, value: signal.signal(signal.Signals[name], value)),
+    "GPU settings": Area(_read_gpu, _GPU.write),
 }
 
 
@@ -459,7 +496,7 @@ _FIXED = {
 
 def _configurations() -> dict[str, Area]:
     return {
-        name: Area(partial(_configured, module), partial(_configure, module), from_defaults=True)
+        f"{name} settings": Area(partial(_configured, module), partial(_configure, module), from_defaults=True)
         for name, module in list(sys.modules.items())
         if isinstance(module, ConfigModule)
     }
@@ -471,7 +508,7 @@ def _configured(module: Any) -> Values:
 
 
 def _configure(module: Any, name: str, value: Any) -> None:
-    setattr(module, name, module._config[name].default if value is GONE else value)
+    setattr(module, name, module._config[name].default if is_gone(value) else value)
 
 
 # Namespaces.
@@ -496,9 +533,21 @@ def _namespaces_of(name: str, module: types.ModuleType) -> dict[str, Area]:
     classes = {
         f"{name}.{each}": value for each, value in list(vars(module).items()) if top == "torch" and _is_class_of(name, value)
     }
-    return {name: _namespace(vars(module), is_own=top not in _WATCHED)} | {
-        each: Area(partial(dict, vars(value)), partial(setattr, value), is_code=True) for each, value in classes.items()
+    return {name: _namespace(vars(module), is_own=top not in ("torch", "triton"))} | {
+        each: Area(partial(dict, vars(value)), partial(_set_attribute, value), is_code=True, hides=partial(_inherits, value))
+        for each, value in classes.items()
     }
+
+
+def _inherits(owner: type, name: str) -> bool:
+    return any(name in vars(base) for base in owner.__mro__[1:-1])
+
+
+def _set_attribute(owner: object, name: str, value: Any) -> None:
+    if is_gone(value):
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
 
 
 def _is_class_of(module: str, value: object) -> bool:
@@ -518,4 +567,10 @@ def _is_public(name: str) -> bool:
 
 
 def _namespace(names: dict[str, Any], *, is_own: bool = False) -> Area:
-    return Area(partial(dict, names), partial(operator.setitem, names), is_code=True, is_own=is_own)
+    def write(name: str, value: Any) -> None:
+        if is_gone(value):
+            del names[name]
+        else:
+            names[name] = value
+
+    return Area(partial(dict, names), write, is_code=True, is_own=is_own, hides=vars(builtins).__contains__)
