@@ -181,6 +181,8 @@ _TORCH = str(Path(torch.__file__).parent)
 
 def _is_torchs_own(change: Change) -> bool:
     """Return whether torch has replaced a function by one of its own: torch.manual_seed, Module.__init__, Adam.step."""
+    if change.name == "Storage":  # follows the default dtype
+        return True
     new = change.new.fget if isinstance(change.new, property) else change.new
     file = getattr(getattr(new, "__code__", None), "co_filename", "")
     return bool(_SELF_REPLACED.match(change.area)) and file.startswith(_TORCH)
