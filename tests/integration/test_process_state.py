@@ -72,7 +72,9 @@ def test_a_new_benchmark_changes_no_other_result(make: Callable[..., Playground]
 @pytest.mark.slow
 def test_a_new_file_changes_no_other_result(make: Callable[..., Playground]) -> None:
     """Nor does a file that sets them at its top, whose own cases are measured with them."""
-    top = LEAKS.replace("import torch\n", "import torch\n\ntorch.set_default_dtype(torch.float64)\ntorch.set_num_threads(64)\n", 1)
+    top = LEAKS.replace(
+        "import torch\n", "import torch\n\ntorch.set_default_dtype(torch.float64)\ntorch.set_num_threads(64)\n", 1
+    )
     play = make({"bench/zz.py": VICTIM}, {"bench/aa.py": top})
     done = play.ratchet("check", *QUICK, *LENIENT, *PROOF)
     assert done.outcomes()["trains/default"] == Outcome.UNCHANGED

@@ -168,10 +168,11 @@ def _counts(area: Area, change: Change) -> bool:
             return bool(old != new)
         except Exception:  # noqa: BLE001  an object of the author's may compare in any way
             return True
-    if change.name.startswith("__") or old is None or (old is GONE and not area.hides(change.name)):
+    is_dunder, is_added = change.name.startswith("__"), old is GONE and not area.hides(change.name)
+    if is_dunder or is_added or old is None or _is_torchs_own(change):
         return False
     is_plain = isinstance(old, bool | int | float | str) and not change.name.startswith("_")
-    return area.is_own or old is GONE or ((callable(old) or is_plain) and not _is_torchs_own(change))
+    return area.is_own or old is GONE or callable(old) or is_plain
 
 
 _SELF_REPLACED = re.compile(r"torch\.(optim|jit|fx|distributions|compiler)\b|torch\.nn\.modules\.module\.Module$|torch$")
@@ -181,7 +182,7 @@ _TORCH = str(Path(torch.__file__).parent)
 
 def _is_torchs_own(change: Change) -> bool:
     """Return whether torch has replaced a function by one of its own: torch.manual_seed, Module.__init__, Adam.step."""
-    if change.name == "Storage":  # follows the default dtype
+    if (change.area, change.name) == ("torch", "Storage"):  # which follows the default dtype
         return True
     new = change.new.fget if isinstance(change.new, property) else change.new
     file = getattr(getattr(new, "__code__", None), "co_filename", "")
@@ -268,8 +269,10 @@ def _torch_settings() -> dict[str, _Setting]:
     return found
 
 
-_SPECIAL = re.compile("autocast_(?!cache)|anomaly|deterministic_algorithms|tracing_state|thread_name|graph_exec_group")
-"""Settings above, and some that are none."""
+_SPECIAL = re.compile(
+    "autocast_(?!cache)|anomaly|deterministic_algorithms|tracing_state|thread_name|graph_exec_group|sdp_priority_order"
+)
+"""Settings above, some that are none, and one that torch sets itself at the first call of attention."""
 
 
 def _setter_of(getter: str) -> str | None:
@@ -463,7 +466,14 @@ def _variables() -> dict[str, str]:
     for entry in itertools.takewhile(bool, entries):
         name, _, value = os.fsdecode(entry).partition("=")
         found[name] = value
-    return found
+    return {name: value for name, value in found.items() if name not in _OF_COMPILER}
+
+
+_OF_COMPILER = {
+    *("TORCHINDUCTOR_CACHE_DIR", "_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR", "TORCH_WARM_POOL", "KMP_DUPLICATE_LIB_OK"),
+    *("TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "DISABLE_CUPTI_LAZY_REINIT", "TEARDOWN_CUPTI"),
+}
+"""Variables that torch's compiler sets for itself, wherever it compiles."""
 
 
 def _write_variable(name: str, value: str) -> None:
@@ -505,8 +515,13 @@ def _configurations() -> dict[str, Area]:
 
 
 def _configured(module: Any) -> Values:
-    """Return what is not the default; not what `calls.forget_compiled` sets."""
-    return {name: value for name, value in module._get_dict(skip_default=True).items() if name != "compile_threads"}
+    """Return what is not as it is without any code; not what `calls.forget_compiled` sets."""
+    found = {}
+    for name, value in module._get_dict(skip_default=True).items():
+        entry = module._config[name]
+        if name != "compile_threads" and value not in (entry.default, entry.env_value_default, entry.env_value_force):
+            found[name] = value
+    return found
 
 
 def _configure(module: Any, name: str, value: Any) -> None:
@@ -554,7 +569,7 @@ def _set_attribute(owner: object, name: str, value: Any) -> None:
 
 def _is_class_of(module: str, value: object) -> bool:
     """Return whether a value is a class of this module that code can change; never by a question to the value itself."""
-    if not issubclass(type(value), type):
+    if not issubclass(type(value), type) or module.startswith("torch._C"):
         return False
     ask = type.__getattribute__
     return bool(ask(value, "__flags__") & _HEAP_TYPE) and ask(value, "__module__") == module
