@@ -140,10 +140,11 @@ _OF_PACKAGES = ("warning filters", "logging")
 
 def left_running() -> dict[str, set[int]]:
     """Return the threads and the child processes of this process; not those that torch's compiler keeps."""
+    of_torch = ("torch.", "tqdm.", *(["concurrent.futures."] if "torch._inductor.async_compile" in sys.modules else []))
     threads = {
         thread.ident
         for thread in threading.enumerate()
-        if thread is not threading.main_thread() and thread.ident and not _module_of(thread).startswith(("torch.", "tqdm."))
+        if thread is not threading.main_thread() and thread.ident and not _module_of(thread).startswith(of_torch)
     }
     processes = {pid for pid in children() if b"torch/_inductor/" not in _command(pid)}
     return {"threads": threads, "child processes": processes}
@@ -164,6 +165,8 @@ def _command(pid: int) -> bytes:
 def _counts(area: Area, change: Change) -> bool:
     old, new = change.old, change.new
     if not area.is_code:
+        if change.name == "recursion limit" and new == _DEEP and "torch._inductor.compile_fx" in sys.modules:
+            return False
         try:
             return bool(old != new)
         except Exception:  # noqa: BLE001  an object of the author's may compare in any way
@@ -175,6 +178,8 @@ def _counts(area: Area, change: Change) -> bool:
     return area.is_own or old is GONE or callable(old) or is_plain
 
 
+_DEEP = 2000
+"""The recursion limit that torch's compiler sets, if it is lower."""
 _SELF_REPLACED = re.compile(r"torch\.(optim|jit|fx|distributions|compiler)\b|torch\.nn\.modules\.module\.Module$|torch$")
 """Namespaces in which torch's compiler replaces functions, when it is imported and when it compiles for the first time."""
 _TORCH = str(Path(torch.__file__).parent)
