@@ -14,6 +14,9 @@ import torch
 from ratchet.measure.child.loader import LoadedTree
 from ratchet.measure.child.state import Change, ProcessState, left_running, names_of, write
 
+KEPT_BYTES = 1 << 20
+"""Memory of the GPU that a case may leave allocated: it would count in the peak of the next one, whose figure shows no less."""
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -64,7 +67,7 @@ class CaseBoundary:
         changed += tuple(name for name, found in running.items() if found - self._running[name])
         changed += _kept_gpu_memory()
         left = self._neutral.changes_to(now)
-        write(reversed(left), undo=True)
+        write(left, undo=True)
         self._case = ""
         stays = left and self._neutral.changes_to(ProcessState(self._tree.provenance.names))
         is_lasting = any(found - self._running[name] for name, found in running.items()) or bool(_kept_gpu_memory())
@@ -83,4 +86,4 @@ def _kept_gpu_memory() -> tuple[str, ...]:
     if not torch.cuda.is_initialized():
         return ()
     torch._C._cuda_clearCublasWorkspaces()
-    return ("memory of the GPU",) if torch.cuda.memory_allocated() else ()
+    return ("memory of the GPU",) if torch.cuda.memory_allocated() > KEPT_BYTES else ()

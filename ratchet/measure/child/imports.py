@@ -51,7 +51,7 @@ class ImportWatch:
             changes = [each for each in found if each.area != IMPORTS and (each.area, each.name) not in self._of_packages]
             self.states[file] = tuple(changes)
             if changes:
-                write(reversed(changes), undo=True)
+                write(changes, undo=True)
                 self._state = ProcessState()
 
     @contextlib.contextmanager
