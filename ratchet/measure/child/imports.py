@@ -103,13 +103,18 @@ class PristineProcess:
             os.waitpid(self._pid, 0)
 
     def states(self, found: States) -> States:
-        """Return what each file's import changes by itself, where ``found`` saw any of them change anything.
+        """Return what each file's import changes by itself, where ``found`` has them in the order in which they were imported.
 
-        If a file cannot be imported by itself, what was found stays.
+        Only those are imported again for which an earlier file has changed something that they did not: perhaps a module did
+        that which both import. If a file cannot be imported by itself, what was found stays.
         """
-        if len(found) < 2 or not any(found.values()):
-            return found
-        return {file: self._state(file, found) for file in found}
+        states: dict[str, tuple[Change, ...]] = {}
+        earlier: set[tuple[str, object]] = set()
+        for file, changes in found.items():
+            own = set(map(_key, changes))
+            states[file] = self._state(file, found) if earlier - own else changes
+            earlier |= own
+        return states
 
     def _state(self, file: str, found: States) -> tuple[Change, ...]:
         try:
@@ -156,12 +161,17 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, _PLAIN) or is_category else None
 
 
+def _key(change: Change) -> tuple[str, object]:
+    """Return a key that is the same for equal changes."""
+    return str(change), id(change.new) if _plain(change.new) is None else repr(change.new)
+
+
 def differing(states: States, files: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Return file → what it sets for its own cases, unless all ``files`` that have cases set the same."""
-    keys = {file: {(str(each), repr(each.new)) for each in changes} for file, changes in states.items()}
+    keys = {file: set(map(_key, changes)) for file, changes in states.items()}
     shared = set.intersection(*(keys.get(file, set()) for file in files)) if files else set()
     return {
-        file: names_of([each for each in changes if (str(each), repr(each.new)) not in shared])
+        file: names_of([each for each in changes if _key(each) not in shared])
         for file, changes in states.items()
         if keys[file] - shared
     }
