@@ -75,6 +75,7 @@ LEAKS = {
     "printing": ("torch.set_printoptions(precision=2)", "str(torch.tensor(1.23456))"),
     "attention": ("torch.backends.cuda.enable_math_sdp(False)", "torch.backends.cuda.math_sdp_enabled()"),
 }
+QUICK = ("gradients", "device", "variable", "function")
 # Written when the code was finished, and not tried before.
 HELD_OUT = {
     "dtype": ("torch.set_default_dtype(torch.float64)", "torch.ones(2).dtype"),
@@ -133,14 +134,6 @@ HELD_OUT = {
     "C library": (
         "import ctypes; ctypes.CDLL(None).setenv(b'ACME', b'1', 1)",
         "__import__('ctypes').CDLL(None).getenv(b'ACME') != 0",
-    ),
-}
-# What no list sees: on the CPU, where each case has a process of its own, that is no other case's matter either.
-UNSEEN = {
-    "what is in place": ("torch.nn.functional.relu.__defaults__ = (True,)", "torch.nn.functional.relu.__defaults__"),
-    "default of a distribution": (
-        "torch.distributions.Distribution.set_default_validate_args(False)",
-        "torch.distributions.Distribution._validate_args",
     ),
 }
 
@@ -217,13 +210,14 @@ def measured_after(spec: TreeSpec, expression: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", LEAKS)
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEAKS])
 def test_no_case_begins_in_the_state_that_another_one_left(tmp_path: Path, name: str) -> None:
     """What a build leaves changed is named, and is restored before the next case, or the worker is spent."""
     build, expression = LEAKS[name]
     check_leak(tmp_path, build, expression)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_no_case_begins_in_a_state_that_was_set_aside(tmp_path: Path, name: str) -> None:
     """The same of states that were thought of when the code was finished."""
@@ -321,6 +315,7 @@ PATCHED = "(torch.nn.functional.relu.__name__, torch.nn.Linear.forward.__name__)
 BOTH, NONE = "('half', 'half')", "('relu', 'forward')"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "top", "own", "other"),
     [
@@ -388,6 +383,11 @@ def test_variables_and_warnings_of_a_package_from_elsewhere(tmp_path: Path) -> N
     found = states(spec_of(tmp_path, two_files("os.environ.get('ELSEWHERE')", aa=top, zz="import elsewhere")))
     assert found["cases"] == {"first": "1", "last": "1"}
     assert found["changed"] == {}
+    filters = "['acme' in str(warnings.filters), 'elsewhere' in str(warnings.filters)]"
+    top += "\nwarnings.filterwarnings('error', 'acme')"
+    found = states(spec_of(tmp_path, two_files(filters, aa=top, zz="import elsewhere")))
+    assert found["cases"] == {"first": "[True, True]", "last": "[False, True]"}
+    assert list(found["changed"]) == ["aa.py"]
 
 
 def test_more_threads_than_cores(tmp_path: Path) -> None:

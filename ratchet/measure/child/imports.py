@@ -35,7 +35,8 @@ class ImportWatch:
     def __init__(self, own: Collection[str]) -> None:
         self.states: dict[str, tuple[Change, ...]] = {}
         self._own = own
-        self._of_packages: set[tuple[str, str]] = set()
+        self._of_packages: dict[tuple[str, str], list[Any]] = {}
+        """Area and name → the filters of warnings that packages added; an empty list for other settings."""
         self._state: ProcessState | None = None
 
     @contextlib.contextmanager
@@ -48,11 +49,19 @@ class ImportWatch:
         finally:
             self._state = ProcessState()
             found = before.changes_to(self._state)
-            changes = [each for each in found if each.area != IMPORTS and (each.area, each.name) not in self._of_packages]
+            changes = [own for each in found if each.area != IMPORTS and (own := self._without_packages(each))]
             self.states[file] = tuple(changes)
             if changes:
                 write(changes, undo=True)
                 self._state = ProcessState()
+
+    def _without_packages(self, change: Change) -> Change | None:
+        """Return the change from what packages have set, if they did not make it alone."""
+        added = self._of_packages.get((change.area, change.name))
+        if added is None:
+            return change
+        kept = tuple(each for each in change.new if each in change.old or each in added) if added else change.new
+        return None if kept == change.new else replace(change, old=kept)
 
     @contextlib.contextmanager
     def _packages_apart(self) -> Iterator[None]:
@@ -69,7 +78,9 @@ class ImportWatch:
             finally:
                 is_inside = False
                 after = read_package_settings()
-                self._of_packages |= {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+                for key in (key for key in before.keys() | after.keys() if before.get(key) != after.get(key)):
+                    filters = after[key] if key[1] == "warning filters" else ()
+                    self._of_packages.setdefault(key, []).extend(each for each in filters if each not in before[key])
 
         builtins.__import__ = imported
         try:
