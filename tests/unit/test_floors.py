@@ -153,6 +153,7 @@ def test_torch_loads_where_something_is_timed() -> None:
         "evaluation",
         "experiment",
         "guard",
+        "areas",
         "state",
         "imports",
         "boundary",

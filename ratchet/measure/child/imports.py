@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 
-from ratchet.measure.child.state import IMPORTS, Change, ProcessState, names_of, read_package_settings, write
+from ratchet.measure.child.areas import IMPORTS
+from ratchet.measure.child.state import Change, ProcessState, names_of, read_package_settings, write
 from ratchet.subprocesses import die_with_parent
 
 States = Mapping[str, tuple[Change, ...]]
