@@ -1,7 +1,7 @@
 """Live checks of heads that are slow now and then, and of unchanged ones: ``python research/occasional.py`` prints a table.
 
-Makes a git repository with one benchmark that sleeps for 2 ms, puts a head into it that is as fast in most calls, and runs
-`ratchet check`: none of these may exit with 0. In ``--unchanged`` checks the head does the same work by other code, and all have to.
+Makes a git repository with a benchmark that sleeps for 2 ms, puts a head into it that is as fast in most calls, and runs
+`ratchet check`: none of these may exit with 0. In ``--unchanged`` checks the head does the same work by other code; all have to.
 """
 
 from __future__ import annotations

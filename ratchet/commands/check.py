@@ -20,7 +20,7 @@ from ratchet.commands.machine import Machine, environment_of, in_parallel, joine
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
-from ratchet.commands.trees import build, cases_of, measure, tree_specs, unmeasured
+from ratchet.commands.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -255,7 +255,8 @@ def _against_baseline(
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
-    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces)
+    notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces, notes=notes)
     anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
     return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
@@ -364,7 +365,9 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     cases = tuple(case for suite in suites for case in suite.cases)
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
-    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)
+    notes = dict.fromkeys(note for suite in suites for note in suite.notes)
+    differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
+    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces, notes=(*notes, *differing))
 
 
 def task_of(

@@ -136,6 +136,16 @@ class HostClient:
         """Where its tree lies."""
         return self._tree.path
 
+    @property
+    def bench(self) -> str:
+        """The folder of its benchmarks, within its tree."""
+        return self._tree.bench
+
+    @property
+    def threads(self) -> int:
+        """Threads that a measurement of its tree on the CPU may use."""
+        return self._tree.threads
+
     def named(self, side: Side) -> HostClient:
         """Return this host under the name of another side, for two sides that share one tree."""
         other = copy.copy(self)
@@ -257,6 +267,8 @@ class WorkerClient:
         self._output = output
         self.timeout_s = timeout_s
         self.ready_s = 0.0
+        self.case = ""
+        """The name of the case that it prepared last."""
         self.alive = True
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:

@@ -260,7 +260,7 @@ class Duet:
         """Build a case in the workers of a pair, or end them. Return one that was lost."""
         crew, seed = pair.crew, self._plan.seed + 2 * pair.number
         turn = in_turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[0])
-        self._fill(crew, turn)
+        self._fill(crew, turn, case.name)
         if case.name in self.workers.prepared_alone or result.lost_ahead:
             return None
         try:
@@ -454,13 +454,13 @@ class Duet:
             self.workers.wait_for_ends()  # then nothing disturbs what is timed now
             crew.case = ""
             return crew.prepared
-        self._fill(crew, sides)
+        self._fill(crew, sides, case)
         may_share = at_once and case not in self.workers.prepared_alone
         return self._build(crew, sides, case, seed, placements, at_once=may_share)
 
-    def _fill(self, crew: Crew, sides: Sequence[Side]) -> None:
-        """Fork a worker of each side, if there is none, while earlier workers end; afterwards the memory of these is free."""
-        self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])
+    def _fill(self, crew: Crew, sides: Sequence[Side], case: str) -> None:
+        """Get a worker of each side for the case, while earlier workers end; afterwards the memory of these is free."""
+        self.workers.at_once([partial(self.workers.fill, crew, side, case) for side in sides])
         self.workers.wait_for_ends()
 
     def _build(

@@ -23,7 +23,8 @@ import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import RatchetError
 from ratchet.measure.child import libraries
@@ -41,6 +42,9 @@ from ratchet.subprocesses import (
     outlive_parent,
     wait_for_end_of_input,
 )
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.state import Change
 
 ORPHANS_S = 2.0
 """Longest that ending the processes which a worker left behind delays the next worker."""
@@ -104,10 +108,19 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
 
 def load(spec: TreeSpec) -> LoadedTree:
     """Import a tree, once its files have been read: the imports may write some. Raises as `load_tree`."""
-    if not spec.identified or spec.path == spec.checkout:  # a checkout may hold a virtual environment of a thousand modules
-        return load_tree(spec, begin_section)
-    code = HostCode(spec.path, spec.bench, spec.results)
-    return replace(load_tree(spec, begin_section), code=code)
+    from ratchet.measure.child.imports import PristineProcess
+
+    is_read = spec.identified and spec.path != spec.checkout  # a checkout may hold a virtual environment of a thousand modules
+    code = HostCode(spec.path, spec.bench, spec.results) if is_read else None
+    with PristineProcess(partial(_states_alone, spec)) as pristine:
+        tree = load_tree(spec, begin_section)
+        return replace(tree, code=code, states=pristine.states(tree.states))
+
+
+def _states_alone(spec: TreeSpec, file: str) -> tuple[Change, ...] | None:
+    """Import one file of a tree, and return what that changed; None if it cannot be imported by itself."""
+    tree = load_tree(spec, begin_section, only=file)
+    return None if tree.catalogue.broken else tree.states[file]
 
 
 def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
@@ -120,6 +133,8 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
         "foreign": tree.provenance.foreign(),
+        "changed": tree.changed,
+        "threads": tree.threads,
         "touched_cuda": cuda_has_begun(),
         "cuda_used_at": use.where,
     }
