@@ -24,6 +24,7 @@ from ratchet.commands.request import CURRENT, CommandResult, Request, load_basel
 from ratchet.config import Settings
 from ratchet.errors import RecordError, UsageError
 from ratchet.judge.consistency import joined
+from ratchet.judge.outcome import session_of
 from ratchet.judge.replay import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
 from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.measure.child.registry import select, unmatched
@@ -103,9 +104,16 @@ def _recorded(files: Sequence[Path]) -> Iterator[tuple[Path, RunRecord | Pools]]
 
 
 def pools_in(file: Path) -> Pools:
-    """Return the pairs of every case of an archive. Raises RecordError as `load_archive` does."""
+    """Return the pairs of every case of an archive. Raises RecordError as `load_archive` does.
+
+    An archive does not say which hosts they come from: they count as the sessions of a check.
+    """
     return {
-        name: pairs_of_medians(np.median(sides.head, axis=2).tolist(), np.median(sides.reference, axis=2).tolist())
+        name: pairs_of_medians(
+            np.median(sides.head, axis=2).tolist(),
+            np.median(sides.reference, axis=2).tolist(),
+            [session_of(pair) for pair in range(len(sides.head))],
+        )
         for name, sides in load_archive(file).items()
     }
 

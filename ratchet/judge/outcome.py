@@ -33,7 +33,7 @@ from datetime import date
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, CaseRun, Policy
-from ratchet.records.verdict import Comparison, Outcome, Total
+from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 from ratchet.stats.comparison import (
     FEWEST_DAYS,
     LARGEST_LOG,
@@ -203,6 +203,8 @@ def judge_case(
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
+    if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
+        return outcome, reason, _of_total(comparison, comparison.total)
     kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
     if kernels is None and outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= 1 + thresholds.policy.regression:
         waits = bool(_waiting_shares(case))
@@ -244,6 +246,12 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
     if total.chance <= TOTAL_DOUBTFUL and outcome is Outcome.UNCHANGED:
         return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
     return outcome, reason
+
+
+def _of_total(comparison: Comparison, total: Total) -> Comparison:
+    """Return the comparison of the means, which decided, in the place of that of typical calls."""
+    figures = {"ratio": total.ratio, "low": total.low, "high": total.high, "bound": None, "chance": total.chance}
+    return comparison.model_copy(update={**figures, "source": "total"})
 
 
 def describe_total(total: Total) -> str:

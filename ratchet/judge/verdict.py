@@ -218,6 +218,8 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float)
     reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
     if comparison is not None and comparison.source == "kernels":
         head, reference = _of_kernels(head, case.head), _of_kernels(reference, case.reference)
+    if comparison is not None and comparison.source == "total":
+        head, reference = _of_mean(head, case.performance), _of_mean(reference, case.reference_performance)
     reference, head = _agreeing(reference, head, comparison)
     return CaseVerdict(
         name=case.name,
@@ -280,6 +282,10 @@ def _agreeing(
 def _of_kernels(side: SideSummary | None, workers: Sequence[WorkerSamples]) -> SideSummary | None:
     median_ms = kernels_median_ms(workers)
     return _at(side, median_ms) if side and median_ms else side
+
+
+def _of_mean(side: SideSummary | None, done: Performance | None) -> SideSummary | None:
+    return _at(side, done.mean_time_ms) if side and done else side
 
 
 def _at(side: SideSummary, median_ms: float) -> SideSummary:

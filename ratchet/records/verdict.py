@@ -99,9 +99,10 @@ class Comparison(Record):
     """The comparison of means, by everything that was timed."""
     detectable: Positive | None = None
     """The smallest slowdown, as a fraction, that a check would call a regression four times in five, at this spread (MDE)."""
-    source: Literal["paired", "kernels", "stored", "days"] = "paired"
-    """``kernels``: paired, of the time that kernels take without the host's; ``stored``: against milliseconds measured another
-    time; ``days``: the same, widened by the known spread between days."""
+    source: Literal["paired", "total", "kernels", "stored", "days"] = "paired"
+    """``total``: paired, of the mean of all calls, where that decided; ``kernels``: of the time that kernels take without the
+    host's; ``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between
+    days."""
 
     @property
     def surely_below(self) -> float:
@@ -111,7 +112,7 @@ class Comparison(Record):
     @property
     def is_paired(self) -> bool:
         """Return whether both sides were measured in turn, so that what disturbs them cancels."""
-        return self.source in ("paired", "kernels")
+        return self.source in ("paired", "total", "kernels")
 
 
 class SideSummary(Record):
