@@ -10,7 +10,7 @@ The rule, for a case that was timed in pairs:
    0.09 % / cases / looks; and so has Student's t over the sessions, of which there are at least four. The hosts of a session are
    started on their own. IMPROVED is the mirror image, past its own threshold.
 2. The same is asked about the total, the mean of everything that was timed, with 0.01 % / cases / looks.
-3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most ten times the level, and some of that
+3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most five times the level, and some of that
    is missing. It is never a pass.
 4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
    And nothing that is slow now and then speaks against it.
@@ -53,7 +53,7 @@ LUCKY_HOSTS = 4
 """Of so many pairs of hosts of the same code, one at most has a slow head and a fast reference, if hosts run in two modes."""
 TOTAL_SHARE = 0.1
 """Share of the false alarms that the total may cause; the typical time has the rest."""
-TOTAL_SLOWER, TOTAL_DOUBTFUL = 10, 0.05
+TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
 """A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is not unchanged."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
@@ -203,8 +203,9 @@ def judge_case(
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
-    if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
-        return outcome, reason, _of_total(comparison, comparison.total)
+    by_total = outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS
+    if by_total and comparison.total:
+        comparison = _of_total(comparison, comparison.total)
     kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
     if kernels is None and outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= 1 + thresholds.policy.regression:
         waits = bool(_waiting_shares(case))
