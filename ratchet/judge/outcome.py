@@ -12,7 +12,7 @@ The rule, for a case that was timed in pairs:
 2. The same is asked about the total, the mean of everything that was timed, with 0.01 % / cases / looks.
 3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most five times the level, and some of that
    is missing. It is never a pass.
-4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
+4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99.3 % interval: cases are looked at several times.
    And nothing that is slow now and then speaks against it.
 5. INCONCLUSIVE: anything else.
 

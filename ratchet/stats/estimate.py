@@ -81,7 +81,7 @@ FEWEST_EFFECTIVE = 1.5
 ERRORS_OF_CORRELATION, QUIET, NOISY = 1.5, 0.006, 0.01
 """Standard errors by which an autocorrelation may be larger than it seems, where values spread by 1 % or more; none where they
 spread by less than 0.6 %: then it cannot move a mean by as much as any gate."""
-BOUND = 1 / 7
+BOUND = 0.14
 """`Estimate.bound` is too low this often for each time that the upper end of the interval is too low."""
 RESAMPLES = 10_000
 """Bootstrap resamples of one interval; the same ones at every call, so that a verdict can be reproduced."""
