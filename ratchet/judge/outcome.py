@@ -43,7 +43,15 @@ from ratchet.stats.comparison import (
     kernels_median_ms,
     medians_ms,
 )
-from ratchet.stats.estimate import BOUND, LEAST_SPREAD, NOISY, fisher_p, quantile
+from ratchet.stats.estimate import (
+    BOUND,
+    ERRORS_OF_CORRELATION,
+    LEAST_SPREAD,
+    NOISY,
+    VALUES_PER_EXCEPTION,
+    fisher_p,
+    quantile,
+)
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
@@ -433,20 +441,27 @@ def smallest_slowdown(
 def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs: int, power: float) -> float:
     """Return how large a true change must be to be red with the probability ``power``; it and ``gate`` are logs.
 
-    The largest of what the estimate, the randomisation test and the sessions need, each with the root of ``power``, since the
-    first two may bind together. For Student's t with a true difference: N. L. Johnson and B. L. Welch, Biometrika 31 (1940), 362.
+    The largest of what the estimate, the randomisation test, the sessions and the count of noisy pairs need, all but the sessions
+    with the root of ``power``, since they may bind together. For Student's t with a true difference: N. L. Johnson and
+    B. L. Welch, Biometrika 31 (1940), 362.
     """
-    from scipy.special import chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
+    from scipy.special import bdtri, chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
 
-    spread, sessions = max(spread, LEAST_SPREAD), sessions_of(pairs)
-    surely = statistics.NormalDist().inv_cdf(math.sqrt(power))
+    spread, sessions, normal = max(spread, LEAST_SPREAD), sessions_of(pairs), statistics.NormalDist()
+    surely = normal.inv_cdf(math.sqrt(power))
     estimate = gate + surely * spread / math.sqrt(pairs)
     test = (quantile(1 - thresholds.level, pairs - 1) + surely) * spread / math.sqrt(EFFICIENCY * pairs)
+    # Independent pairs may look alike by chance, and count as too few; then nine in ten of them must be past the gate.
+    fewest, clear = thresholds.fewest_independent, gate
+    enough = normal.cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - ERRORS_OF_CORRELATION)
+    if spread > NOISY and enough < math.sqrt(power):
+        otherwise = (math.sqrt(power) - enough) / (1 - enough)
+        clear = gate - normal.inv_cdf(float(bdtri(pairs // VALUES_PER_EXCEPTION, pairs, otherwise))) * spread
     if thresholds.sessions <= 1:
-        return max(estimate, test)
+        return max(estimate, test, clear)
     scatter = math.sqrt(float(chdtri(sessions - 1, 1 - power)) / (sessions - 1))
     agree = quantile(1 - thresholds.level, sessions - 1) * scatter * MEDIAN_OF_SESSION * spread / math.sqrt(sessions)
-    return max(estimate, test, agree)
+    return max(estimate, test, clear, agree)
 
 
 def session_of(pair: int) -> int:
