@@ -62,7 +62,7 @@ LUCKY_HOSTS = 4
 TOTAL_SHARE = 0.1
 """Share of the false alarms that the total may cause; the typical time has the rest."""
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 10, 0.05
-"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is not unchanged."""
+"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is no pass."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
@@ -251,7 +251,7 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         return outcome, reason
     if total.chance <= TOTAL_SLOWER * thresholds.level:
         return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total)} {reason}"
-    if total.chance <= TOTAL_DOUBTFUL and outcome is Outcome.UNCHANGED:
+    if total.chance <= TOTAL_DOUBTFUL and outcome in (Outcome.UNCHANGED, Outcome.IMPROVED):
         return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
     return outcome, reason
 

@@ -23,7 +23,7 @@ from ratchet.judge.outcome import (
     with_persistence,
 )
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
-from ratchet.records.verdict import Comparison, Outcome, Total
+from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 from ratchet.stats.comparison import compare_kernels
 
 LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 28, 40, 64, 100)
@@ -114,7 +114,7 @@ def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
 
 
 def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int) -> set[str]:
-    """Return the names of the cases that need ``PROCESSES[look]`` processes: unchanged so far, and perhaps slow now and then."""
+    """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower so far, and perhaps slow now and then."""
     comparisons = _comparisons(cases, policy)
     thresholds = thresholds_of_run(comparisons, policy, pairs)
     found = set()
@@ -124,7 +124,7 @@ def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int)
             continue
         outcome, _ = decide(comparison, thresholds)
         is_open = look == 0 or (_looks_slow(total, policy) and total.chance <= OPEN_LEVELS[look - 1])
-        if is_open and outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) and comparison.surely_below < 1 + policy.regression:
+        if is_open and outcome not in SLOWDOWNS and comparison.surely_below < 1 + policy.regression:
             found.add(name)
     return found
 
