@@ -211,13 +211,14 @@ def judge_case(
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
+    past_gate, deciding = 1 + thresholds.policy.regression, comparison
     if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
-        return outcome, reason, _of_total(comparison, comparison.total)
-    kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
-    if kernels is None and outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= 1 + thresholds.policy.regression:
+        deciding = _of_total(comparison, comparison.total)
+    elif outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= past_gate and not _is_too_coarse(comparison, past_gate):
         waits = bool(_waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
-    return kernels or (outcome, reason, comparison)
+    kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
+    return kernels or (outcome, reason, deciding)
 
 
 def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
@@ -295,11 +296,17 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
     further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
     coarse = ""
-    if comparison.surely_below / unknown < past_gate:
+    if _is_too_coarse(comparison, past_gate):
         coarse = (
             f" Times are known to {units.percent(comparison.resolution, 1)} at best: time longer calls, or store more digits."
         )
     return Outcome.INCONCLUSIVE, f"The interval reaches from {low} to {high}{further}, across the gate of {gate}.{coarse}"
+
+
+def _is_too_coarse(comparison: Comparison, past_gate: float) -> bool:
+    """Return whether finer times are what would decide an inconclusive case, and not more pairs."""
+    near = abs(math.log(comparison.ratio / past_gate)) <= comparison.resolution
+    return comparison.resolution > 0 and (near or comparison.surely_below * math.exp(-comparison.resolution) < past_gate)
 
 
 def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
@@ -408,7 +415,7 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
     reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
-    away = abs(centre - gate)
+    reach, away = (distance - comparison.resolution for distance in (reach, abs(centre - gate)))
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or pairs > MOST_SUGGESTED:
         return None
