@@ -252,7 +252,7 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         return outcome, reason
     if total.chance <= TOTAL_SLOWER * thresholds.level:
         return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total)} {reason}"
-    if total.chance <= TOTAL_DOUBTFUL and outcome in (Outcome.UNCHANGED, Outcome.IMPROVED):
+    if total.chance <= TOTAL_DOUBTFUL:
         return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
     return outcome, reason
 
@@ -294,7 +294,8 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.surely_below))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
-    further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
+    outliers = f" with the outliers ({comparison.rogues} of {comparison.pairs} pairs)" if comparison.rogues else ""
+    further = f", and{outliers} at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
     coarse = ""
     if _is_too_coarse(comparison, past_gate):
         coarse = (
@@ -402,7 +403,8 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_
     wanted = pairs_to_settle(comparison, policy)
     if wanted is None:
         advice = "make the case less host-bound" if waits_for_host else "stop other work on this machine"
-        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: {advice}, then measure again."
+        far = f", and {comparison.rogues} of {comparison.pairs} lie far off" if comparison.rogues else ""
+        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}{far}: {advice}, then measure again."
     more = wanted - comparison.pairs
     longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""
     return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if that was the limit."
