@@ -246,7 +246,7 @@ def figures() -> Figures:
 def blocks(pair: int, *medians_ms: float, throttled: Collection[int] = (), **changes: Any) -> WorkerSamples:
     """One worker with a block for each median; the blocks named in ``throttled`` were slowed.
 
-    Its host is that of a check in which the case looked changed from the first session on. No two samples tie, as on a fine clock.
+    Its host is that of a check in which the case looked changed from the first session on. No two samples tie: the clock is fine.
     """
     taken = tuple(
         Block(

@@ -77,7 +77,7 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     ],
 )
 def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: str) -> None:
-    """Without pairs, sessions, their agreement, the test, or distance in noise that persists, slower is not proven, and says why."""
+    """Without pairs, sessions that agree, the test, or enough distance in noise that persists, slower is not proven, and says why."""
     outcome, reason = decide(seen(**changes), BAR)
     if not missing:
         assert outcome is Outcome.REGRESSED
@@ -312,7 +312,7 @@ def test_smallest_slowdown_by_hand() -> None:
     scatter = math.sqrt(stats.chi2.isf(0.2, 4) / 4)  # of the five sessions of 20 pairs, four times in five no more than that
     by_sessions = stats.t.ppf(1 - 1e-4, 4) * scatter * MEDIAN_OF_SESSION * 0.05 / math.sqrt(5)
     assert smallest_slowdown(0.05, CaseThresholds(POLICY, 1e-4, sessions=5), 20) == pytest.approx(math.expm1(by_sessions))
-    # Noisy pairs: 40 independent ones count as 20 or more where their autocorrelation is at most 1/3 − 1.5/√40, else 36 must be past.
+    # Noisy pairs: 40 independent ones count as 20 where their autocorrelation is at most 1/3 − 1.5/√40, else 36 must be past.
     enough = stats.norm.cdf(math.sqrt(40) / 3 - 1.5)
     smallest = smallest_slowdown(0.02, replace(one, level=0.05), 40)
     assert smallest is not None
@@ -350,7 +350,7 @@ def test_few_pairs_can_prove_no_slowdown() -> None:
 
 
 def test_a_comparison_has_its_smallest_slowdown() -> None:
-    """It is of the pairs that a check may take, with noise that persists and a coarse clock, and only of what was measured in pairs."""
+    """It is of the pairs that a check may take, with noise that persists and a coarse clock, and only of pairs."""
     found = seen(1.0, spread=0.02, correlation=0.5, detectable=None)
     assert with_smallest_slowdown(found, BAR, 100).detectable == smallest_slowdown(0.02, BAR, 100, 0.06)
     coarse = seen(1.0, spread=0.02, resolution=0.1, detectable=None)
