@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from ratchet.judge.baseline.chain import ChainPlace, new_chain_entry
+from ratchet.judge.outcome import session_of
 from ratchet.records.baseline import Baseline, BaselineEntry, Figures, FingerprintBaseline, Step, StepKind
 from ratchet.records.environment import Environment, Fingerprint, Telemetry
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
@@ -242,9 +244,21 @@ def figures() -> Figures:
 
 
 def blocks(pair: int, *medians_ms: float, throttled: Collection[int] = (), **changes: Any) -> WorkerSamples:
-    """One worker with a block for each median; the blocks named in ``throttled`` were slowed."""
+    """One worker with a block for each median; the blocks named in ``throttled`` were slowed.
+
+    Its host is that of a check in which the case looked changed from the first session on. No two samples tie: the clock is fine.
+    """
     taken = tuple(
-        Block(index=index, position=2 * index, samples_ms=(median * 0.99, median, median * 1.02), throttled=index in throttled)
+        Block(
+            index=index,
+            position=2 * index,
+            samples_ms=(
+                median * (0.99 + 1e-3 * (jitter := math.sqrt(2 + pair + 1000 * index) % 1)),
+                median,
+                median * (1.02 + 1e-3 * jitter),
+            ),
+            throttled=index in throttled,
+        )
         for index, median in enumerate(medians_ms)
     )
     usual: dict[str, Any] = {
@@ -254,6 +268,7 @@ def blocks(pair: int, *medians_ms: float, throttled: Collection[int] = (), **cha
         "ready_s": 0.4,
         "peak_memory_bytes": 1024,
         "error": 0.0,
+        "session": session_of(pair),
     }
     return WorkerSamples(**(usual | changes))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ratchet.judge.drift import Drift
-from ratchet.judge.outcome import CaseThresholds, decide, thresholds_for
+from ratchet.judge.outcome import CaseThresholds, decide, session_of, thresholds_for
 from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import Block, Policy, WorkerSamples
 from ratchet.records.verdict import Comparison, Outcome
@@ -19,8 +19,8 @@ from tests.examples import blocks
 
 
 def pairs(log_ratios: Iterable[float]) -> list[Pair]:
-    """Pairs with these log ratios of head time to reference time; the reference takes 1 ms."""
-    return [Pair(float(log), math.exp(log), 1.0) for log in log_ratios]
+    """Pairs with these log ratios of head time to reference time, in the sessions of a check; the reference takes 1 ms."""
+    return [Pair(float(log), math.exp(log), 1.0, session_of(number)) for number, log in enumerate(log_ratios)]
 
 
 QUIET = ("attn_1k", "attn_2k", "attn_4k", "attn_512", "copy", "gemm_2k", "gemm_4k", "warm:attn_2k")
@@ -34,7 +34,7 @@ def recorded_pairs(*cases: str) -> dict[str, list[Pair]]:
 
 
 def _recorded(taken: np.ndarray) -> list[WorkerSamples]:
-    """One worker for each pair of an array of (pairs, blocks, samples)."""
+    """One worker for each pair of an array of (pairs, blocks, samples), in the sessions of a check."""
     return [
         replace(
             blocks(0),

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from ratchet.errors import Exit
+from ratchet.judge.outcome import sessions_of
 from ratchet.judge.verdict import exit_code, headline, judge_run
 from ratchet.records.baseline import Baseline
 from ratchet.records.run import Policy, Tree
@@ -16,7 +17,7 @@ from tests.history_examples import STEADY
 
 
 def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparison:
-    """An interval of ``ratio`` ± ``spread``."""
+    """An interval of ``ratio`` ± ``spread`` over twenty pairs in the sessions of a check, which agree."""
     usual = {
         "ratio": ratio,
         "low": ratio - spread,
@@ -25,6 +26,8 @@ def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparis
         "chance": 0.0,
         "cliffs_delta": max(-1.0, min(1.0, (ratio - 1) * 20)),
         "pairs": 20,
+        "sessions": (ratio,) * sessions_of(20),
+        "sessions_chance": 0.0,
         "spread": 2 * spread,
         "detectable": max(0.031, spread * 1.7),
     }

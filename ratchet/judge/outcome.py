@@ -43,7 +43,15 @@ from ratchet.stats.comparison import (
     kernels_median_ms,
     medians_ms,
 )
-from ratchet.stats.estimate import BOUND, LEAST_SPREAD, NOISY, fisher_p, quantile
+from ratchet.stats.estimate import (
+    BOUND,
+    ERRORS_OF_CORRELATION,
+    LEAST_SPREAD,
+    NOISY,
+    VALUES_PER_EXCEPTION,
+    fisher_p,
+    quantile,
+)
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
@@ -54,7 +62,7 @@ LUCKY_HOSTS = 4
 TOTAL_SHARE = 0.1
 """Share of the false alarms that the total may cause; the typical time has the rest."""
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
-"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is not unchanged."""
+"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is no pass."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
@@ -203,14 +211,14 @@ def judge_case(
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
-    by_total = outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS
-    if by_total and comparison.total:
-        comparison = _of_total(comparison, comparison.total)
-    kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
-    if kernels is None and outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= 1 + thresholds.policy.regression:
+    past_gate, deciding = 1 + thresholds.policy.regression, comparison
+    if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
+        deciding = _of_total(comparison, comparison.total)
+    elif outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= past_gate and not _is_too_coarse(comparison, past_gate):
         waits = bool(_waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
-    return kernels or (outcome, reason, comparison)
+    kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
+    return kernels or (outcome, reason, deciding)
 
 
 def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
@@ -244,7 +252,7 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         return outcome, reason
     if total.chance <= TOTAL_SLOWER * thresholds.level:
         return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total)} {reason}"
-    if total.chance <= TOTAL_DOUBTFUL and outcome is Outcome.UNCHANGED:
+    if total.chance <= TOTAL_DOUBTFUL:
         return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
     return outcome, reason
 
@@ -286,13 +294,20 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.surely_below))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
-    further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
+    outliers = f" with the outliers ({comparison.rogues} of {comparison.pairs} pairs)" if comparison.rogues else ""
+    further = f", and{outliers} at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
     coarse = ""
-    if comparison.surely_below / unknown < past_gate:
+    if _is_too_coarse(comparison, past_gate):
         coarse = (
             f" Times are known to {units.percent(comparison.resolution, 1)} at best: time longer calls, or store more digits."
         )
     return Outcome.INCONCLUSIVE, f"The interval reaches from {low} to {high}{further}, across the gate of {gate}.{coarse}"
+
+
+def _is_too_coarse(comparison: Comparison, past_gate: float) -> bool:
+    """Return whether finer times are what would decide an inconclusive case, and not more pairs."""
+    near = abs(math.log(comparison.ratio / past_gate)) <= comparison.resolution
+    return comparison.resolution > 0 and (near or comparison.surely_below * math.exp(-comparison.resolution) < past_gate)
 
 
 def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
@@ -388,7 +403,8 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_
     wanted = pairs_to_settle(comparison, policy)
     if wanted is None:
         advice = "make the case less host-bound" if waits_for_host else "stop other work on this machine"
-        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: {advice}, then measure again."
+        far = f", and {comparison.rogues} of {comparison.pairs} lie far off" if comparison.rogues else ""
+        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}{far}: {advice}, then measure again."
     more = wanted - comparison.pairs
     longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""
     return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if that was the limit."
@@ -401,7 +417,7 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
     reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
-    away = abs(centre - gate)
+    reach, away = (distance - comparison.resolution for distance in (reach, abs(centre - gate)))
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or pairs > MOST_SUGGESTED:
         return None
@@ -434,20 +450,27 @@ def smallest_slowdown(
 def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs: int, power: float) -> float:
     """Return how large a true change must be to be red with the probability ``power``; it and ``gate`` are logs.
 
-    The largest of what the estimate, the randomisation test and the sessions need, each with the root of ``power``, since the
-    first two may bind together. For Student's t with a true difference: N. L. Johnson and B. L. Welch, Biometrika 31 (1940), 362.
+    The largest of what the estimate, the randomisation test, the sessions and the count of noisy pairs need, all but the sessions
+    with the root of ``power``, since they may bind together. For Student's t with a true difference: N. L. Johnson and
+    B. L. Welch, Biometrika 31 (1940), 362.
     """
-    from scipy.special import chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
+    from scipy.special import bdtri, chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
 
-    spread, sessions = max(spread, LEAST_SPREAD), sessions_of(pairs)
-    surely = statistics.NormalDist().inv_cdf(math.sqrt(power))
+    spread, sessions, normal = max(spread, LEAST_SPREAD), sessions_of(pairs), statistics.NormalDist()
+    surely = normal.inv_cdf(math.sqrt(power))
     estimate = gate + surely * spread / math.sqrt(pairs)
     test = (quantile(1 - thresholds.level, pairs - 1) + surely) * spread / math.sqrt(EFFICIENCY * pairs)
+    # Independent pairs may look alike by chance, and count as too few; then nine in ten of them must be past the gate.
+    fewest, clear = thresholds.fewest_independent, gate
+    enough = normal.cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - ERRORS_OF_CORRELATION)
+    if spread > NOISY and enough < math.sqrt(power):
+        otherwise = (math.sqrt(power) - enough) / (1 - enough)
+        clear = gate - normal.inv_cdf(float(bdtri(pairs // VALUES_PER_EXCEPTION, pairs, otherwise))) * spread
     if thresholds.sessions <= 1:
-        return max(estimate, test)
+        return max(estimate, test, clear)
     scatter = math.sqrt(float(chdtri(sessions - 1, 1 - power)) / (sessions - 1))
     agree = quantile(1 - thresholds.level, sessions - 1) * scatter * MEDIAN_OF_SESSION * spread / math.sqrt(sessions)
-    return max(estimate, test, agree)
+    return max(estimate, test, clear, agree)
 
 
 def session_of(pair: int) -> int:

@@ -23,7 +23,7 @@ from ratchet.judge.outcome import (
     with_persistence,
 )
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
-from ratchet.records.verdict import Comparison, Outcome
+from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels
 
 LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 28, 40, 64, 100)
@@ -114,20 +114,20 @@ def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
 
 
 def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int) -> set[str]:
-    """Return the names of the cases that need ``PROCESSES[look]`` processes: unchanged so far, and perhaps slow now and then."""
+    """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower so far, and perhaps slow now and then."""
     comparisons = _comparisons(cases, policy)
     thresholds = thresholds_of_run(comparisons, policy, pairs)
     return {name for name, comparison in comparisons.items() if comparison and is_total_open(comparison, thresholds, look)}
 
 
 def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int) -> bool:
-    """Return whether an unchanged case needs ``PROCESSES[look]`` processes to be called that: the first number always."""
+    """Return whether a case that is not slower needs ``PROCESSES[look]`` processes to be called that: the first number always."""
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
     if total is None or total.processes >= PROCESSES[look] or comparison.surely_below >= past_gate:
         return False
     ours, theirs = total.slow_processes
     looks_slow = (total.ratio > past_gate or ours > theirs) and total.chance <= OPEN_LEVELS[look - 1]
-    return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE)
+    return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 
 def _seem_changed(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison]:
