@@ -35,7 +35,7 @@ from ratchet.measure.child.reads import (
 )
 from ratchet.measure.child.registry import Case, Catalogue, discover
 from ratchet.measure.device.environment import cpu_model
-from ratchet.measure.host_code import HostCode
+from ratchet.measure.identical import Proof
 from ratchet.measure.tree_spec import Sweep, TreeSpec
 from ratchet.records.files import load
 from ratchet.records.tuning import TUNED_FILE, Tuned
@@ -53,8 +53,8 @@ class LoadedTree:
     catalogue: Catalogue
     tuned: Tuned
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
-    code: HostCode | None = None
-    """The tree as the identity of host code takes it, where a host has loaded it."""
+    proof: Proof | None = None
+    """What differs from the other tree, and what was noticed of it, where a host has loaded this one to be compared."""
 
     def case(self, name: str) -> Case:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""

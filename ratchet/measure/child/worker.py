@@ -34,7 +34,7 @@ from ratchet.measure.child.trace import kernels_ms, trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, Lead, Samples
 from ratchet.measure.cores import keep_to
-from ratchet.measure.host_code import FunctionWatch, HostIdentity
+from ratchet.measure.identical import Noticed
 from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
