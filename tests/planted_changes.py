@@ -82,8 +82,12 @@ SEEN = (
     ),
     Change(
         "a decorator takes a constant out of the code of a function that is never called",
-        in_op("def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\ndef value_of(): return 2\ndef value(): return value_of\n"),
-        in_op("def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\ndef value_of(): return 8\ndef value(): return value_of\n"),
+        in_op(
+            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\ndef value_of(): return 2\ndef value(): return value_of\n"
+        ),
+        in_op(
+            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\ndef value_of(): return 8\ndef value(): return value_of\n"
+        ),
     ),
     Change(
         "the default of a new function does something when it is made",
@@ -102,8 +106,12 @@ SEEN = (
     ),
     Change(
         "a generator began while the tree was imported",
-        in_op("def numbers():\n    yield 0\n    while True:\n        yield 2\nN = numbers()\nnext(N)\ndef value(): return next(N)\n"),
-        in_op("def numbers():\n    yield 0\n    while True:\n        yield 8\nN = numbers()\nnext(N)\ndef value(): return next(N)\n"),
+        in_op(
+            "def numbers():\n    yield 0\n    while True:\n        yield 2\nN = numbers()\nnext(N)\ndef value(): return next(N)\n"
+        ),
+        in_op(
+            "def numbers():\n    yield 0\n    while True:\n        yield 8\nN = numbers()\nnext(N)\ndef value(): return next(N)\n"
+        ),
     ),
     Change(
         "a coroutine runs in a loop of its own",
@@ -112,8 +120,12 @@ SEEN = (
     ),
     Change(
         "a descriptor learns its name while a class is made",
-        in_op("class D:\n    def __set_name__(self, owner, name): owner.n = 2\nclass Op:\n    d = D()\ndef value(): return Op.n\n"),
-        in_op("class D:\n    def __set_name__(self, owner, name): owner.n = 8\nclass Op:\n    d = D()\ndef value(): return Op.n\n"),
+        in_op(
+            "class D:\n    def __set_name__(self, owner, name): owner.n = 2\nclass Op:\n    d = D()\ndef value(): return Op.n\n"
+        ),
+        in_op(
+            "class D:\n    def __set_name__(self, owner, name): owner.n = 8\nclass Op:\n    d = D()\ndef value(): return Op.n\n"
+        ),
     ),
     Change(
         "the callback of a weak reference runs when an object dies",
@@ -153,7 +165,10 @@ SEEN = (
     ),
     Change(
         "a pickle names a function that the file never mentions",
-        in_op("import pickle\ndef value(): return pickle.loads(b'ckit.work\\nwork\\n(tR.')\n", **{"kit/work.py": "def work(): return 2\n"}),
+        in_op(
+            "import pickle\ndef value(): return pickle.loads(b'ckit.work\\nwork\\n(tR.')\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
         {"kit/work.py": "def work(): return 8\n"},
     ),
     Change(
@@ -166,7 +181,10 @@ SEEN = (
     ),
     Change(
         "a new function hides one of another module in a star import",
-        in_op("from kit.a import *\nfrom kit.b import *\n", **{"kit/a.py": "def value(): return 2\n", "kit/b.py": "def other(): return 1\n"}),
+        in_op(
+            "from kit.a import *\nfrom kit.b import *\n",
+            **{"kit/a.py": "def value(): return 2\n", "kit/b.py": "def other(): return 1\n"},
+        ),
         {"kit/b.py": "def other(): return 1\ndef value(): return 8\n"},
     ),
     Change(
@@ -195,7 +213,10 @@ SEEN = (
     ),
     Change(
         "documents are counted by a walk",
-        in_op(_HERE + "import os\ndef value(): return sum(len(files) for _, _, files in os.walk(ROOT / 'docs'))\n", **{"docs/a/one.md": ""}),
+        in_op(
+            _HERE + "import os\ndef value(): return sum(len(files) for _, _, files in os.walk(ROOT / 'docs'))\n",
+            **{"docs/a/one.md": ""},
+        ),
         {"docs/a/two.md": ""},
     ),
     Change(
@@ -211,7 +232,8 @@ SEEN = (
     Change(
         "a document is read by code that is not Python's",
         in_op(
-            _HERE + "import torch\ndef value(): return int(torch.from_file(str(ROOT / 'notes.md'), size=1, dtype=torch.uint8)[0])\n",
+            _HERE
+            + "import torch\ndef value(): return int(torch.from_file(str(ROOT / 'notes.md'), size=1, dtype=torch.uint8)[0])\n",
             **{"notes.md": "2"},
         ),
         {"notes.md": "8"},
@@ -240,7 +262,10 @@ SEEN = (
     ),
     Change(
         "a function of Python's own is handed to the module, whose names it tells",
-        in_op("from kit import other\ndef value(): return len(other.call(globals))\n", **{"kit/other.py": "def call(f): return f()\n"}),
+        in_op(
+            "from kit import other\ndef value(): return len(other.call(globals))\n",
+            **{"kit/other.py": "def call(f): return f()\n"},
+        ),
         {"kit/other.py": "def call(f): return f()\ndef unused(): pass\n"},
     ),
     Change(
@@ -263,7 +288,10 @@ SEEN = (
     ),
     Change(
         "a file is run under another name",
-        in_op(_HERE + "import runpy\ndef value(): return runpy.run_path(str(ROOT / 'settings.py'))['N']\n", **{"settings.py": "N = 2\n"}),
+        in_op(
+            _HERE + "import runpy\ndef value(): return runpy.run_path(str(ROOT / 'settings.py'))['N']\n",
+            **{"settings.py": "N = 2\n"},
+        ),
         {"settings.py": "N = 8\n"},
     ),
     Change(
@@ -321,7 +349,8 @@ _KERNELS = {
     "kit/lazy.py": "SIZE = 2\n",
     "README.md": "A project.\n",
     "pyproject.toml": "[project]\nname = 'kit'\n",
-    "bench/two.py": BENCH.replace("op", "two").replace("from kit.two import value", "from kit.two import Two")
+    "bench/two.py": BENCH.replace("op", "two")
+    .replace("from kit.two import value", "from kit.two import Two")
     .replace("return value", "return lambda: Two().run(1)"),
     **in_op("import kit.two\nfrom kit.one import run\ndef value(): return run(1)\n"),
 }
@@ -337,7 +366,9 @@ HARMLESS = (
     _harmless("empty lines at the top", {"kit/one.py": "\n\n\n" + _ONE}),
     _harmless("another format", {"kit/one.py": _ONE.replace("x + SIZE", "(x\n            + SIZE)")}),
     _harmless("a function that does not run", {"kit/one.py": _ONE.replace("return x\n", "return x * 5\n")}),
-    _harmless("a method of another operator", {"kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return SIZE * x\n"}),
+    _harmless(
+        "a method of another operator", {"kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return SIZE * x\n"}
+    ),
     _harmless("a new function", {"kit/one.py": _ONE + "\ndef more(x, n=1, *, y: int = -2) -> int:\n    return x\n"}),
     _harmless("a function that nobody used is gone", {"kit/one.py": _ONE.partition("def other")[0]}),
     _harmless("a new test", {"tests/test_one.py": "def test(): pass\n"}),

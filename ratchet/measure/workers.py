@@ -124,14 +124,14 @@ class Workers:
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fill(self, crew: Crew, side: Side) -> None:
-        """Fork a worker of this side for the crew, if it has none. Raises HostError."""
+    def fill(self, crew: Crew, side: Side, *, watched: bool = False) -> None:
+        """Fork a worker of this side for the crew, if it has none; ``watched`` as in `fork`. Raises HostError."""
         if side not in crew.workers:
-            crew.workers[side] = self.fork(side, one_queue=self.one_queue)
+            crew.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
 
-    def fork(self, side: Side, *, one_queue: bool = False) -> WorkerClient:
+    def fork(self, side: Side, *, one_queue: bool = False, watched: bool = False) -> WorkerClient:
         """Return a fresh worker with a usable device: sooner with ``one_queue`` (see `HostClient.fork`). Raises HostError."""
-        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue)
+        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue, watched=watched)
         self._note_worker(worker.pid, alive=True)
         return worker
 

@@ -25,7 +25,9 @@ GIT = ".git"
 _OF_RATCHET = frozenset({"baseline.json", "current.json", "report.json", "ratchet_report.md"})
 """Files of ratchet's own in the folder of results."""
 _DOCUMENTATION = (".md", ".rst")
-_OF_TOOLS = frozenset({".gitattributes", ".gitignore", ".gitlab-ci.yml", ".pre-commit-config.yaml", "pyproject.toml", "setup.cfg"})
+_OF_TOOLS = frozenset(
+    {".gitattributes", ".gitignore", ".gitlab-ci.yml", ".pre-commit-config.yaml", "pyproject.toml", "setup.cfg"}
+)
 _TYPES_OF_TORCH = ("Tensor", "device", "dtype")
 _METADATA = (".dist-info", ".egg-info", ".egg")
 """Endings of folders that `importlib.metadata` looks for."""
@@ -120,9 +122,7 @@ def _is_unchecked(path: Path) -> bool:
         return file.read(8)[4:] == b"\1\0\0\0"
 
 
-def _difference(
-    reference: Path, head: Path, path: str, one: os.stat_result | None, other: os.stat_result | None
-) -> str:
+def _difference(reference: Path, head: Path, path: str, one: os.stat_result | None, other: os.stat_result | None) -> str:
     """Return what happened to a path, as a predicate; no text where it is the same on both sides."""
     if one is None or other is None:
         return _NEW if one is None else _GONE
@@ -202,8 +202,12 @@ def _take_out(module: ast.Module, names: frozenset[str]) -> bool:
     """Take functions out of a module. Return whether making them does nothing but to bind each name once."""
     taken = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names]
     module.body[:] = [node for node in module.body if node not in taken]
-    by_text = any(isinstance(node, ast.ImportFrom) and "annotations" in {name.name for name in node.names} for node in module.body)
-    has_torch = any(isinstance(node, ast.Import) and "torch" in {name.asname or name.name for name in node.names} for node in module.body)
+    by_text = any(
+        isinstance(node, ast.ImportFrom) and "annotations" in {name.name for name in node.names} for node in module.body
+    )
+    has_torch = any(
+        isinstance(node, ast.Import) and "torch" in {name.asname or name.name for name in node.names} for node in module.body
+    )
     for node in taken:
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
         annotations = [] if by_text else [node.returns, *(each.annotation for each in arguments if each)]

@@ -28,7 +28,9 @@ HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
 """As frames name it."""
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 _IMPORT = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
-_READERS = tuple(f"{HARNESS_FOLDER}measure/child/{name}.py" for name in ("loader", "registry", "libraries", "reads", "host", "gpu_facts"))
+_READERS = tuple(
+    f"{HARNESS_FOLDER}measure/child/{name}.py" for name in ("loader", "registry", "libraries", "reads", "host", "gpu_facts")
+)
 _READERS += (f"{HARNESS_FOLDER}records/", f"{HARNESS_FOLDER}error_lines.py", f"{HARNESS_FOLDER}subprocesses.py")
 """Code of the harness that looks at the tree itself, and calls no function of an author."""
 _COMPILERS = ("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/")
@@ -287,7 +289,9 @@ class Watch:
         """Note whatever event it may be that has a file's name among its arguments."""
         if event == "path_stats" and caller and caller.f_code.co_name == "get_code" and _is_import(caller.f_back, "exec_module"):
             return
-        exists_only = (event == "os.access" and arguments[1:2] == (os.F_OK,)) or (event.startswith("os.") and _asks_existence(caller))
+        exists_only = (event == "os.access" and arguments[1:2] == (os.F_OK,)) or (
+            event.startswith("os.") and _asks_existence(caller)
+        )
         base = f"/proc/self/fd/{named['dir_fd']}" if named.get("dir_fd") is not None else ""
         for each in (*arguments, *named.values()):
             if isinstance(each, str | bytes | os.PathLike) and (path := self._touched(each, base, exists_only=exists_only)):
@@ -327,7 +331,9 @@ class Watch:
                 self._note(f"{path}: the body of {function} changed, and {self._place(asker)} took its code")
         elif name in _FRAMES:
             self._framed(getattr(owner, name), asker)
-        elif name == "__globals__" and not (within in _OF_INSPECT or _is_of_python(caller, "typing") or self._is_of(asker, _OF_KERNELS)):
+        elif name == "__globals__" and not (
+            within in _OF_INSPECT or _is_of_python(caller, "typing") or self._is_of(asker, _OF_KERNELS)
+        ):
             self._looked_through(owner.__globals__, asker)
 
     def _framed(self, frame: FrameType | None, asker: FrameType | None) -> None:
@@ -343,7 +349,9 @@ class Watch:
         _, path = self._modules[id(vars(module))]
         if name in self._python[path].names:
             self._note(f"{path}: {name} is on one side only, and {self._place(asker)} asked for it")
-        elif name == "__dict__" and not (caller and (caller.f_code.co_filename in _IMPORT or _is_of_python(caller, "dataclasses", "typing"))):
+        elif name == "__dict__" and not (
+            caller and (caller.f_code.co_filename in _IMPORT or _is_of_python(caller, "dataclasses", "typing"))
+        ):
             self._looked_through(vars(module), asker)
 
     def _looked_through(self, namespace: dict[str, Any], asker: FrameType | None) -> None:
@@ -437,7 +445,11 @@ def _is_standard(frame: FrameType | None) -> bool:
 
 def _is_of_python(frame: FrameType | None, *places: str) -> bool:
     """Return whether a frame belongs to these modules of Python's own library."""
-    return _is_standard(frame) and frame is not None and frame.f_code.co_filename.removeprefix(_STANDARD).removeprefix("<frozen ").startswith(places)
+    return (
+        _is_standard(frame)
+        and frame is not None
+        and frame.f_code.co_filename.removeprefix(_STANDARD).removeprefix("<frozen ").startswith(places)
+    )
 
 
 def _asker(frame: FrameType | None) -> FrameType | None:
