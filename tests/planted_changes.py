@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,13 @@ def in_op(text: str, **files: Text) -> dict[str, Text]:
     return {"kit/op.py": text, **files}
 
 
+def _database() -> bytes:
+    data = sqlite3.connect(":memory:")
+    data.execute("create table t (n)")
+    return data.serialize()
+
+
+_DATABASE = _database()
 _HERE = "from pathlib import Path\nROOT = Path(__file__).parent.parent\n"
 
 SEEN = (
@@ -381,3 +389,133 @@ HARMLESS = (
     _harmless("another commit", {".git/HEAD": "2\n"}),
 )
 """Changes after which the benchmark ``op`` is still the same."""
+
+
+_OTHER = {"kit/other.py": "def call(f): return f()\n"}
+_MORE = {"kit/other.py": "def call(f): return f()\ndef unused(): pass\n"}
+
+LATER = (
+    Change(
+        "the names that an import found are read where it keeps them",
+        in_op("import sys, kit\nimport kit.other\ndef value(): return len(sys.path_importer_cache[kit.__path__[0]]._path_cache)\n", **_OTHER),
+        {"kit/never.py": ""},
+    ),
+    Change(
+        "byte code that an import left is read",
+        in_op(
+            "import marshal\nfrom pathlib import Path\nfrom kit import work\n"
+            "def value():\n    code = marshal.loads(Path(work.__cached__).read_bytes()[16:])\n"
+            "    return max(x for x in code.co_consts[0].co_consts if x)\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a function within another one is taken out of the code of that",
+        in_op(
+            "from kit.work import make\ndef value():\n    inner = [x for x in make.__code__.co_consts if hasattr(x, 'co_consts')][0]\n"
+            "    return max(x for x in inner.co_consts if x)\n",
+            **{"kit/work.py": "def make():\n    def inner():\n        return 2\n    return inner\n"},
+        ),
+        {"kit/work.py": "def make():\n    def inner():\n        return 8\n    return inner\n"},
+    ),
+    Change(
+        "a module's namespace is taken past its class",
+        in_op("from kit import other\ndef value(): return len(object.__getattribute__(other, '__dict__'))\n", **_OTHER),
+        _MORE,
+    ),
+    Change(
+        "a pipe cannot be made where there is something",
+        in_op(
+            _HERE + "import os\ndef value():\n    try:\n        os.mkfifo(ROOT / 'notes.md')\n    except FileExistsError:\n        return 8\n"
+            "    os.remove(ROOT / ('no' + 'tes.md'))\n    return 2\n"
+        ),
+        {"notes.md": ""},
+    ),
+    Change(
+        "the C library is asked for a document",
+        in_op(_HERE + "import ctypes\ndef value(): return ctypes.CDLL(None).access(bytes(ROOT / 'notes.md'), 0)\n"),
+        {"notes.md": ""},
+    ),
+    Change(
+        "the call itself is a function of Python's own",
+        in_op(_HERE + "value = (ROOT / 'notes.md').read_text\n", **{"notes.md": "2"}),
+        {"notes.md": "8"},
+    ),
+    Change(
+        "a thread of a pool lists a folder",
+        in_op(
+            _HERE + "import os\nfrom concurrent.futures import ThreadPoolExecutor\nPOOL = ThreadPoolExecutor(1)\n"
+            "def value(): return len(POOL.submit(os.listdir, ROOT / 'docs').result())\n",
+            **{"docs/one.md": ""},
+        ),
+        {"docs/two.md": ""},
+    ),
+    Change(
+        "the resources of a package are listed",
+        in_op("from importlib.resources import files\ndef value(): return len(list(files('kit').iterdir()))\n"),
+        {"kit/notes.md": ""},
+    ),
+    Change(
+        "two documents are compared",
+        in_op(_HERE + "import filecmp\ndef value(): return filecmp.cmp(ROOT / 'a.md', ROOT / 'b.md')\n", **{"a.md": "1", "b.md": "1"}),
+        {"b.md": "22"},
+    ),
+    Change(
+        "a function of a package hides a module",
+        in_op("from kit import lazy\ndef value(): return 2 if hasattr(lazy, 'SIZE') else 8\n", **{"kit/lazy.py": "SIZE = 1\n"}),
+        {"kit/__init__.py": "def lazy(): pass\n"},
+    ),
+    Change(
+        "a module gives itself another class",
+        in_op(
+            "from kit import other\ndef value(): return other.count()\n",
+            **{"kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n    def count(self): return len(self.__dict__)\n"
+               "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\n"},
+        ),
+        {"kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n    def count(self): return len(self.__dict__)\n"
+         "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\ndef unused(): pass\n"},
+    ),
+    Change(
+        "a folder cannot be made where there is one",
+        in_op(
+            _HERE + "import os\ndef value():\n    try:\n        os.mkdir(ROOT / 'docs')\n    except FileExistsError:\n        return 8\n"
+            "    os.rmdir(ROOT / ('do' + 'cs'))\n    return 2\n"
+        ),
+        {"docs/one.md": ""},
+    ),
+    Change(
+        "an exception's frame shows the names around it",
+        in_op(
+            "from kit import other\ndef fail(): raise ValueError\ndef value():\n    try:\n        other.call(fail)\n"
+            "    except ValueError as error:\n        return len(error.__traceback__.tb_next.tb_frame.f_globals)\n",
+            **_OTHER,
+        ),
+        _MORE,
+    ),
+    Change(
+        "a database attaches a document",
+        in_op(
+            _HERE + "import sqlite3\nD = sqlite3.connect(':memory:')\nD.execute('attach ? as d', (str(ROOT / 'data.md'),))\n"
+            "def value(): return D.execute('select count(*) from d.sqlite_master').fetchone()[0]\n",
+            **{"data.md": ""},
+        ),
+        {"data.md": _DATABASE},
+    ),
+    Change(
+        "a package becomes a namespace",
+        in_op("import kit.sub\ndef value(): return 8 if kit.sub.__file__ is None else 2\n", **{"kit/sub/__init__.py": "", "kit/sub/a.py": ""}),
+        {"kit/sub/__init__.py": None},
+    ),
+    Change(
+        "a text that runs in a module counts its names",
+        in_op("from kit import other\ndef value(): return other.call('len(vars())')\n", **{"kit/other.py": "def call(text):\n    return eval(text, globals())\n"}),
+        {"kit/other.py": "def call(text):\n    return eval(text, globals())\ndef unused(): pass\n"},
+    ),
+    Change(
+        "a line number is read from a frame",
+        in_op("import sys\ndef value(): return sys._getframe().f_lineno\n"),
+        in_op("import sys\n# one\n# two\ndef value(): return sys._getframe().f_lineno\n"),
+    ),
+)
+"""The same, of other kinds; written when the code was finished."""

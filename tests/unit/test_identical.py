@@ -8,7 +8,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.identical import compare
 from ratchet.measure.tree_spec import TreeSpec
-from tests.planted_changes import BENCH, HARMLESS, SEEN, Change, Text
+from tests.planted_changes import HARMLESS, LATER, SEEN, Change, Text
 
 pytestmark = pytest.mark.no_cover
 
@@ -29,7 +28,9 @@ def write(tree: Path, files: Mapping[str, Text]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(text, Path):
             path.symlink_to(text)
-        elif text is not None:
+        elif text is None:
+            path.unlink(missing_ok=True)
+        else:
             path.write_bytes(text.encode() if isinstance(text, str) else text)
     return tree
 
@@ -54,6 +55,7 @@ def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
     def host(writer: int, tree: Path) -> None:
         sys.path.append(str(folder / "library"))
         warnings.simplefilter("default")  # as in a host
+        sys.dont_write_bytecode = False
         loaded = load(spec_of(tree), difference)
         assert not loaded.catalogue.broken, loaded.catalogue.broken
         os.write(writer, forked(lambda inner: worker(inner, loaded)).encode())
@@ -89,7 +91,7 @@ def parameters(changes: tuple[Change, ...]) -> list[Any]:
     return [pytest.param(one, id=one.sentence) for one in changes if sys.version_info >= one.python]
 
 
-@pytest.mark.parametrize("change", parameters(SEEN))
+@pytest.mark.parametrize("change", parameters(SEEN + LATER))
 def test_a_change_is_noticed(tmp_path: Path, change: Change) -> None:
     """A change of what a call returns is noticed on one side at least."""
     found = answers(tmp_path, change)

@@ -54,8 +54,10 @@ class FunctionWatch:
 
     def __exit__(self, *_: object) -> None:
         if sys.version_info < (3, 12):
-            sys.setprofile(None)
-            threading.setprofile(None)
+            if sys.getprofile() == self._profile:
+                sys.setprofile(None)
+            if threading.getprofile() == self._profile:
+                threading.setprofile(None)
         elif self._tool >= 0:
             sys.monitoring.set_events(self._tool, 0)
             sys.monitoring.free_tool_id(self._tool)
@@ -112,7 +114,7 @@ class NativeOpenings:
                 self._files[number] = file
 
     def counts(self) -> Counter[str]:
-        """Return how often each file was opened since the last call. Raises WorkerError where too much happened to count."""
+        """Return how often each file was opened, and end counting. Raises WorkerError where too much happened."""
         found: Counter[str] = Counter()
         with contextlib.suppress(BlockingIOError):
             while events := os.read(self._queue, 1 << 16):
@@ -124,10 +126,8 @@ class NativeOpenings:
                         raise WorkerError("more files were opened than inotify can count")
                     if mask & _OPENED:
                         found[self._files[number]] += 1
-        return found
-
-    def close(self) -> None:
         os.close(self._queue)
+        return found
 
 
 class _Member(ctypes.Structure):
@@ -155,15 +155,14 @@ class _MemberDescriptor(ctypes.Structure):
 
 
 @contextlib.contextmanager
-def audited_globals() -> Iterator[None]:
-    """Let Python raise an audit event where ``__globals__`` of a function is read, as it does for ``__code__``.
+def audited(owner: type, name: str) -> Iterator[None]:
+    """Let Python raise an audit event where a member of a type of its own is read, as it does for ``__code__``.
 
     Raises WorkerError in a Python whose members look different.
     """
-    descriptor = FunctionType.__dict__["__globals__"]
-    member = _MemberDescriptor.from_address(id(descriptor)).member.contents
-    if sys.version_info >= (3, 14) or member.name != b"__globals__" or member.flags != 1:
-        raise WorkerError("this Python keeps the namespaces of functions elsewhere")
+    member = _MemberDescriptor.from_address(id(vars(owner)[name])).member.contents
+    if sys.version_info >= (3, 14) or member.name != name.encode() or member.flags != 1:
+        raise WorkerError(f"this Python keeps {owner.__name__}.{name} elsewhere")
     member.flags |= _AUDITED
     try:
         yield

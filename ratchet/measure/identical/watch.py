@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import importlib.util
 import linecache
 import os
 import sys
@@ -17,17 +18,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path, PurePath
-from types import CodeType, FrameType, MappingProxyType, ModuleType
+from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import ratchet
 from ratchet.measure.identical.difference import GIT, Difference
-from ratchet.measure.identical.runtime import FunctionWatch, NativeOpenings, audited_globals, uncompiled_kernels
+from ratchet.measure.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
 
 HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
 """As frames name it."""
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
-_IMPORT = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+_IMPORT = ("importlib._bootstrap>", "importlib._bootstrap_external>")
 _READERS = tuple(
     f"{HARNESS_FOLDER}measure/child/{name}.py" for name in ("loader", "registry", "libraries", "reads", "host", "gpu_facts")
 )
@@ -46,7 +47,7 @@ _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sy
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
-_SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf")
+_SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
 _OF_INSPECT = frozenset({"_signature_from_function", "_has_code_flag", "getfile"})
 """Functions that read of a code only what two bodies have in common: arguments, flags, file."""
 _MESSAGES = ("collections/", "enum", "logging/", "typing", "warnings")
@@ -102,10 +103,14 @@ class Watch:
         self._replace(FileFinder, "find_spec", self._noting(FileFinder.find_spec, "find_spec"))
         self._replace(processes, "fork_exec", self._noting(processes.fork_exec, "_posixsubprocess.fork_exec"))
         self._replace(linecache, "cache", _Lines(self, linecache.cache))
+        for name in ("_path_cache", "_relaxed_path_cache"):
+            self._undo.callback(delattr, FileFinder, name)
+            setattr(FileFinder, name, _Listing(self, name))
         if any(change.names for change in self._python.values()):
             for tell in (globals, locals, vars, dir):
                 self._replace(builtins, tell.__name__, self._telling(tell))
-            self._undo.enter_context(audited_globals())
+            self._undo.enter_context(audited(FunctionType, "__globals__"))
+            self._undo.enter_context(audited(ModuleType, "__dict__"))
         if self._has_code:
             self._functions = self._undo.enter_context(FunctionWatch(self._began))
         self.go_on()
@@ -113,26 +118,25 @@ class Watch:
     def go_on(self) -> None:
         """Hear of everything from now on, in a process that was forked from a paused one too."""
         self._known.clear()
-        self._natives = NativeOpenings(self._start + path for path in self._paths)
+        self._natives = NativeOpenings(self._start + (f"{GIT}/HEAD" if path == GIT else path) for path in self._paths)
         self._is_on = True
-
-    def pause(self) -> None:
-        """Hear of no more than which functions begin."""
-        self._is_on = False
-        self._natives.close()
 
     def stop(self) -> None:
         """Take everything out of the way of what runs from now on."""
         self._is_on = False
         self._undo.close()
         for module, _ in self._modules.values():
-            module.__class__ = ModuleType
+            if isinstance(module, _WatchedModule):
+                module.__class__ = ModuleType
 
-    def findings(self) -> tuple[str, ...]:
-        """Return what was noticed until now, as sentences without an end."""
-        self._here.is_busy = True
+    def pause(self) -> tuple[str, ...]:
+        """Return what was noticed until now, as sentences without an end; hear of no more than which functions begin.
+
+        Raises WorkerError where too much happened.
+        """
+        self._is_on = False
         for file, count in self._natives.counts().items():
-            path = file[len(self._start) :]
+            path = self._touched(file)
             if count > self._known[path]:
                 self._note(f"{path} {self._paths[path]}, and something that is not Python opened it")
         if self._has_code and (trouble := self._functions.trouble()):
@@ -144,7 +148,6 @@ class Watch:
         for module, path in self._modules.values():
             if not isinstance(module, _WatchedModule):
                 self._note(f"{path} changed, and its module got another class")
-        self._here.is_busy = False
         return tuple(self._noticed)
 
     def _note(self, text: str) -> None:
@@ -152,8 +155,10 @@ class Watch:
             self._noticed[text] = None
 
     def _replace(self, owner: Any, name: str, value: object) -> None:
-        self._undo.callback(setattr, owner, name, getattr(owner, name))
+        """Put a value in the place of another one, until `stop`; unless the author does the same meanwhile."""
+        before = getattr(owner, name)
         setattr(owner, name, value)
+        self._undo.callback(lambda: setattr(owner, name, before) if getattr(owner, name) is value else None)
 
     def _noting(self, function: Callable[..., Any], event: str) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -215,9 +220,12 @@ class Watch:
         elif event == "sys.setprofile" and _is_of_python(caller, "threading") and self._has_code:
             if not self._functions.thread_began():
                 self._note("functions changed, and threads are profiled, which no tracer sees")
-        elif event in _UNTRACED or event in _OBJECTS or _is_native(event, arguments):
+        elif event in _UNTRACED or event in _OBJECTS:
             if self._has_code:
                 self._note(f"functions changed, and {self._place(asker)} called {event}")
+        elif event == "ctypes.dlsym":
+            if _leads_past_python(*arguments) and not self._is_of(asker, _COMPILERS):
+                self._note(f"{self._place(asker)} called {arguments[1]} past Python, which may notice anything")
         elif event == "object.__getattr__":
             self._read(arguments[0], arguments[1], caller, asker)
         elif event == "sys._getframe":
@@ -226,7 +234,7 @@ class Watch:
         elif event == "namespace":
             self._looked_through(caller.f_globals if caller else {}, asker)
         elif event == "module":
-            self._module_read(arguments[0], arguments[1], caller, asker)
+            self._module_read(arguments[0], arguments[1], asker)
         elif event in ("os.listdir", "os.scandir"):
             if not self._is_of(asker, _COMPILERS):
                 self._listed(event, arguments[0], caller, asker)
@@ -287,7 +295,8 @@ class Watch:
         self, event: str, arguments: tuple[Any, ...], named: Mapping[str, Any], caller: FrameType | None, asker: FrameType | None
     ) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
-        if event == "path_stats" and caller and caller.f_code.co_name == "get_code" and _is_import(caller.f_back, "exec_module"):
+        within = caller.f_code.co_name if caller and _is_of_python(caller, *_IMPORT) else ""
+        if within == "_write_atomic" or (within == "get_code" and caller and _is_import(caller.f_back, "exec_module")):
             return
         exists_only = (event == "os.access" and arguments[1:2] == (os.F_OK,)) or (
             event.startswith("os.") and _asks_existence(caller)
@@ -300,7 +309,7 @@ class Watch:
 
     def _listed(self, event: str, place: Any, caller: FrameType | None, asker: FrameType | None) -> None:
         """Note a look at a folder. Imports (`_found`) and metadata look there for names that are known otherwise."""
-        if _is_of_python(caller, "importlib/metadata") or (caller and caller.f_code.co_filename in _IMPORT):
+        if _is_of_python(caller, "importlib/metadata") or _is_of_python(caller, *_IMPORT):
             return
         folder = self._path_of(f"/proc/self/fd/{place}" if isinstance(place, int) else os.fsdecode(place or "."))
         shows_more = event == "os.scandir" and not _is_standard(caller)  # size and time of each entry
@@ -323,7 +332,9 @@ class Watch:
             code = getattr(owner, name)
             path, function = self._path_of(code.co_filename), code.co_qualname
             change = self._python.get(path)
-            if change is None or function not in change.bodies | change.names or within in _OF_INSPECT:
+            watched = change.bodies | change.names if change else ()
+            inner = any(each == function or each.startswith(f"{function}.<locals>.") for each in watched)
+            if not inner or within in _OF_INSPECT:
                 return
             if self._is_of(asker, _OF_KERNELS):
                 self._kernels.add((path, function))
@@ -331,6 +342,9 @@ class Watch:
                 self._note(f"{path}: the body of {function} changed, and {self._place(asker)} took its code")
         elif name in _FRAMES:
             self._framed(getattr(owner, name), asker)
+        elif name == "__dict__":
+            if isinstance(owner, ModuleType) and not _is_of_python(caller, *_IMPORT, "dataclasses", "typing"):
+                self._looked_through(vars(owner), asker)
         elif name == "__globals__" and not (
             within in _OF_INSPECT or _is_of_python(caller, "typing") or self._is_of(asker, _OF_KERNELS)
         ):
@@ -344,15 +358,11 @@ class Watch:
             self._looked_through(frame.f_globals, asker)
             frame = frame.f_back
 
-    def _module_read(self, module: ModuleType, name: str, caller: FrameType | None, asker: FrameType | None) -> None:
+    def _module_read(self, module: ModuleType, name: str, asker: FrameType | None) -> None:
         """Note that an attribute of a module was read, if it tells of functions that one side alone has."""
         _, path = self._modules[id(vars(module))]
         if name in self._python[path].names:
             self._note(f"{path}: {name} is on one side only, and {self._place(asker)} asked for it")
-        elif name == "__dict__" and not (
-            caller and (caller.f_code.co_filename in _IMPORT or _is_of_python(caller, "dataclasses", "typing"))
-        ):
-            self._looked_through(vars(module), asker)
 
     def _looked_through(self, namespace: dict[str, Any], asker: FrameType | None) -> None:
         if id(namespace) in self._modules:
@@ -371,6 +381,9 @@ class Watch:
         """Return the difference that a file's name leads to; no text if there is none."""
         if not isinstance(file, str | bytes | os.PathLike) or len(text := os.fsdecode(file)) > _LONGEST_NAME or "\0" in text:
             return ""
+        if text.endswith(".pyc"):
+            with contextlib.suppress(ValueError):
+                text = importlib.util.source_from_cache(text)
         paths = [self._path_of(os.path.join(base, text))]  # noqa: PTH118  Path would take dots out
         if ".." in text:  # a folder that is left again has to be there
             paths += [self._path_of(str(each)) for each in PurePath(base, text).parents]
@@ -432,6 +445,21 @@ class _Lines(dict[Any, Any]):
         return super().get(name, default)
 
 
+class _Listing:
+    """An attribute of finders that holds the names in a folder."""
+
+    def __init__(self, watch: Watch, name: str) -> None:
+        self._watch = watch
+        self._name = name
+
+    def __get__(self, finder: Any, _: type) -> Any:
+        self._watch.hear("os.listdir", (finder.path,))
+        return vars(finder)[self._name]
+
+    def __set__(self, finder: Any, names: Any) -> None:
+        vars(finder)[self._name] = names
+
+
 def _back(frame: FrameType | None) -> Iterator[FrameType]:
     while frame:
         yield frame
@@ -459,7 +487,7 @@ def _asker(frame: FrameType | None) -> FrameType | None:
 
 def _is_import(frame: FrameType | None, function: str) -> bool:
     """Return whether a frame is where Python's own loader does this for a module."""
-    is_there = frame is not None and frame.f_code.co_filename in _IMPORT and frame.f_code.co_name == function
+    is_there = frame is not None and _is_of_python(frame, *_IMPORT) and frame.f_code.co_name == function
     return is_there and frame is not None and type(frame.f_locals["self"]) is SourceFileLoader
 
 
@@ -473,9 +501,7 @@ def _asks_existence(frame: FrameType | None) -> bool:
     return False
 
 
-def _is_native(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Return whether an event lets ctypes call into Python, or into the system past Python."""
-    if event != "ctypes.dlsym" or len(arguments) < len(("library", "name")):
-        return False
-    library, name = getattr(arguments[0], "_name", arguments[0]), str(arguments[1])
-    return name.startswith(("Py", "_Py")) or library is None or str(library).startswith("libc.")
+def _leads_past_python(library: Any, name: object) -> bool:
+    """Return whether ctypes looked up a function of Python or of the system."""
+    file = getattr(library, "_name", None)
+    return str(name).startswith(("Py", "_Py")) or file is None or PurePath(str(file)).name.startswith("libc.")
