@@ -36,7 +36,10 @@ _READERS += (f"{HARNESS_FOLDER}records/", f"{HARNESS_FOLDER}error_lines.py", f"{
 """Code of the harness that looks at the tree itself, and calls no function of an author."""
 _COMPILERS = ("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/")
 """Code that starts compilers, and looks for libraries in all of `sys.path`."""
-_FRAME_TAKERS = ("torch/_jit_internal.py", "torch/library.py", "torch/_library/", "torch/_utils_internal.py", "torch/_logging/")
+_FRAME_TAKERS = (
+    "_distutils_hack/__init__.py",
+    "typing_extensions.py",
+    "torch/_jit_internal.py", "torch/library.py", "torch/_library/", "torch/_utils_internal.py", "torch/_logging/")
 """Code that takes frames for the sake of names that it knows."""
 _OF_KERNELS = ("triton/runtime/jit.py",)
 """Code that reads the source of each kernel when it is made; that tells nothing until it is compiled."""
@@ -343,7 +346,8 @@ class Watch:
         elif name in _FRAMES:
             self._framed(getattr(owner, name), asker)
         elif name == "__dict__":
-            if isinstance(owner, ModuleType) and not _is_of_python(caller, *_IMPORT, "dataclasses", "typing"):
+            known = within == "findsource" or _is_of_python(caller, *_IMPORT, "dataclasses", "typing")
+            if isinstance(owner, ModuleType) and not known:
                 self._looked_through(vars(owner), asker)
         elif name == "__globals__" and not (
             within in _OF_INSPECT or _is_of_python(caller, "typing") or self._is_of(asker, _OF_KERNELS)
@@ -407,8 +411,10 @@ class Watch:
         """Return whether a frame belongs to these files or folders of installed packages."""
         file = frame.f_code.co_filename if frame else ""
         for place in places if not file.startswith(self._start) else ():
-            package = sys.modules.get(place.partition("/")[0])
-            if any(file.startswith(f"{folder.rpartition('/')[0]}/{place}") for folder in getattr(package, "__path__", ())):
+            name, below, _ = place.partition("/")
+            package = sys.modules.get(name.removesuffix(".py"))
+            folders = getattr(package, "__path__", ()) if below else [getattr(package, "__file__", None) or ""]
+            if any(file.startswith(f"{folder.rpartition('/')[0]}/{place}") for folder in folders):
                 return True
         return False
 
@@ -416,7 +422,7 @@ class Watch:
         if frame is None:
             return "a thread of C code"
         file = frame.f_code.co_filename
-        return f"{self._path_of(file) or file.rpartition(os.sep)[2]}:{frame.f_lineno}"
+        return f"{self._path_of(file) or os.sep.join(PurePath(file).parts[-2:])}:{frame.f_lineno}"
 
 
 class _WatchedModule(ModuleType):
