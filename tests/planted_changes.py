@@ -78,12 +78,14 @@ SEEN = (
     Change(
         "a metaclass counts the methods of a class",
         in_op(
-            "class Meta(type):\n    def __new__(cls, name, bases, space):\n        made = super().__new__(cls, name, bases, space)\n"
+            "class Meta(type):\n    def __new__(cls, name, bases, space):\n"
+            "        made = super().__new__(cls, name, bases, space)\n"
             "        made.delay = len(space)\n        return made\n"
             "class Op(metaclass=Meta):\n    def run(self): pass\ndef value(): return Op.delay\n"
         ),
         in_op(
-            "class Meta(type):\n    def __new__(cls, name, bases, space):\n        made = super().__new__(cls, name, bases, space)\n"
+            "class Meta(type):\n    def __new__(cls, name, bases, space):\n"
+            "        made = super().__new__(cls, name, bases, space)\n"
             "        made.delay = len(space)\n        return made\n"
             "class Op(metaclass=Meta):\n    def run(self): pass\n    def more(self): pass\ndef value(): return Op.delay\n"
         ),
@@ -91,10 +93,12 @@ SEEN = (
     Change(
         "a decorator takes a constant out of the code of a function that is never called",
         in_op(
-            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\ndef value_of(): return 2\ndef value(): return value_of\n"
+            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\n"
+            "def value_of(): return 2\ndef value(): return value_of\n"
         ),
         in_op(
-            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\ndef value_of(): return 8\ndef value(): return value_of\n"
+            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\n"
+            "def value_of(): return 8\ndef value(): return value_of\n"
         ),
     ),
     Change(
@@ -166,7 +170,8 @@ SEEN = (
         "a function is rebuilt of another one's code under another name",
         in_op(
             "import types\nfrom kit.work import work\n"
-            "def value(): return types.FunctionType(work.__code__.replace(co_name='x', co_filename='y', co_qualname='z'), {})()\n",
+            "d"
+            "ef value(): return types.FunctionType(work.__code__.replace(co_name='x', co_filename='y', co_qualname='z'), {})()\n",
             **{"kit/work.py": "def work(): return 2\n"},
         ),
         {"kit/work.py": "def work(): return 8\n"},
@@ -314,7 +319,8 @@ SEEN = (
     Change(
         "an audit hook calls it, which no tracer sees",
         in_op(
-            "import sys\nfrom kit.work import N, work\ndef hook(event, _):\n    if event == 'kit': work()\nsys.addaudithook(hook)\n"
+            "import sys\nfrom kit.work import N, work\ndef hook(event, _):\n"
+            "    if event == 'kit': work()\nsys.addaudithook(hook)\n"
             "def value():\n    sys.audit('kit')\n    return N[0]\n",
             **{"kit/work.py": "N = [0]\ndef work(): N[0] = 2\n"},
         ),
@@ -397,7 +403,10 @@ _MORE = {"kit/other.py": "def call(f): return f()\ndef unused(): pass\n"}
 LATER = (
     Change(
         "the names that an import found are read where it keeps them",
-        in_op("import sys, kit\nimport kit.other\ndef value(): return len(sys.path_importer_cache[kit.__path__[0]]._path_cache)\n", **_OTHER),
+        in_op(
+            "import sys, kit\nimport kit.other\ndef value(): return len(sys.path_importer_cache[kit.__path__[0]]._path_cache)\n",
+            **_OTHER,
+        ),
         {"kit/never.py": ""},
     ),
     Change(
@@ -413,7 +422,8 @@ LATER = (
     Change(
         "a function within another one is taken out of the code of that",
         in_op(
-            "from kit.work import make\ndef value():\n    inner = [x for x in make.__code__.co_consts if hasattr(x, 'co_consts')][0]\n"
+            "from kit.work import make\ndef value():\n"
+            "    inner = [x for x in make.__code__.co_consts if hasattr(x, 'co_consts')][0]\n"
             "    return max(x for x in inner.co_consts if x)\n",
             **{"kit/work.py": "def make():\n    def inner():\n        return 2\n    return inner\n"},
         ),
@@ -427,7 +437,8 @@ LATER = (
     Change(
         "a pipe cannot be made where there is something",
         in_op(
-            _HERE + "import os\ndef value():\n    try:\n        os.mkfifo(ROOT / 'notes.md')\n    except FileExistsError:\n        return 8\n"
+            _HERE + "import os\ndef value():\n    try:\n        os.mkfifo(ROOT / 'notes.md')\n"
+            "    except FileExistsError:\n        return 8\n"
             "    os.remove(ROOT / ('no' + 'tes.md'))\n    return 2\n"
         ),
         {"notes.md": ""},
@@ -458,7 +469,10 @@ LATER = (
     ),
     Change(
         "two documents are compared",
-        in_op(_HERE + "import filecmp\ndef value(): return filecmp.cmp(ROOT / 'a.md', ROOT / 'b.md')\n", **{"a.md": "1", "b.md": "1"}),
+        in_op(
+            _HERE + "import filecmp\ndef value(): return filecmp.cmp(ROOT / 'a.md', ROOT / 'b.md')\n",
+            **{"a.md": "1", "b.md": "1"},
+        ),
         {"b.md": "22"},
     ),
     Change(
@@ -470,16 +484,22 @@ LATER = (
         "a module gives itself another class",
         in_op(
             "from kit import other\ndef value(): return other.count()\n",
-            **{"kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n    def count(self): return len(self.__dict__)\n"
-               "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\n"},
+            **{
+                "kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n"
+                "    def count(self): return len(self.__dict__)\n"
+                "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\n"
+            },
         ),
-        {"kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n    def count(self): return len(self.__dict__)\n"
-         "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\ndef unused(): pass\n"},
+        {
+            "kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n    def count(self): return len(self.__dict__)\n"
+            "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\ndef unused(): pass\n"
+        },
     ),
     Change(
         "a folder cannot be made where there is one",
         in_op(
-            _HERE + "import os\ndef value():\n    try:\n        os.mkdir(ROOT / 'docs')\n    except FileExistsError:\n        return 8\n"
+            _HERE + "import os\ndef value():\n    try:\n        os.mkdir(ROOT / 'docs')\n"
+            "    except FileExistsError:\n        return 8\n"
             "    os.rmdir(ROOT / ('do' + 'cs'))\n    return 2\n"
         ),
         {"docs/one.md": ""},
@@ -504,12 +524,18 @@ LATER = (
     ),
     Change(
         "a package becomes a namespace",
-        in_op("import kit.sub\ndef value(): return 8 if kit.sub.__file__ is None else 2\n", **{"kit/sub/__init__.py": "", "kit/sub/a.py": ""}),
+        in_op(
+            "import kit.sub\ndef value(): return 8 if kit.sub.__file__ is None else 2\n",
+            **{"kit/sub/__init__.py": "", "kit/sub/a.py": ""},
+        ),
         {"kit/sub/__init__.py": None},
     ),
     Change(
         "a text that runs in a module counts its names",
-        in_op("from kit import other\ndef value(): return other.call('len(vars())')\n", **{"kit/other.py": "def call(text):\n    return eval(text, globals())\n"}),
+        in_op(
+            "from kit import other\ndef value(): return other.call('len(vars())')\n",
+            **{"kit/other.py": "def call(text):\n    return eval(text, globals())\n"},
+        ),
         {"kit/other.py": "def call(text):\n    return eval(text, globals())\ndef unused(): pass\n"},
     ),
     Change(

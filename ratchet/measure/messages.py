@@ -132,7 +132,7 @@ class HostCode(Record):
     """Why nobody knows."""
 
     def difference(self, reference: HostCode) -> str:
-        """Return why the head's host code, this one, may do something else than the reference's; no text where it does the same."""
+        """Return why the head's host code, this one, may do something else than the reference's; no text if it cannot."""
         if self.unknown or reference.unknown:
             return f"its host code is not compared: {self.unknown or reference.unknown}"
         noticed = dict.fromkeys(self.noticed + reference.noticed)

@@ -11,7 +11,7 @@ from dataclasses import field
 from datetime import date
 from fnmatch import fnmatchcase
 from types import MemberDescriptorType
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, model_validator
 from pydantic.dataclasses import dataclass
@@ -307,6 +307,8 @@ class CaseRun(Record):
     """Neither side's process got at anything that differs between the trees, both looked at in one run."""
     host_difference: str | None = None
     """The first difference that one of them got at, or the reason why nobody knows."""
+    host_code: dict[Side, str] = {}
+    """In older records: a digest of each side's host code. Equal ones meant that it is the same."""
     reference_tree: Tree | None = None
     """The code of the reference side, where it is not that of the run."""
     in_head: bool = True
@@ -320,22 +322,17 @@ class CaseRun(Record):
     @property
     def identical(self) -> bool:
         """Return whether both sides do the same work: the same launches of the same machine code, or the same host code."""
-        return (self.launches_the_same or self.host_same) and self.workload == self.reference_workload
+        same = self.launches_the_same or self.host_same or _are_equal(self.host_code)
+        return same and self.workload == self.reference_workload
 
     @property
     def launches_the_same(self) -> bool:
         """Return whether both sides have the same machine code, launched in the same way."""
-        return len(self.identity) == len(SIDES) and len(set(self.identity.values())) == 1
+        return _are_equal(self.identity)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_old_digests(cls, fields: Any) -> Any:
-        """Read a file of before 2026-12, which has a digest of each side's host code."""
-        if not isinstance(fields, dict) or "host_code" not in fields:
-            return fields
-        digests = fields["host_code"]
-        same = isinstance(digests, dict) and len(digests) == len(SIDES) and len(set(map(str, digests.values()))) == 1
-        return {name: value for name, value in fields.items() if name != "host_code"} | {"host_same": same}
+
+def _are_equal(digests: dict[Side, str]) -> bool:
+    return len(digests) == len(SIDES) and len(set(digests.values())) == 1
 
 
 class RunRecord(Record):

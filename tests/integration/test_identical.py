@@ -53,7 +53,7 @@ def test_what_did_not_change_is_identical(tmp_path: Path) -> None:
     outcomes = done.outcomes()
     assert outcomes.pop("one/default") is not Outcome.IDENTICAL
     assert set(outcomes.values()) == {Outcome.IDENTICAL}
-    assert done.case("one/default").host_difference == "kernels/one.py: plus changed"
+    assert done.case("one/default").host_difference == "kernels/one.py: the body of plus changed, and it ran"
 
     done = play.check("--base", "HEAD", "--time-identical")
     assert Outcome.IDENTICAL not in done.outcomes().values()

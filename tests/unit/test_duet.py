@@ -20,7 +20,7 @@ from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, KernelTimes, Prepared, Sampled, Traced, UsedCores
+from ratchet.measure.messages import Checked, Evidence, HostCode, Identified, KernelTimes, Prepared, Sampled, Traced, UsedCores
 from ratchet.measure.suite import _pairs_ahead, _suits_two_cores
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.measure.turns import Planted
@@ -147,8 +147,8 @@ class Worker:
         if op == "finish" and words["evidence"] and script.results:
             result = script.results[side]
             return Checked(error=0, evidence=(Evidence(place="the output", kind="x", limit=0.1, norm=result, sketch=(result,)),))
-        if expected is HostParts:
-            return HostParts(unknown="nobody asks")
+        if expected is HostCode:
+            return HostCode(unknown="nobody asks")
         return Checked(error=0) if expected is Checked else Identified(digest="", opaque="nobody asks")
 
     def end(self) -> None:

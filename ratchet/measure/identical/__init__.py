@@ -1,12 +1,13 @@
 """Prove that two trees are the same for a case, from what differs between them.
 
-A host makes a `Proof` before it imports its tree; its workers ask it about a case that they have prepared. Both sides run the same
-interpreter, libraries and harness in the same environment, so they do the same until one of them gets at something that differs.
+A host makes a `Proof` before it imports its tree; its workers ask it about a case that they have prepared. Both sides run the
+same interpreter, libraries and harness in the same environment, so they do the same until one of them gets at a difference.
 docs/decisions/0021-host-code.md has the argument, and what is accepted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,50 +33,39 @@ class Proof:
     """The difference between this process's tree and the other one, and what was noticed of it since this was made."""
 
     def __init__(self, difference: Difference, tree: Path) -> None:
-        self._always = Noticed(difference.counted, always=True, unknown=difference.unknown)
-        self._watch: Watch | None = None
-        if difference.paths and not (difference.counted or difference.unknown):
-            self._watch = Watch(difference, tree)
-            try:
-                self._watch.start()
-            except WorkerError as error:
-                self._give_up(error)
+        self._answer = Noticed(difference.counted, always=True, unknown=difference.unknown)
+        waits = difference.paths and self._answer == Noticed(always=True)
+        self._watch = Watch(difference, tree) if waits else None
+        self._try(Watch.start)
 
     def imported(self) -> None:
         """Note that the tree is imported: what was noticed until now, all cases notice."""
-        try:
-            if self._watch and (found := self._watch.pause()):
-                self._always = Noticed(found, always=True)
-                self._end()
-        except WorkerError as error:
-            self._give_up(error)
+        if found := self._try(Watch.pause):
+            self._settle(Noticed(found, always=True))
 
     def forked(self, *, watched: bool) -> None:
         """Go on in a worker, or let it run as if nothing had been watched."""
-        try:
-            if self._watch and watched:
-                self._watch.go_on()
-            else:
-                self._end()
-        except WorkerError as error:
-            self._give_up(error)
+        if watched:
+            self._try(Watch.go_on)
+        else:
+            self._settle(self._answer)
 
     def result(self) -> Noticed:
         """Return what this process has noticed, and stop watching it."""
-        if self._watch is None:
-            return self._always
-        try:
-            return Noticed(self._watch.pause())
-        except WorkerError as error:
-            return Noticed(unknown=str(error))
-        finally:
-            self._end()
+        if self._watch:
+            found = self._try(Watch.pause)
+            self._settle(Noticed(found or ()) if self._watch else self._answer)
+        return self._answer
 
-    def _end(self) -> None:
+    def _try(self, step: Callable[[Watch], tuple[str, ...] | None]) -> tuple[str, ...] | None:
+        try:
+            return step(self._watch) if self._watch else None
+        except WorkerError as error:
+            self._settle(Noticed(unknown=str(error), always=True))
+            return None
+
+    def _settle(self, answer: Noticed) -> None:
+        self._answer = answer
         if self._watch:
             self._watch.stop()
         self._watch = None
-
-    def _give_up(self, error: WorkerError) -> None:
-        self._always = Noticed(unknown=str(error), always=True)
-        self._end()

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import CodeType
@@ -43,6 +43,11 @@ class PythonChange:
     """Qualified names of functions that are the same but for their bodies."""
     names: frozenset[str] = frozenset()
     """Functions at the top of one of the files that the rest of both files never mentions."""
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """Functions that are not the same on both sides."""
+        return self.bodies | self.names
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def _difference(reference: Path, head: Path, path: str, one: os.stat_result | No
     if stat.S_IFMT(one.st_mode) != stat.S_IFMT(other.st_mode):
         return "is something else"
     if stat.S_ISLNK(one.st_mode):
-        targets = (os.readlink(tree / path).replace(str(tree), "") for tree in (reference, head))
+        targets = (str((tree / path).readlink()).replace(str(tree), "") for tree in (reference, head))
         return "" if len(set(targets)) == 1 else "leads elsewhere"
     if stat.S_ISREG(one.st_mode) and not _same_content(reference, head, path):
         return _CHANGED
@@ -180,12 +185,13 @@ def python_change(reference: bytes, head: bytes) -> PythonChange:
     try:
         one, other = ast.parse(reference), ast.parse(head)
     except (SyntaxError, ValueError):
-        return PythonChange(top="it is no Python")
+        return PythonChange(top="what is no Python")
     if ast.dump(one) == ast.dump(other):
         return PythonChange()
     described = _first_difference(one, other)
     names = _functions(one) ^ _functions(other)
-    if not all([_take_out(module, names) for module in (one, other)]):
+    were_plain = [_take_out(module, names) for module in (one, other)]  # out of both, and not only of the first
+    if not all(were_plain):
         return PythonChange(top=described)
     codes = [_compiled(module) for module in (one, other)]
     bodies = _bodies(*codes)
@@ -213,7 +219,7 @@ def _take_out(module: ast.Module, names: frozenset[str]) -> bool:
         annotations = [] if by_text else [node.returns, *(each.annotation for each in arguments if each)]
         made = [*node.args.defaults, *node.args.kw_defaults, *annotations]
         plain = all(_is_plain(value, has_torch=has_torch) for value in made)
-        if node.decorator_list or getattr(node, "type_params", ()) or node.name.startswith("__") or not plain:
+        if node.decorator_list or getattr(node, "type_params", []) or node.name.startswith("__") or not plain:
             return False
     return len(taken) == len({node.name for node in taken})
 
@@ -231,8 +237,7 @@ def _compiled(module: ast.Module) -> CodeType:
     """Compile a module as if all of it stood in one place."""
     for node in ast.walk(module):
         if hasattr(node, "lineno"):
-            node.lineno = node.end_lineno = 1
-            node.col_offset = node.end_col_offset = 0
+            vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
     return compile(module, "", "exec", dont_inherit=True)
 
 
@@ -275,16 +280,8 @@ def _header(code: CodeType) -> tuple[object, ...]:
 
 
 def _first_difference(one: ast.Module, other: ast.Module) -> str:
-    """Return the first statement that one of two modules alone has, by name: ``SIZE changed``."""
+    """Return the first line of a statement that one of two modules alone has."""
     texts = [[ast.dump(node) for node in module.body] for module in (one, other)]
-    for module, own, others in ((other, texts[1], texts[0]), (one, texts[0], texts[1])):
-        for node, text in zip(module.body, own, strict=True):
-            if text not in others:
-                return f"{_name(node)} changed"
-    return "the order of its statements changed"
-
-
-def _name(node: ast.stmt) -> str:
-    targets: Iterable[ast.expr] = getattr(node, "targets", None) or filter(None, [getattr(node, "target", None)])
-    named = [each.id for each in targets if isinstance(each, ast.Name)]
-    return getattr(node, "name", "") or ", ".join(named) or f"line {node.lineno}"
+    alone = [node for node, text in zip(other.body, texts[1], strict=True) if text not in texts[0]]
+    alone += [node for node, text in zip(one.body, texts[0], strict=True) if text not in texts[1]]
+    return ast.unparse(alone[0]).partition("\n")[0][:60] if alone else "the order of its statements"

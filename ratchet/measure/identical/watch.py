@@ -16,56 +16,94 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path, PurePath
 from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import ratchet
-from ratchet.measure.identical.difference import GIT, Difference
+from ratchet.measure.identical.difference import GIT, Difference, PythonChange
 from ratchet.measure.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
 
 HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
 """As frames name it."""
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
-_IMPORT = ("importlib._bootstrap>", "importlib._bootstrap_external>")
+_PACKAGES = "-packages/"
+_IMPORT = ("python:importlib._bootstrap",)
+
+# Code by file: "python:" or "ratchet:" and a path for Python's own library and the harness, else a path as installed packages have
+# it. Each list names code that makes no more of what it sees than is said below it. What is on no list costs time.
 _READERS = tuple(
-    f"{HARNESS_FOLDER}measure/child/{name}.py" for name in ("loader", "registry", "libraries", "reads", "host", "gpu_facts")
+    f"ratchet:{name}"
+    for name in (
+        *("records/", "error_lines.", "subprocesses.", "measure/child/host.", "measure/child/loader.", "measure/child/registry."),
+        *("measure/child/gpu_facts.", "measure/child/libraries.", "measure/child/reads."),
+    )
 )
-_READERS += (f"{HARNESS_FOLDER}records/", f"{HARNESS_FOLDER}error_lines.py", f"{HARNESS_FOLDER}subprocesses.py")
-"""Code of the harness that looks at the tree itself, and calls no function of an author."""
+"""The harness where it reads the tree itself, and calls no function of an author's."""
 _COMPILERS = ("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/")
-"""Code that starts compilers, and looks for libraries in all of `sys.path`."""
+"""They start compilers, and look for NVIDIA's libraries in all of `sys.path`."""
 _FRAME_TAKERS = (
-    "_distutils_hack/__init__.py",
-    "typing_extensions.py",
-    "torch/_jit_internal.py", "torch/library.py", "torch/_library/", "torch/_utils_internal.py", "torch/_logging/")
-"""Code that takes frames for the sake of names that it knows."""
-_OF_KERNELS = ("triton/runtime/jit.py",)
-"""Code that reads the source of each kernel when it is made; that tells nothing until it is compiled."""
-_FORKS = frozenset({"os.fork", "os.forkpty", "_posixsubprocess.fork_exec", "cpython.PyInterpreterState_New"})
+    *("torch/", "triton/", "typing_extensions.py", "_distutils_hack/"),
+    *("python:collections/", "python:enum", "python:logging/", "python:typing", "python:warnings"),
+)
+"""They take frames for names that they know, or for a message."""
+_NAMESPACE_TAKERS = (*_IMPORT, "python:dataclasses", "python:typing")
+"""They read names of modules that stand in annotations."""
+_KERNEL_MAKERS = ("triton/runtime/jit.py",)
+"""They read the source of each kernel where it is defined, and use it when it is compiled: see `Watch.pause`."""
+_PATH_TELLERS = tuple(f"python:{name}" for name in ("genericpath", "posixpath", "pathlib", "glob"))
+_INSPECTORS = frozenset({"_signature_from_function", "_has_code_flag", "get_annotations", "getfile", "findsource"})
+"""Functions of `inspect` that read what two bodies must have in common, and names of modules that stand in annotations."""
+_EXISTENCE = frozenset(
+    {"exists", "isfile", "isdir", "lexists", "islink", "is_file", "is_dir", "is_symlink", "realpath", "_joinrealpath"}
+)
+
+_FORKS = frozenset({"os.fork", "os.forkpty", "fork_exec", "cpython.PyInterpreterState_New"})
 _PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "subprocess.Popen"}
 _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
 """They have something called that no tracer sees."""
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+_CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
-_OF_INSPECT = frozenset({"_signature_from_function", "_has_code_flag", "getfile"})
-"""Functions that read of a code only what two bodies have in common: arguments, flags, file."""
-_MESSAGES = ("collections/", "enum", "logging/", "typing", "warnings")
-"""Python's own code that takes frames for the name of a module or for a message."""
-_OF_PATHS = ("genericpath", "posixpath", "pathlib", "glob")
-_EXISTENCE = frozenset({"exists", "isfile", "isdir", "lexists", "islink", "is_file", "is_dir", "is_symlink"})
-_RESOLVING = frozenset({"realpath", "_joinrealpath"})
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
 MOST_NOTICED = 50
-_LONGEST_NAME = 4096
+_LONGEST_PATH = 4096
 
 
 class _Here(threading.local):
     is_busy = False
     """This thread works for the watch."""
+
+
+@dataclass
+class _Event:
+    name: str
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+    caller: FrameType | None
+    """Where it happened; None in a thread of C code."""
+    asker: FrameType | None = field(init=False)
+    """The innermost frame that is not of Python's own library."""
+    within: str = field(init=False)
+    """The function of `inspect` that is the caller."""
+    steps: tuple[str, ...] = field(init=False)
+    """The functions of Python's import system that are the innermost frames."""
+
+    def __post_init__(self) -> None:
+        self.asker = next((frame for frame in _back(self.caller) if not _is_of(frame, "python:")), None)
+        self.within = self.caller.f_code.co_name if self.caller and _is_of(self.caller, "python:inspect") else ""
+        found = []
+        for frame in _back(self.caller):
+            if not _is_of(frame, *_IMPORT):
+                break
+            found.append(frame.f_code.co_name)
+            if found[-1] == "exec_module" and type(frame.f_locals["self"]) is SourceFileLoader:
+                found.append("import")
+        self.steps = tuple(found)
 
 
 class Watch:
@@ -78,7 +116,7 @@ class Watch:
         self._noticed: dict[str, None] = {}
         self._known: Counter[str] = Counter()
         """Openings of files that were heard of."""
-        self._kernels: set[tuple[str | None, str]] = set()
+        self._kernels: set[tuple[str, str]] = set()
         """Functions, by path and qualified name, whose code Triton has taken."""
         self._modules: dict[int, tuple[ModuleType, str]] = {}
         """Namespaces that have more functions on one side: number of the namespace → module, path."""
@@ -89,26 +127,25 @@ class Watch:
         self._undo = contextlib.ExitStack()
 
     def start(self) -> None:
-        """Watch from now on: this thread, and all that begin."""
+        """Watch from now on: this thread, and all that begin. Raises WorkerError where that is impossible."""
         sys.addaudithook(self._audited)
         system, processes = sys.modules["posix"], sys.modules["_posixsubprocess"]
-        imports_system = ModuleType("posix")
-        vars(imports_system).update(vars(system))  # what imports ask does not pass through the wrappers
-        self._replace(sys.modules["_frozen_importlib_external"], "_os", imports_system)
+        own = ModuleType("posix")
+        vars(own).update(vars(system))  # what imports ask does not pass through the wrappers
+        self._replace(sys.modules["_frozen_importlib_external"], "_os", own)
         for name in _SYSTEM_CALLS:
             original = getattr(os, name)
             wrapped = self._noting(original, f"os.{name}")
             for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-                able |= {wrapped} if original in able else set()
+                able.update({wrapped} if original in able else ())
             for module in (os, system):
                 self._replace(module, name, wrapped)
-        self._replace(SourceFileLoader, "path_stats", self._noting(SourceFileLoader.path_stats, "path_stats"))
-        self._replace(FileFinder, "find_spec", self._noting(FileFinder.find_spec, "find_spec"))
-        self._replace(processes, "fork_exec", self._noting(processes.fork_exec, "_posixsubprocess.fork_exec"))
-        self._replace(linecache, "cache", _Lines(self, linecache.cache))
+        for owner, name in ((SourceFileLoader, "path_stats"), (FileFinder, "find_spec"), (processes, "fork_exec")):
+            self._replace(owner, name, self._noting(getattr(owner, name), name))
         for name in ("_path_cache", "_relaxed_path_cache"):
-            self._undo.callback(delattr, FileFinder, name)
             setattr(FileFinder, name, _Listing(self, name))
+            self._undo.callback(delattr, FileFinder, name)
+        self._replace(linecache, "cache", _Lines(self, linecache.cache))
         if any(change.names for change in self._python.values()):
             for tell in (globals, locals, vars, dir):
                 self._replace(builtins, tell.__name__, self._telling(tell))
@@ -119,18 +156,10 @@ class Watch:
         self.go_on()
 
     def go_on(self) -> None:
-        """Hear of everything from now on, in a process that was forked from a paused one too."""
+        """Hear of everything from now on, in a process that was forked from a paused one too. Raises WorkerError as `start`."""
         self._known.clear()
         self._natives = NativeOpenings(self._start + (f"{GIT}/HEAD" if path == GIT else path) for path in self._paths)
         self._is_on = True
-
-    def stop(self) -> None:
-        """Take everything out of the way of what runs from now on."""
-        self._is_on = False
-        self._undo.close()
-        for module, _ in self._modules.values():
-            if isinstance(module, _WatchedModule):
-                module.__class__ = ModuleType
 
     def pause(self) -> tuple[str, ...]:
         """Return what was noticed until now, as sentences without an end; hear of no more than which functions begin.
@@ -139,19 +168,24 @@ class Watch:
         """
         self._is_on = False
         for file, count in self._natives.counts().items():
-            path = self._touched(file)
-            if count > self._known[path]:
+            if count > self._known[path := self._touched(file)]:
                 self._note(f"{path} {self._paths[path]}, and something that is not Python opened it")
         if self._has_code and (trouble := self._functions.trouble()):
             self._note(f"functions changed, and {trouble}")
-        codes = [function.__code__ for function in (uncompiled_kernels() if self._kernels else ())]
-        idle = {(self._path_of(code.co_filename), code.co_qualname) for code in codes}
-        for path, name in self._kernels - idle:
+        codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
+        for path, name in self._kernels - {(self._path_of(code.co_filename), code.co_qualname) for code in codes}:
             self._note(f"{path}: the body of {name} changed, and Triton compiled it")
         for module, path in self._modules.values():
             if not isinstance(module, _WatchedModule):
                 self._note(f"{path} changed, and its module got another class")
         return tuple(self._noticed)
+
+    def stop(self) -> None:
+        """Take everything out of the way of what runs from now on."""
+        self._is_on = False
+        self._undo.close()
+        for module in (module for module, _ in self._modules.values() if isinstance(module, _WatchedModule)):
+            module.__class__ = ModuleType  # type: ignore[assignment]  # as it was before
 
     def _note(self, text: str) -> None:
         if len(self._noticed) < MOST_NOTICED:
@@ -199,230 +233,185 @@ class Watch:
             return
         self._here.is_busy = True
         try:
-            frame: FrameType | None = sys._getframe(1)
-            while frame and frame.f_code.co_filename == __file__:
-                frame = frame.f_back
-            self._heard(event, arguments, named, frame)
+            caller = next((frame for frame in _back(sys._getframe(1)) if frame.f_code.co_filename != __file__), None)
+            self._heard(_Event(event, arguments, named, caller))
         except Exception as error:  # noqa: BLE001  raised here, it would become an error of the author's code
             self._note(f"the watch did not understand {event} ({type(error).__name__}: {error})")
         finally:
             self._here.is_busy = False
 
-    def _heard(self, event: str, arguments: tuple[Any, ...], named: Mapping[str, Any], caller: FrameType | None) -> None:
-        asker = _asker(caller)
-        is_reader = asker is not None and asker.f_code.co_filename.startswith(_READERS)
-        if event == "exec":
-            self._executed(arguments[0], caller)
-        elif event == "open":
-            self._opened(arguments[0], caller, asker, is_reader=is_reader)
-        elif is_reader:
+    def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
+        name, arguments, who = event.name, event.arguments, self._place(event.asker)
+        if name == "exec":
+            self._executed(event, arguments[0])
+        elif name == "open":
+            self._named(event, arguments[:1])
+        elif _is_of(event.asker, *_READERS):
             pass
-        elif event in _PROGRAMS:
-            if event in _FORKS or not self._is_of(asker, _COMPILERS):
-                self._note(f"{self._place(asker)} started a process, which may notice anything")
-        elif event == "sys.setprofile" and _is_of_python(caller, "threading") and self._has_code:
-            if not self._functions.thread_began():
-                self._note("functions changed, and threads are profiled, which no tracer sees")
-        elif event in _UNTRACED or event in _OBJECTS:
-            if self._has_code:
-                self._note(f"functions changed, and {self._place(asker)} called {event}")
-        elif event == "ctypes.dlsym":
-            if _leads_past_python(*arguments) and not self._is_of(asker, _COMPILERS):
-                self._note(f"{self._place(asker)} called {arguments[1]} past Python, which may notice anything")
-        elif event == "object.__getattr__":
-            self._read(arguments[0], arguments[1], caller, asker)
-        elif event == "sys._getframe":
-            if not _is_of_python(caller, *_MESSAGES):
-                self._framed(arguments[0], asker)
-        elif event == "namespace":
-            self._looked_through(caller.f_globals if caller else {}, asker)
-        elif event == "module":
-            self._module_read(arguments[0], arguments[1], asker)
-        elif event in ("os.listdir", "os.scandir"):
-            if not self._is_of(asker, _COMPILERS):
-                self._listed(event, arguments[0], caller, asker)
-        elif event == "find_spec":
-            self._found(arguments[0].path, arguments[1], asker)
+        elif name in _PROGRAMS:
+            if name in _FORKS or not self._is_outside(event, _COMPILERS):
+                self._note(f"{who} started a process, which may notice anything")
+        elif name == "ctypes.dlsym":
+            library = getattr(arguments[0], "_name", None)
+            if str(arguments[1]).startswith(("Py", "_Py")) or library is None or PurePath(str(library)).name.startswith("libc."):
+                self._note(f"{who} called {arguments[1]} past Python, which may notice anything")
+        elif name in _UNTRACED or name in _OBJECTS:
+            is_seen = name == "sys.setprofile" and _is_of(event.caller, "python:threading") and self._has_code
+            if self._has_code and not (is_seen and self._functions.thread_began()):
+                self._note(f"functions changed, and {who} called {name}")
+        elif name == "object.__getattr__":
+            self._read(event, *arguments[:2])
+        elif name == "sys._getframe":
+            self._framed(event, arguments[0])
+        elif name == "namespace":
+            self._looked_through(event, event.caller.f_globals if event.caller else {})
+        elif name == "module":
+            _, path = self._modules[id(vars(arguments[0]))]
+            if arguments[1] in self._python[path].names:
+                self._note(f"{path}: {arguments[1]} is on one side only, and {who} asked for it")
+        elif name in ("os.listdir", "os.scandir"):
+            self._listed(event, arguments[0])
+        elif name == "find_spec":
+            base = os.path.join(arguments[0].path, arguments[1].rpartition(".")[2])  # noqa: PTH118  for each folder of `sys.path`
+            for path in filter(None, (self._touched(base + end, exists_only=True) for end in ("", ".py", "/__init__.py"))):
+                self._note(f"{path} {self._paths[path]}, and {who} looked for a module of that name")
         else:
-            self._named(event, arguments, named, caller, asker)
-
-    # Kinds of events. ``caller``: the innermost frame; ``asker``: the innermost one that is not of Python's own library.
+            self._named(event, (*arguments, *event.named.values()))
 
     def _began(self, code: CodeType) -> None:
         """Note that a function began to run, unless it is the same on both sides."""
-        file, name = code.co_filename, code.co_qualname
+        file = code.co_filename
         if file not in self._names:
-            busy, self._here.is_busy = self._here.is_busy, True
-            change = self._python.get(self._path_of(file))
-            self._names[file] = change.bodies | change.names if change else frozenset()
-            self._here.is_busy = busy
-        if name in self._names[file]:
-            self._note(f"{self._path_of(file)}: the body of {name} changed, and it ran")
+            was_busy, self._here.is_busy = self._here.is_busy, True
+            self._names[file] = self._change(file).functions
+            self._here.is_busy = was_busy
+        if code.co_qualname in self._names[file]:
+            self._note(f"{self._path_of(file)}: the body of {code.co_qualname} changed, and it ran")
         elif code.co_name == "__call__" and file.endswith(_DYNAMO):
             self._note("functions changed, and torch.compile may have read any of them")
 
-    def _executed(self, code: CodeType, caller: FrameType | None) -> None:
+    def _executed(self, event: _Event, code: CodeType) -> None:
         """Note that a file was imported, or a text run as code."""
-        loaded = caller.f_back if caller and caller.f_code.co_name == "_call_with_frames_removed" else None
-        by_import = _is_import(loaded, "exec_module")
-        if not by_import and caller:  # it may use any name of its caller's
-            self._looked_through(caller.f_globals, _asker(caller))
-        path = self._path_of(code.co_filename)
-        if (what := self._paths.get(path)) is None:
+        by_import = event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps
+        if not by_import and event.caller:  # it may use any name around it
+            self._looked_through(event, event.caller.f_globals)
+        if (path := self._path_of(code.co_filename)) not in self._paths:
             return
-        change = self._python.get(path)
-        if not by_import or loaded is None:
-            self._note(f"{path} {what}, and {self._place(_asker(caller))} ran it")
-        elif path in self._one_sided:
-            self._note(f"{path} {what}, and was imported")
-        elif change and change.top:
-            self._note(f"{path}: {change.top}, and it was imported")
-        elif change:
+        change, what = self._change(code.co_filename), self._paths[path]
+        if not by_import:
+            self._note(f"{path} {what}, and {self._place(event.asker)} ran it")
+        elif path in self._one_sided or change.top:
+            self._note(f"{path}{f': {change.top}' if change.top else ''} {what}, and it was imported")
+        elif path in self._python:
             self._known[path] += 1
             if code != compile(Path(code.co_filename).read_bytes(), code.co_filename, "exec", dont_inherit=True):
                 self._note(f"{path} changed, and what was imported is not what Python compiles of it")
-            if change.names:
-                module = loaded.f_locals["module"]
+            if change.names and event.caller and event.caller.f_back:
+                module = event.caller.f_back.f_locals["module"]
                 self._modules[id(vars(module))] = module, path
                 module.__class__ = type("module", (_WatchedModule,), {"_watch": self})
 
-    def _opened(self, file: Any, caller: FrameType | None, asker: FrameType | None, *, is_reader: bool) -> None:
-        if path := self._touched(file):
-            self._known[path] += 1
-            back = caller.f_back if caller and caller.f_code.co_name == "get_data" else None
-            by_import = back is not None and back.f_code.co_name == "get_code" and _is_import(back.f_back, "exec_module")
-            if not (is_reader or by_import or self._is_harmless(caller, asker)):
-                self._note(f"{path} {self._paths[path]}, and {self._place(asker)} opened it")
-
-    def _named(
-        self, event: str, arguments: tuple[Any, ...], named: Mapping[str, Any], caller: FrameType | None, asker: FrameType | None
-    ) -> None:
+    def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
-        within = caller.f_code.co_name if caller and _is_of_python(caller, *_IMPORT) else ""
-        if within == "_write_atomic" or (within == "get_code" and caller and _is_import(caller.f_back, "exec_module")):
-            return
-        exists_only = (event == "os.access" and arguments[1:2] == (os.F_OK,)) or (
-            event.startswith("os.") and _asks_existence(caller)
-        )
-        base = f"/proc/self/fd/{named['dir_fd']}" if named.get("dir_fd") is not None else ""
-        for each in (*arguments, *named.values()):
-            if isinstance(each, str | bytes | os.PathLike) and (path := self._touched(each, base, exists_only=exists_only)):
-                if not self._is_harmless(caller, asker):
-                    self._note(f"{path} {self._paths[path]}, and {self._place(asker)} asked for it ({event})")
+        base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
+        exists_only = event.name.startswith("os.") and _asks_existence(event)
+        for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in arguments)):
+            self._known[path] += event.name == "open"
+            is_harmless = "import" in event.steps or _is_of(event.asker, *_READERS) or self._reads_for_message(event)
+            if not is_harmless and not self._is_outside(event, _KERNEL_MAKERS):
+                self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})")
 
-    def _listed(self, event: str, place: Any, caller: FrameType | None, asker: FrameType | None) -> None:
-        """Note a look at a folder. Imports (`_found`) and metadata look there for names that are known otherwise."""
-        if _is_of_python(caller, "importlib/metadata") or _is_of_python(caller, *_IMPORT):
-            return
+    def _listed(self, event: _Event, place: Any) -> None:
+        """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
         folder = self._path_of(f"/proc/self/fd/{place}" if isinstance(place, int) else os.fsdecode(place or "."))
-        shows_more = event == "os.scandir" and not _is_standard(caller)  # size and time of each entry
-        listed = [path for path in self._paths if str(PurePath(path).parent) == (folder or ".") and path != GIT]
-        listed = [path for path in listed if shows_more or path in self._one_sided]
-        if folder is not None and (path := self._touched(self._start + folder) or next(iter(listed), "")):
-            self._note(f"{path} {self._paths[path]}, and {self._place(asker)} listed its folder")
+        if event.steps or _is_of(event.caller, "python:importlib/metadata") or self._is_outside(event, _COMPILERS):
+            return
+        shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:")  # size and time of each entry
+        inside = (path for path in self._paths if str(PurePath(path).parent) == folder and path != GIT)
+        listed = (path for path in inside if shows_more or path in self._one_sided)
+        if folder and (path := self._touched(self._start + folder) or next(listed, "")):
+            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} listed its folder")
 
-    def _found(self, folder: str, name: str, asker: FrameType | None) -> None:
-        """Note that an import, or something like it, looked for a module in a folder."""
-        base = os.path.join(folder, name.rpartition(".")[2])  # noqa: PTH118  this is done for each folder of `sys.path`
-        for end in ("", ".py", "/__init__.py"):
-            if path := self._touched(base + end, exists_only=True):
-                self._note(f"{path} {self._paths[path]}, and {self._place(asker)} looked for a module of that name")
-
-    def _read(self, owner: Any, name: str, caller: FrameType | None, asker: FrameType | None) -> None:
+    def _read(self, event: _Event, owner: Any, name: str) -> None:
         """Note that an attribute was read from which code, a frame or a namespace can be had."""
-        within = caller.f_code.co_name if caller and _is_of_python(caller, "inspect") else ""
-        if name in ("__code__", "gi_code", "cr_code", "ag_code"):
+        is_known = event.within in _INSPECTORS or self._is_outside(event, _KERNEL_MAKERS)
+        if name in _CODES:
             code = getattr(owner, name)
-            path, function = self._path_of(code.co_filename), code.co_qualname
-            change = self._python.get(path)
-            watched = change.bodies | change.names if change else ()
-            inner = any(each == function or each.startswith(f"{function}.<locals>.") for each in watched)
-            if not inner or within in _OF_INSPECT:
-                return
-            if self._is_of(asker, _OF_KERNELS):
-                self._kernels.add((path, function))
-            else:
-                self._note(f"{path}: the body of {function} changed, and {self._place(asker)} took its code")
+            file, function = code.co_filename, code.co_qualname
+            inner = [each for each in self._change(file).functions if f"{each}.<locals>.".startswith(f"{function}.<locals>.")]
+            if inner and self._is_outside(event, _KERNEL_MAKERS):
+                self._kernels.add((self._path_of(file), function))
+            elif inner and not is_known:
+                self._note(f"{self._path_of(file)}: the body of {inner[0]} changed, and {self._place(event.asker)} took its code")
         elif name in _FRAMES:
-            self._framed(getattr(owner, name), asker)
-        elif name == "__dict__":
-            known = within == "findsource" or _is_of_python(caller, *_IMPORT, "dataclasses", "typing")
-            if isinstance(owner, ModuleType) and not known:
-                self._looked_through(vars(owner), asker)
-        elif name == "__globals__" and not (
-            within in _OF_INSPECT or _is_of_python(caller, "typing") or self._is_of(asker, _OF_KERNELS)
-        ):
-            self._looked_through(owner.__globals__, asker)
+            self._framed(event, getattr(owner, name))
+        elif name in ("__globals__", "__dict__") and not (is_known or _is_of(event.caller, *_NAMESPACE_TAKERS)):
+            self._looked_through(event, getattr(owner, name))
 
-    def _framed(self, frame: FrameType | None, asker: FrameType | None) -> None:
-        """Note that a frame was taken: it shows lines and names of all that called it."""
-        while frame and not self._is_of(asker, _FRAME_TAKERS):
-            if (path := self._path_of(frame.f_code.co_filename)) in self._python:
-                self._note(f"{path} changed, and {self._place(asker)} took a frame of it")
-            self._looked_through(frame.f_globals, asker)
-            frame = frame.f_back
+    def _framed(self, event: _Event, frame: FrameType | None) -> None:
+        """Note that a frame was taken. It shows the names of all that called it, and lines: those of the nearest caller count."""
+        if _is_of(event.caller, *_FRAME_TAKERS) or self._is_outside(event, _FRAME_TAKERS):
+            return
+        own = event.asker.f_code.co_filename if event.asker else ""
+        others = (each for each in _back(frame) if not _is_of(each, "python:") and each.f_code.co_filename != own)
+        for each in (frame, next(others, None)):
+            if each and (path := self._path_of(each.f_code.co_filename)) in self._python:
+                self._note(f"{path} changed, and {self._place(event.asker)} took a frame of it")
+        for each in _back(frame):
+            self._looked_through(event, each.f_globals)
 
-    def _module_read(self, module: ModuleType, name: str, asker: FrameType | None) -> None:
-        """Note that an attribute of a module was read, if it tells of functions that one side alone has."""
-        _, path = self._modules[id(vars(module))]
-        if name in self._python[path].names:
-            self._note(f"{path}: {name} is on one side only, and {self._place(asker)} asked for it")
-
-    def _looked_through(self, namespace: dict[str, Any], asker: FrameType | None) -> None:
+    def _looked_through(self, event: _Event, namespace: object) -> None:
         if id(namespace) in self._modules:
             _, path = self._modules[id(namespace)]
             names = ", ".join(sorted(self._python[path].names))
-            self._note(f"{path}: {names} on one side only, and {self._place(asker)} may have looked through its names")
+            self._note(f"{path}: {names} on one side only, and {self._place(event.asker)} may have looked through its names")
 
-    # Paths and frames.
+    def _change(self, file: str) -> PythonChange:
+        return self._python.get(self._path_of(file), PythonChange())
 
-    def _path_of(self, file: str) -> str | None:
-        """Return a path within the tree; None for one that is outside. The tree itself is an empty path."""
+    def _path_of(self, file: str) -> str:
+        """Return a path within the tree; no text for one that is outside."""
         real = f"{os.path.realpath(file)}{os.sep}"
-        return real[len(self._start) : -1] if real.startswith(self._start) else None
+        return (real[len(self._start) : -1] or ".") if real.startswith(self._start) else ""
 
     def _touched(self, file: Any, base: str = "", *, exists_only: bool = False) -> str:
         """Return the difference that a file's name leads to; no text if there is none."""
-        if not isinstance(file, str | bytes | os.PathLike) or len(text := os.fsdecode(file)) > _LONGEST_NAME or "\0" in text:
+        if not isinstance(file, str | bytes | os.PathLike) or len(text := os.fsdecode(file)) > _LONGEST_PATH or "\0" in text:
             return ""
-        if text.endswith(".pyc"):
+        if text.endswith(".pyc"):  # byte code shows what its source does
             with contextlib.suppress(ValueError):
                 text = importlib.util.source_from_cache(text)
         paths = [self._path_of(os.path.join(base, text))]  # noqa: PTH118  Path would take dots out
         if ".." in text:  # a folder that is left again has to be there
             paths += [self._path_of(str(each)) for each in PurePath(base, text).parents]
-        if not base and not os.path.isabs(text):  # noqa: PTH117  perhaps it is relative to a descriptor, of which the event says nothing
+        if not (base or text.startswith(os.sep)):  # perhaps it is relative to a descriptor, of which an event says nothing
             paths += [path for path in self._paths if f"/{path}".endswith(f"/{text}")]
         for path in filter(None, paths):
+            above = (str(each) for each in PurePath(path).parents)
             if path in self._paths and (path in self._one_sided or not exists_only):
                 return path
-            above = (str(each) for each in PurePath(path).parents)
             if found := next((each for each in above if each in self._one_sided or (each == GIT and GIT in self._paths)), ""):
                 return found
         return ""
 
-    def _is_harmless(self, caller: FrameType | None, asker: FrameType | None) -> bool:
-        """Return whether source is read for a message, or to make a kernel of it (see `findings`)."""
-        if self._is_of(asker, (*_OF_KERNELS, "torch/cuda/__init__.py")):
-            return True
-        return any(frame.f_code.co_name == "_showwarnmsg_impl" for frame in _back(caller) if _is_of_python(frame, "warnings"))
+    def _is_outside(self, event: _Event, places: tuple[str, ...]) -> bool:
+        """Return whether the asker is one of these places in installed packages, and not in the tree."""
+        return (
+            _is_of(event.asker, *places)
+            and event.asker is not None
+            and not event.asker.f_code.co_filename.startswith(self._start)
+        )
 
-    def _is_of(self, frame: FrameType | None, places: tuple[str, ...]) -> bool:
-        """Return whether a frame belongs to these files or folders of installed packages."""
-        file = frame.f_code.co_filename if frame else ""
-        for place in places if not file.startswith(self._start) else ():
-            name, below, _ = place.partition("/")
-            package = sys.modules.get(name.removesuffix(".py"))
-            folders = getattr(package, "__path__", ()) if below else [getattr(package, "__file__", None) or ""]
-            if any(file.startswith(f"{folder.rpartition('/')[0]}/{place}") for folder in folders):
-                return True
-        return False
+    def _reads_for_message(self, event: _Event) -> bool:
+        """Return whether a line of source is read to be printed: with a warning, or where torch would have begun CUDA."""
+        printing = (frame for frame in _back(event.caller) if frame.f_code.co_name == "_showwarnmsg_impl")
+        return any(_is_of(frame, "python:warnings") for frame in printing) or self._is_outside(event, ("torch/cuda/__init__.py",))
 
     def _place(self, frame: FrameType | None) -> str:
         if frame is None:
             return "a thread of C code"
         file = frame.f_code.co_filename
-        return f"{self._path_of(file) or os.sep.join(PurePath(file).parts[-2:])}:{frame.f_lineno}"
+        return f"{self._path_of(file) or PurePath(*PurePath(file).parts[-2:])}:{frame.f_lineno}"
 
 
 class _WatchedModule(ModuleType):
@@ -447,8 +436,7 @@ class _Lines(dict[Any, Any]):
         return super().__getitem__(name)
 
     def get(self, name: Any, default: Any = None) -> Any:
-        self._watch.hear("linecache", (name,))
-        return super().get(name, default)
+        return self[name] if name in self else default  # noqa: SIM401  which would be this function
 
 
 class _Listing:
@@ -472,42 +460,25 @@ def _back(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _is_standard(frame: FrameType | None) -> bool:
-    file = frame.f_code.co_filename if frame else ""
-    return file.startswith((_STANDARD, "<frozen ")) and "-packages/" not in file
+@functools.lru_cache(4096)
+def _origin(file: str) -> str:
+    """Return where code comes from: ``python:typing.py``, ``ratchet:errors.py``, ``torch/cuda/__init__.py``, or its file."""
+    if file.startswith(HARNESS_FOLDER):
+        return "ratchet:" + file.removeprefix(HARNESS_FOLDER)
+    if file.startswith(("<frozen ", _STANDARD)) and _PACKAGES not in file:
+        return "python:" + file.removeprefix("<frozen ").removeprefix(_STANDARD)
+    return file.rpartition(_PACKAGES)[2]
 
 
-def _is_of_python(frame: FrameType | None, *places: str) -> bool:
-    """Return whether a frame belongs to these modules of Python's own library."""
-    return (
-        _is_standard(frame)
-        and frame is not None
-        and frame.f_code.co_filename.removeprefix(_STANDARD).removeprefix("<frozen ").startswith(places)
-    )
+def _is_of(frame: FrameType | None, *places: str) -> bool:
+    return frame is not None and _origin(frame.f_code.co_filename).startswith(places)
 
 
-def _asker(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame that is not of Python's own library; None in a thread of its own."""
-    return next((each for each in _back(frame) if not _is_standard(each)), None)
-
-
-def _is_import(frame: FrameType | None, function: str) -> bool:
-    """Return whether a frame is where Python's own loader does this for a module."""
-    is_there = frame is not None and _is_of_python(frame, *_IMPORT) and frame.f_code.co_name == function
-    return is_there and frame is not None and type(frame.f_locals["self"]) is SourceFileLoader
-
-
-def _asks_existence(frame: FrameType | None) -> bool:
-    """Return whether the innermost frames want to know of a path no more than whether it is there, and what it is."""
-    for each in _back(frame):
-        if not _is_of_python(each, *_OF_PATHS):
-            return False
-        if each.f_code.co_name in _EXISTENCE | _RESOLVING:
-            return True
+def _asks_existence(event: _Event) -> bool:
+    """Return whether it is asked of a path no more than whether it is there, and what it is."""
+    if event.name == "os.access":
+        return event.arguments[1:2] == (os.F_OK,)
+    for frame in _back(event.caller):
+        if not _is_of(frame, *_PATH_TELLERS) or frame.f_code.co_name in _EXISTENCE:
+            return _is_of(frame, *_PATH_TELLERS)
     return False
-
-
-def _leads_past_python(library: Any, name: object) -> bool:
-    """Return whether ctypes looked up a function of Python or of the system."""
-    file = getattr(library, "_name", None)
-    return str(name).startswith(("Py", "_Py")) or file is None or PurePath(str(file)).name.startswith("libc.")
