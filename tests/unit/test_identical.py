@@ -97,6 +97,7 @@ def parameters(changes: tuple[Change, ...]) -> list[Any]:
     return [pytest.param(one, id=one.sentence) for one in changes if sys.version_info >= one.python]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", parameters(SEEN + LATER))
 def test_a_change_is_noticed(tmp_path: Path, change: Change) -> None:
     """A change of what a call returns is noticed on one side at least."""
@@ -105,6 +106,7 @@ def test_a_change_is_noticed(tmp_path: Path, change: Change) -> None:
     assert found["base"]["noticed"] or found["head"]["noticed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", parameters(HARMLESS))
 def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> None:
     """A change that the case does not use is noticed on neither side."""

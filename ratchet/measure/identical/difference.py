@@ -7,6 +7,7 @@ docs/decisions/0021-host-code.md says why each difference may wait to be noticed
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import os
 import re
@@ -44,7 +45,7 @@ class PythonChange:
     names: frozenset[str] = frozenset()
     """Functions at the top of one of the files that the rest of both files never mentions."""
 
-    @property
+    @functools.cached_property
     def functions(self) -> frozenset[str]:
         """Functions that are not the same on both sides."""
         return self.bodies | self.names

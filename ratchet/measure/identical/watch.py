@@ -32,8 +32,8 @@ _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 _PACKAGES = "-packages/"
 _IMPORT = ("python:importlib._bootstrap",)
 
-# Code by file: "python:" or "ratchet:" and a path for Python's own library and the harness, else a path as installed packages have
-# it. Each list names code that makes no more of what it sees than is said below it. What is on no list costs time.
+# Code by file: "python:" or "ratchet:" and a path for Python's own library and the harness, else a path as installed packages
+# have it. Each list names code that makes no more of what it sees than is said below it. What is on no list costs time.
 _READERS = tuple(
     f"ratchet:{name}"
     for name in (
@@ -67,9 +67,11 @@ _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sy
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+_ATTRIBUTES = _CODES | _FRAMES | {"__globals__", "__dict__"}
 _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
+_UNCHANGED = PythonChange()
 MOST_NOTICED = 50
 _LONGEST_PATH = 4096
 
@@ -120,8 +122,8 @@ class Watch:
         """Functions, by path and qualified name, whose code Triton has taken."""
         self._modules: dict[int, tuple[ModuleType, str]] = {}
         """Namespaces that have more functions on one side: number of the namespace → module, path."""
-        self._names: dict[str, frozenset[str]] = {}
-        """File, as code objects name it → functions that are not to run."""
+        self._changes: dict[str, PythonChange] = {}
+        """File, as code objects name it → what changed in it."""
         self._is_on = False
         self._here = _Here()
         self._undo = contextlib.ExitStack()
@@ -224,7 +226,7 @@ class Watch:
         return telling
 
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _UNHEARD:
+        if event not in _UNHEARD and (event != "object.__getattr__" or arguments[1] in _ATTRIBUTES):
             self.hear(event, arguments)
 
     def hear(self, event: str, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -241,7 +243,7 @@ class Watch:
             self._here.is_busy = False
 
     def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
-        name, arguments, who = event.name, event.arguments, self._place(event.asker)
+        name, arguments = event.name, event.arguments
         if name == "exec":
             self._executed(event, arguments[0])
         elif name == "open":
@@ -250,15 +252,15 @@ class Watch:
             pass
         elif name in _PROGRAMS:
             if name in _FORKS or not self._is_outside(event, _COMPILERS):
-                self._note(f"{who} started a process, which may notice anything")
+                self._note(f"{self._place(event.asker)} started a process, which may notice anything")
         elif name == "ctypes.dlsym":
             library = getattr(arguments[0], "_name", None)
             if str(arguments[1]).startswith(("Py", "_Py")) or library is None or PurePath(str(library)).name.startswith("libc."):
-                self._note(f"{who} called {arguments[1]} past Python, which may notice anything")
+                self._note(f"{self._place(event.asker)} called {arguments[1]} past Python, which may notice anything")
         elif name in _UNTRACED or name in _OBJECTS:
             is_seen = name == "sys.setprofile" and _is_of(event.caller, "python:threading") and self._has_code
             if self._has_code and not (is_seen and self._functions.thread_began()):
-                self._note(f"functions changed, and {who} called {name}")
+                self._note(f"functions changed, and {self._place(event.asker)} called {name}")
         elif name == "object.__getattr__":
             self._read(event, *arguments[:2])
         elif name == "sys._getframe":
@@ -268,24 +270,23 @@ class Watch:
         elif name == "module":
             _, path = self._modules[id(vars(arguments[0]))]
             if arguments[1] in self._python[path].names:
-                self._note(f"{path}: {arguments[1]} is on one side only, and {who} asked for it")
+                self._note(f"{path}: {arguments[1]} is on one side only, and {self._place(event.asker)} asked for it")
         elif name in ("os.listdir", "os.scandir"):
             self._listed(event, arguments[0])
         elif name == "find_spec":
             base = os.path.join(arguments[0].path, arguments[1].rpartition(".")[2])  # noqa: PTH118  for each folder of `sys.path`
             for path in filter(None, (self._touched(base + end, exists_only=True) for end in ("", ".py", "/__init__.py"))):
-                self._note(f"{path} {self._paths[path]}, and {who} looked for a module of that name")
+                self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} looked for a module of that name")
         else:
             self._named(event, (*arguments, *event.named.values()))
 
     def _began(self, code: CodeType) -> None:
         """Note that a function began to run, unless it is the same on both sides."""
-        file = code.co_filename
-        if file not in self._names:
-            was_busy, self._here.is_busy = self._here.is_busy, True
-            self._names[file] = self._change(file).functions
-            self._here.is_busy = was_busy
-        if code.co_qualname in self._names[file]:
+        file, was_busy = code.co_filename, self._here.is_busy
+        self._here.is_busy = True
+        changed = self._change(file).functions
+        self._here.is_busy = was_busy
+        if code.co_qualname in changed:
             self._note(f"{self._path_of(file)}: the body of {code.co_qualname} changed, and it ran")
         elif code.co_name == "__call__" and file.endswith(_DYNAMO):
             self._note("functions changed, and torch.compile may have read any of them")
@@ -355,8 +356,8 @@ class Watch:
         own = event.asker.f_code.co_filename if event.asker else ""
         others = (each for each in _back(frame) if not _is_of(each, "python:") and each.f_code.co_filename != own)
         for each in (frame, next(others, None)):
-            if each and (path := self._path_of(each.f_code.co_filename)) in self._python:
-                self._note(f"{path} changed, and {self._place(event.asker)} took a frame of it")
+            if each and self._change(each.f_code.co_filename) is not _UNCHANGED:
+                self._note(f"{self._path_of(each.f_code.co_filename)} changed, and {self._place(event.asker)} took a frame of it")
         for each in _back(frame):
             self._looked_through(event, each.f_globals)
 
@@ -367,7 +368,10 @@ class Watch:
             self._note(f"{path}: {names} on one side only, and {self._place(event.asker)} may have looked through its names")
 
     def _change(self, file: str) -> PythonChange:
-        return self._python.get(self._path_of(file), PythonChange())
+        """Return what changed in a file, as code objects name it."""
+        if file not in self._changes:
+            self._changes[file] = self._python.get(self._path_of(file), _UNCHANGED)
+        return self._changes[file]
 
     def _path_of(self, file: str) -> str:
         """Return a path within the tree; no text for one that is outside."""
