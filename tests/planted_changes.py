@@ -393,6 +393,7 @@ HARMLESS = (
     _harmless("another benchmark", {"bench/two.py": str(_KERNELS["bench/two.py"]).replace("run(1)", "run(2)")}),
     _harmless("results of ratchet", {"results/baseline.json": "{}\n", "results/history/a.json": "{}\n"}),
     _harmless("another commit", {".git/HEAD": "2\n"}),
+    _harmless("what a file does as a program", {"kit/one.py": _ONE + "if __name__ == '__main__':\n    print(run(1))\n"}),
 )
 """Changes after which the benchmark ``op`` is still the same."""
 
@@ -537,6 +538,26 @@ LATER = (
             **{"kit/other.py": "def call(text):\n    return eval(text, globals())\n"},
         ),
         {"kit/other.py": "def call(text):\n    return eval(text, globals())\ndef unused(): pass\n"},
+    ),
+    Change(
+        "the first process leaves its result to the next one",
+        in_op(
+            _HERE
+            + "from kit import work\ndef value():\n    kept = ROOT / 'kept.txt'\n    if not kept.exists():\n"
+            + "        kept.write_text(str(work.work()))\n    return int(kept.read_text())\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a pool hands out the entries of a folder",
+        in_op(
+            _HERE
+            + "import os\nfrom concurrent.futures import ThreadPoolExecutor\nPOOL = ThreadPoolExecutor(1)\n"
+            + "def value(): return [each.stat().st_size for each in POOL.submit(os.scandir, ROOT / 'docs').result()][0]\n",
+            **{"docs/one.md": "1"},
+        ),
+        {"docs/one.md": "12"},
     ),
     Change(
         "a line number is read from a frame",

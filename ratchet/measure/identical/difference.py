@@ -208,7 +208,7 @@ def _functions(module: ast.Module) -> frozenset[str]:
 def _take_out(module: ast.Module, names: frozenset[str]) -> bool:
     """Take functions out of a module. Return whether making them does nothing but to bind each name once."""
     taken = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names]
-    module.body[:] = [node for node in module.body if node not in taken]
+    module.body[:] = [node for node in module.body if node not in taken and not _is_main(node)]
     by_text = any(
         isinstance(node, ast.ImportFrom) and "annotations" in {name.name for name in node.names} for node in module.body
     )
@@ -223,6 +223,11 @@ def _take_out(module: ast.Module, names: frozenset[str]) -> bool:
         if node.decorator_list or getattr(node, "type_params", []) or node.name.startswith("__") or not plain:
             return False
     return len(taken) == len({node.name for node in taken})
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """Return whether a statement runs only where its file is the program, and so in no import."""
+    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
 
 
 def _is_plain(value: ast.expr | None, *, has_torch: bool) -> bool:

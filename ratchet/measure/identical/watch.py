@@ -14,6 +14,7 @@ import linecache
 import os
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +43,10 @@ _READERS = tuple(
     )
 )
 """The harness where it reads the tree itself, and calls no function of an author's."""
-_COMPILERS = ("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/")
+_COMPILERS = (
+    *("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/"),
+    "ratchet:nvcc.",
+)
 """They start compilers, and look for NVIDIA's libraries in all of `sys.path`."""
 _FRAME_TAKERS = (
     *("torch/", "triton/", "typing_extensions.py", "_distutils_hack/"),
@@ -124,6 +128,7 @@ class Watch:
         """Namespaces that have more functions on one side: number of the namespace → module, path."""
         self._changes: dict[str, PythonChange] = {}
         """File, as code objects name it → what changed in it."""
+        self._since = time.time()
         self._is_on = False
         self._here = _Here()
         self._undo = contextlib.ExitStack()
@@ -205,6 +210,7 @@ class Watch:
             self.hear(event, arguments, named)
             return function(*arguments, **named)
 
+        del noting.__wrapped__
         return noting
 
     def _telling(self, tell: Callable[..., Any]) -> Callable[..., Any]:
@@ -255,7 +261,10 @@ class Watch:
                 self._note(f"{self._place(event.asker)} started a process, which may notice anything")
         elif name == "ctypes.dlsym":
             library = getattr(arguments[0], "_name", None)
-            if str(arguments[1]).startswith(("Py", "_Py")) or library is None or PurePath(str(library)).name.startswith("libc."):
+            may_do_all = (
+                library is None or PurePath(str(library)).name.startswith("libc.") or str(arguments[1])[:2] in ("Py", "_P")
+            )
+            if may_do_all and not _is_of(event.asker, "ratchet:") and not self._is_outside(event, _COMPILERS):
                 self._note(f"{self._place(event.asker)} called {arguments[1]} past Python, which may notice anything")
         elif name in _UNTRACED or name in _OBJECTS:
             is_seen = name == "sys.setprofile" and _is_of(event.caller, "python:threading") and self._has_code
@@ -316,18 +325,23 @@ class Watch:
         """Note whatever event it may be that has a file's name among its arguments."""
         base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
         exists_only = event.name.startswith("os.") and _asks_existence(event)
+        is_harmless = "import" in event.steps or _is_of(event.asker, *_READERS) or self._reads_for_message(event)
         for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in arguments)):
             self._known[path] += event.name == "open"
-            is_harmless = "import" in event.steps or _is_of(event.asker, *_READERS) or self._reads_for_message(event)
             if not is_harmless and not self._is_outside(event, _KERNEL_MAKERS):
                 self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})")
+        if event.name == "open" and not event.steps and not is_harmless and isinstance(arguments[0], str | bytes | os.PathLike):
+            with contextlib.suppress(OSError):  # a file that is made now has not kept anything
+                file = Path(os.fsdecode(arguments[0]))
+                if self._path_of(str(file)) and file.stat().st_ctime > self._since:
+                    self._note(f"{self._place(event.asker)} opened {file.name}, which the run itself has written")
 
     def _listed(self, event: _Event, place: Any) -> None:
         """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
         folder = self._path_of(f"/proc/self/fd/{place}" if isinstance(place, int) else os.fsdecode(place or "."))
         if event.steps or _is_of(event.caller, "python:importlib/metadata") or self._is_outside(event, _COMPILERS):
             return
-        shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:")  # size and time of each entry
+        shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:os", *_PATH_TELLERS)  # size, time
         inside = (path for path in self._paths if str(PurePath(path).parent) == folder and path != GIT)
         listed = (path for path in inside if shows_more or path in self._one_sided)
         if folder and (path := self._touched(self._start + folder) or next(listed, "")):
