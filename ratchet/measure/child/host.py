@@ -106,8 +106,10 @@ def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
     both = [tree for tree in trees if tree.identified and tree.path != tree.checkout]  # a checkout may hold an environment
     if len(both) < len(SIDES):
         return None
-    one, other = both
-    return compare(one.path, other.path, one.bench, one.results)
+    try:
+        return compare(both[0].path, both[1].path, both[0].bench, both[0].results)
+    except OSError as error:
+        return Difference(unknown=f"the trees cannot be read: {error.strerror}")
 
 
 def load(spec: TreeSpec, difference: Difference | None = None) -> LoadedTree:

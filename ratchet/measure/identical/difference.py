@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -75,7 +76,7 @@ _ONE_SIDED = (_NEW, _GONE)
 
 
 def compare(reference: Path, head: Path, bench: str, results: str) -> Difference:
-    """Compare two trees. ``bench`` and ``results`` are folders in them."""
+    """Compare two trees. ``bench`` and ``results`` are folders in them. Raises OSError for a file that cannot be read."""
     there, here = _entries(reference), _entries(head)
     if sum(entry.st_size for entries in (there, here) for entry in entries.values()) > 2 * MOST_BYTES:
         return Difference(unknown=f"the trees have more than {MOST_BYTES >> 30} GiB of files")
@@ -183,12 +184,16 @@ def _commit(tree: Path) -> str:
 
 def python_change(reference: bytes, head: bytes) -> PythonChange:
     """Return the difference between two Python files, by what Python compiles of them. Positions do not count."""
-    try:
-        one, other = ast.parse(reference), ast.parse(head)
-    except (SyntaxError, ValueError):
-        return PythonChange(top="what is no Python")
-    if ast.dump(one) == ast.dump(other):
-        return PythonChange()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the import shows them
+        try:
+            one, other = ast.parse(reference), ast.parse(head)
+            return PythonChange() if ast.dump(one) == ast.dump(other) else _module_change(one, other)
+        except (SyntaxError, ValueError, RecursionError):
+            return PythonChange(top="what is no Python")
+
+
+def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
     described = _first_difference(one, other)
     names = _functions(one) ^ _functions(other)
     were_plain = [_take_out(module, names) for module in (one, other)]  # out of both, and not only of the first

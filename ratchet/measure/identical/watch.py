@@ -57,6 +57,8 @@ _NAMESPACE_TAKERS = (*_IMPORT, "python:dataclasses", "python:typing")
 """They read names of modules that stand in annotations."""
 _KERNEL_MAKERS = ("triton/runtime/jit.py",)
 """They read the source of each kernel where it is defined, and use it when it is compiled: see `Watch.pause`."""
+_PRINTERS = ("torch/cuda/__init__.py",)
+"""They keep the stack for the message that CUDA begins too late."""
 _PATH_TELLERS = tuple(f"python:{name}" for name in ("genericpath", "posixpath", "pathlib", "glob"))
 _INSPECTORS = frozenset({"_signature_from_function", "_has_code_flag", "get_annotations", "getfile", "findsource"})
 """Functions of `inspect` that read what two bodies must have in common, and names of modules that stand in annotations."""
@@ -253,7 +255,8 @@ class Watch:
         if name == "exec":
             self._executed(event, arguments[0])
         elif name == "open":
-            self._named(event, arguments[:1])
+            if isinstance(arguments[0], str | bytes | os.PathLike):  # and not a descriptor, which was opened before
+                self._opened(event, os.fsdecode(arguments[0]))
         elif _is_of(event.asker, *_READERS):
             pass
         elif name in _PROGRAMS:
@@ -321,20 +324,24 @@ class Watch:
                 self._modules[id(vars(module))] = module, path
                 module.__class__ = type("module", (_WatchedModule,), {"_watch": self})
 
+    def _opened(self, event: _Event, file: str) -> None:
+        path = self._touched(file)
+        self._known[path] += bool(path) and not file.endswith(".pyc")
+        if self._is_harmless(event):
+            return
+        with contextlib.suppress(OSError):  # a file that is made now has not kept anything
+            if self._path_of(file) and not event.steps and Path(file).stat().st_ctime > self._since:
+                self._note(f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written")
+        if path:
+            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} opened it")
+
     def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
         base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
         exists_only = event.name.startswith("os.") and _asks_existence(event)
-        is_harmless = "import" in event.steps or _is_of(event.asker, *_READERS) or self._reads_for_message(event)
         for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in arguments)):
-            self._known[path] += event.name == "open"
-            if not is_harmless and not self._is_outside(event, _KERNEL_MAKERS):
+            if not self._is_harmless(event):
                 self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})")
-        if event.name == "open" and not event.steps and not is_harmless and isinstance(arguments[0], str | bytes | os.PathLike):
-            with contextlib.suppress(OSError):  # a file that is made now has not kept anything
-                file = Path(os.fsdecode(arguments[0]))
-                if self._path_of(str(file)) and file.stat().st_ctime > self._since:
-                    self._note(f"{self._place(event.asker)} opened {file.name}, which the run itself has written")
 
     def _listed(self, event: _Event, place: Any) -> None:
         """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
@@ -420,10 +427,13 @@ class Watch:
             and not event.asker.f_code.co_filename.startswith(self._start)
         )
 
-    def _reads_for_message(self, event: _Event) -> bool:
-        """Return whether a line of source is read to be printed: with a warning, or where torch would have begun CUDA."""
-        printing = (frame for frame in _back(event.caller) if frame.f_code.co_name == "_showwarnmsg_impl")
-        return any(_is_of(frame, "python:warnings") for frame in printing) or self._is_outside(event, ("torch/cuda/__init__.py",))
+    def _is_harmless(self, event: _Event) -> bool:
+        """Return whether a file is read to import it, by the harness, to make a kernel of it, or to print a line of it."""
+        if "import" in event.steps or _is_of(event.asker, *_READERS) or self._is_outside(event, (*_KERNEL_MAKERS, *_PRINTERS)):
+            return True
+        return any(
+            frame.f_code.co_name == "_showwarnmsg_impl" and _is_of(frame, "python:warnings") for frame in _back(event.caller)
+        )
 
     def _place(self, frame: FrameType | None) -> str:
         if frame is None:
