@@ -358,7 +358,8 @@ SEEN = (
 """Each gives another value in the head; written before the code was."""
 
 _KERNELS = {
-    "kit/one.py": '"""One."""\nSIZE = 2\n\ndef run(x):\n    # a comment\n    return x + SIZE\n\ndef other(x):\n    return x\n',
+    "kit/names.py": "NAMES = [*globals(), *locals(), *vars(), *dir()]\n",
+    "kit/one.py": '"""One."""\nimport kit.names\n\nSIZE = 2\n\ndef run(x):\n    # a comment\n    return x + SIZE\n\ndef other(x):\n    return x\n',
     "kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return x * SIZE\n",
     "kit/lazy.py": "SIZE = 2\n",
     "README.md": "A project.\n",
@@ -558,6 +559,16 @@ LATER = (
             **{"docs/one.md": "1"},
         ),
         {"docs/one.md": "12"},
+    ),
+    Change(
+        "a folder has as many links as it has folders",
+        in_op(_HERE + "def value(): return (ROOT / 'docs').stat().st_nlink\n", **{"docs/one.md": ""}),
+        {"docs/more/two.md": ""},
+    ),
+    Change(
+        "a line number is read from a function",
+        in_op("def value(): return value.__code__.co_firstlineno\n"),
+        in_op("# one\n# two\ndef value(): return value.__code__.co_firstlineno\n"),
     ),
     Change(
         "a line number is read from a frame",

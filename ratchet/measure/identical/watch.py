@@ -10,6 +10,7 @@ import builtins
 import contextlib
 import functools
 import importlib.util
+import itertools
 import linecache
 import os
 import sys
@@ -138,7 +139,7 @@ class Watch:
     def start(self) -> None:
         """Watch from now on: this thread, and all that begin. Raises WorkerError where that is impossible."""
         sys.addaudithook(self._audited)
-        system, processes = sys.modules["posix"], sys.modules["_posixsubprocess"]
+        system, processes = map(importlib.import_module, ("posix", "_posixsubprocess"))
         own = ModuleType("posix")
         vars(own).update(vars(system))  # what imports ask does not pass through the wrappers
         self._replace(sys.modules["_frozen_importlib_external"], "_os", own)
@@ -223,7 +224,9 @@ class Watch:
             if arguments or named:
                 return tell(*arguments, **named)
             self.hear("namespace")
+            was_busy, self._here.is_busy = self._here.is_busy, True
             frame = sys._getframe(1)
+            self._here.is_busy = was_busy
             if tell.__name__ == "globals":
                 return frame.f_globals
             names = frame.f_locals
@@ -334,6 +337,7 @@ class Watch:
                 self._note(f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written")
         if path:
             self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} opened it")
+        self._listed(event, file)
 
     def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
@@ -342,6 +346,8 @@ class Watch:
         for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in arguments)):
             if not self._is_harmless(event):
                 self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})")
+        if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
+            self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_touched`
 
     def _listed(self, event: _Event, place: Any) -> None:
         """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
@@ -365,21 +371,30 @@ class Watch:
                 self._kernels.add((self._path_of(file), function))
             elif inner and not is_known:
                 self._note(f"{self._path_of(file)}: the body of {inner[0]} changed, and {self._place(event.asker)} took its code")
+            elif self._change(file) is not _UNCHANGED and not (is_known or self._is_outside(event, _FRAME_TAKERS)):
+                self._note(
+                    f"{self._path_of(file)} changed, and {self._place(event.asker)} took the code of {function}, with its lines"
+                )
         elif name in _FRAMES:
             self._framed(event, getattr(owner, name))
         elif name in ("__globals__", "__dict__") and not (is_known or _is_of(event.caller, *_NAMESPACE_TAKERS)):
             self._looked_through(event, getattr(owner, name))
 
     def _framed(self, event: _Event, frame: FrameType | None) -> None:
-        """Note that a frame was taken. It shows the names of all that called it, and lines: those of the nearest caller count."""
+        """Note that a frame was taken. It shows the names of all that called it, and lines: those of the nearest caller count.
+
+        An installed package that takes frames while it is imported does not mean whoever imports it.
+        """
         if _is_of(event.caller, *_FRAME_TAKERS) or self._is_outside(event, _FRAME_TAKERS):
             return
         own = event.asker.f_code.co_filename if event.asker else ""
-        others = (each for each in _back(frame) if not _is_of(each, "python:") and each.f_code.co_filename != own)
-        for each in (frame, next(others, None)):
-            if each and self._change(each.f_code.co_filename) is not _UNCHANGED:
+        is_installed = _PACKAGES in own and not own.startswith(self._start)
+        shown = list(itertools.takewhile(lambda each: not (is_installed and _is_of(each, *_IMPORT)), _back(frame)))
+        others = (each for each in shown if not _is_of(each, "python:") and each.f_code.co_filename != own)
+        for each in (*shown[:1], *itertools.islice(others, 1)):
+            if self._change(each.f_code.co_filename) is not _UNCHANGED:
                 self._note(f"{self._path_of(each.f_code.co_filename)} changed, and {self._place(event.asker)} took a frame of it")
-        for each in _back(frame):
+        for each in shown:
             self._looked_through(event, each.f_globals)
 
     def _looked_through(self, event: _Event, namespace: object) -> None:
