@@ -359,7 +359,8 @@ SEEN = (
 
 _KERNELS = {
     "kit/names.py": "NAMES = [*globals(), *locals(), *vars(), *dir()]\n",
-    "kit/one.py": '"""One."""\nimport kit.names\n\nSIZE = 2\n\ndef run(x):\n    # a comment\n    return x + SIZE\n\ndef other(x):\n    return x\n',
+    "kit/one.py": '"""One."""\nimport kit.names\n\n'
+    "SIZE = 2\n\ndef run(x):\n    # a comment\n    return x + SIZE\n\ndef other(x):\n    return x\n",
     "kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return x * SIZE\n",
     "kit/lazy.py": "SIZE = 2\n",
     "README.md": "A project.\n",
