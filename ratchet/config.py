@@ -12,7 +12,7 @@ import re
 import secrets
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
@@ -27,6 +27,11 @@ from ratchet.workload import Device
 
 BLOCK_MS: Mapping[Device, float] = {"cuda": 3.0, "cpu": 6.0}
 """Device time that one turn aims at, unless `Settings.block_ms` is set (docs/decisions/0019-at-once.md)."""
+OF_EACH_TREE = ("build", "build_outputs", "python_path")
+"""Settings that are part of a commit's code: they say how it is made and imported. So each side has its own."""
+OF_BOTH_SIDES = ("bench", "command", "device", "cpu_threads", "clock", "cache", "placements")
+"""Settings that say what is measured, so both sides have the head's. All others say how long and how exactly, or what is made of
+the times."""
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
@@ -217,6 +222,8 @@ class Settings(BaseModel):
     """The branch that ``ratchet baseline push`` keeps every judged run of main on; empty: none is kept there."""
 
     _project: str = PrivateAttr("")
+    _given: frozenset[str] = PrivateAttr(frozenset())
+    """Those of the settings of trees and sides that a variable or an option gives; they hold whatever a file says."""
 
     @property
     def project(self) -> str:
@@ -231,6 +238,19 @@ class Settings(BaseModel):
         moved = self.model_copy(update={**paths, "python_path": tuple(folders), "build_outputs": tuple(outputs)})
         moved._project = str(project)
         return moved
+
+    def as_in(self, text: str, name: str, keys: Iterable[str]) -> Settings:
+        """Return these settings with the values that another version of their pyproject.toml has for some keys.
+
+        Nothing changes if that version has no ``[tool.ratchet]``. ``name`` and errors are those of `settings_from`.
+        """
+        table = _tool_table(text, name)
+        if table is None:
+            return self
+        keys = [key for key in keys if key not in self._given]
+        other = _validated({key: table[key] for key in keys if key in table}, {}, {})
+        other = other.below(PurePath(self._project)) if self._project else other
+        return self.model_copy(update={key: getattr(other, key) for key in keys})
 
     def block_ms_on(self, device: Device) -> float:
         """Return the milliseconds of device time that one turn aims at on this device."""
@@ -273,9 +293,13 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
 
 def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
     """Read the settings from the text of a pyproject.toml, which errors call ``name``; else as `load_settings`."""
-    values = _tool_table(text, name) or {}
-    values |= _of_environment(environ)
-    values |= {name: value for name, value in options.items() if value is not None}
+    given = _of_environment(environ) | {name: value for name, value in options.items() if value is not None}
+    settings = _validated((_tool_table(text, name) or {}) | given, environ, options)
+    settings._given = frozenset(given) & {*OF_EACH_TREE, *OF_BOTH_SIDES}
+    return settings
+
+
+def _validated(values: Mapping[str, Any], environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

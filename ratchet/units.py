@@ -134,9 +134,10 @@ def slowdown(ratio: float) -> str:
     percents = abs(ratio - 1) * 100
     shown = change(ratio, 0 if percents >= 9.95 else 1)
     if ratio >= FACTOR_FROM:
-        return f"{shown} ({_times(ratio)})"
-    return f"{shown} ({_times(1 / ratio)} faster)" if 0 < ratio <= 1 / FACTOR_FROM else shown
+        return f"{shown} ({times(ratio)})"
+    return f"{shown} ({times(1 / ratio)} faster)" if 0 < ratio <= 1 / FACTOR_FROM else shown
 
 
-def _times(factor: float) -> str:
+def times(factor: float) -> str:
+    """Show a factor: ``2.2×``, ``50×``."""
     return f"{factor:.1e}×" if factor >= 1e6 else f"{factor:.0f}×" if factor >= 9.95 else f"{factor:.1f}×"

@@ -19,25 +19,18 @@ from itertools import repeat
 
 import numpy as np
 from common import row, table, workers
-from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outliers
+from noises import ADDED, KEPT_ASIDE, NAMED, PAIRS, SESSIONS, Attack, Floats, Noise, autoregressive, coin, normal, outliers
 from numpy.typing import NDArray
 
 from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, thresholds_for
-from ratchet.judge.sequential import (
-    Drift,
-    held_to_best,
-    is_decided,
-    is_own,
-    looks,
-    looks_for_change,
-    may_add_up,
-    thresholds_of_run,
-)
-from ratchet.records.run import SESSION_PAIRS, Policy, Tree
+from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
+from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, session_of, thresholds_for
+from ratchet.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
+from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs
-from ratchet.stats.estimate import randomisation_p, without_outliers
+from ratchet.stats.estimate import randomisation_p, session_medians, student_p, without_outliers
+from ratchet.stats.total import PairTotal
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)
@@ -50,7 +43,7 @@ SCREEN = 3.0
 
 
 def pairs_of(log_ratios: Sequence[float]) -> list[Pair]:
-    return [Pair(log_ratio, math.exp(log_ratio), 1.0) for log_ratio in log_ratios]
+    return [Pair(log_ratio, math.exp(log_ratio), 1.0, session_of(number)) for number, log_ratio in enumerate(log_ratios)]
 
 
 def checked(log_ratios: Floats, bar: CaseThresholds, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
@@ -108,10 +101,11 @@ def _standard_scores(log_ratios: Floats) -> Floats:
 def _has_evidence(log_ratios: Floats, level: float) -> bool:
     """Return whether p-value and estimates are those of a red case; the interval and the other cases are not asked."""
     gate = math.log1p(POLICY.regression)
-    sessions = (log_ratios[:SESSION_PAIRS], log_ratios[SESSION_PAIRS:])
+    agree = student_p(session_medians(log_ratios.tolist(), SESSIONS[: log_ratios.size].tolist()), slower=True)
     return (
-        all(without_outliers(session, most=(session.size - 1) // 2).mean() > gate for session in sessions)
-        and without_outliers(log_ratios).mean() > gate
+        without_outliers(log_ratios).mean() > gate
+        and agree is not None
+        and agree <= level
         and randomisation_p(log_ratios, slower=True) <= level
     )
 
@@ -233,28 +227,129 @@ def blamed(drifted: float, sd: float, runs: int) -> float:
 # Intervals
 
 
-COVERED = ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10))
-"""Spreads of a pair, each with a true change."""
+COVERED: tuple[tuple[str, Noise, float], ...] = (
+    ("normal, 0.3 %", normal(0.003), 0.0),
+    ("normal, 2 %", normal(0.02), 0.0),
+    ("normal, 2 %", normal(0.02), 0.03),
+    ("normal, 5 %", normal(0.05), 0.03),
+    ("normal, 5 %", normal(0.05), 0.10),
+    ("AR(1), ρ 0.5, sd 2 %", autoregressive(0.5, 0.02), 0.0),
+    ("AR(1), ρ 0.5, sd 2 %", autoregressive(0.5, 0.02), 0.03),
+    ("coin, ±3.5 %", coin(0.035), 0.0),
+    ("coin, ±3.5 %", coin(0.035), 0.03),
+    ("coin, ±3.5 %", coin(0.035), 0.05),
+    ("one outlier in six, ±30 %", outliers(1 / 6, 1.3), 0.03),
+)
+"""Noises, each with a true change."""
+COUNTS = (6, 12, 20)
 
 
-def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
-    """Return the share of intervals that hold the true change: at 12 pairs, or where a check stops."""
+def coverage(index: int, runs: int, seed: int) -> list[float]:
+    """Return the share of intervals that hold the true change: at 6, 12 and 20 pairs, and where a check stops.
+
+    And the share of these checks that end as UNCHANGED.
+    """
+    _, noise, change = COVERED[index]
     rng = np.random.default_rng((seed, 9))
     bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
-    held = 0
-    for log_ratios in rng.normal(math.log1p(change), sd, (runs, PAIRS)):
-        comparison = checked(log_ratios, bar)[1] if stopping else compare_pairs(pairs_of(log_ratios[:12].tolist()), 0.95)
+    held, unchanged_cases = [0] * (len(COUNTS) + 1), 0
+    for log_ratios in noise(rng, runs) + math.log1p(change):
+        outcome, stopped = checked(log_ratios, bar)
+        taken = [compare_pairs(pairs_of(log_ratios[:count].tolist()), 0.95) for count in COUNTS]
+        for place, comparison in enumerate((*taken, stopped)):
+            assert comparison is not None
+            held[place] += comparison.low <= 1 + change <= comparison.high
+        unchanged_cases += outcome is Outcome.UNCHANGED
+    return [count / runs for count in (*held, unchanged_cases)]
+
+
+# Slow now and then: processes of a call of 2 ms, of which three calls make a block
+
+CALLS, BLOCKS = 3, 8
+
+
+@dataclass(frozen=True)
+class Occasional:
+    """A share of the processes of a side takes ``process`` times as long, and a share of its calls ``call`` times."""
+
+    share: float = 0.0
+    process: float = 1.0
+    call_share: float = 0.0
+    call: float = 1.0
+
+    def drawn(self, rng: np.random.Generator, processes: int, calls: int) -> Floats:
+        """Times of calls, of shape (processes, calls)."""
+        times = rng.normal(1.0, 0.004, (processes, calls)) * rng.normal(1.0, 0.003, (processes, 1))
+        slow = np.where(rng.random((processes, 1)) < self.share, self.process, 1.0)
+        return np.asarray(times * slow * np.where(rng.random((processes, calls)) < self.call_share, self.call, 1.0))
+
+
+NOW_AND_THEN: tuple[tuple[str, Occasional, Occasional], ...] = (
+    ("unchanged, quiet", Occasional(), Occasional()),
+    ("unchanged, one call in a hundred 5×", Occasional(call_share=0.01, call=5), Occasional(call_share=0.01, call=5)),
+    ("unchanged, one call in ten 10×", Occasional(call_share=0.1, call=10), Occasional(call_share=0.1, call=10)),
+    ("unchanged, one process in twenty 2×", Occasional(0.05, 2.0), Occasional(0.05, 2.0)),
+    ("unchanged, one process in five +50 %", Occasional(0.2, 1.5), Occasional(0.2, 1.5)),
+    ("every tenth call 50×", Occasional(call_share=0.1, call=50), Occasional()),
+    ("every third call 4×", Occasional(call_share=1 / 3, call=4), Occasional()),
+    ("one process in five +50 %", Occasional(0.2, 1.5), Occasional()),
+    ("one process in ten 2×", Occasional(0.1, 2.0), Occasional()),
+    ("one process in twenty 2×", Occasional(0.05, 2.0), Occasional()),
+    ("one process in five +50 %, beside one in twenty 2×", Occasional(0.24, 1.6), Occasional(0.05, 2.0)),
+)
+"""Name, head and reference."""
+
+
+def looked_at(head: Occasional, reference: Occasional, rng: np.random.Generator) -> tuple[Outcome, int, int]:
+    """Return the outcome of one case as a check looks at it, its pairs and its processes of each side. Time is no limit."""
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
+    sides = [side.drawn(rng, PAIRS, BLOCKS * CALLS) for side in (head, reference)]
+    medians = [np.median(side.reshape(PAIRS, BLOCKS, CALLS), axis=2) for side in sides]
+    logs = np.median(np.log(medians[0]) - np.log(medians[1]), axis=1).tolist()
+    totals = [PairTotal(sides[0][pair], sides[1][pair], session_of(pair)) for pair in range(PAIRS)]
+    comparison = None
+    for count in looks(PAIRS):
+        comparison = compare_pairs(pairs_of(logs[:count]), POLICY.confidence, totals[:count])
         assert comparison is not None
-        held += comparison.low <= 1 + change <= comparison.high
-    return held / runs
+        if is_decided(comparison, bar, None):
+            break
+    assert comparison is not None
+    pairs, processes = comparison.pairs, totals[: comparison.pairs]
+    for look, wanted in enumerate(PROCESSES):
+        if not is_total_open(comparison, bar, look):
+            break
+        light = [side.drawn(rng, wanted - len(processes), CALLS) for side in (head, reference)]
+        processes += [PairTotal(ours, theirs, processes[-1].session) for ours, theirs in zip(*light, strict=True)]
+        comparison = compare_pairs(pairs_of(logs[:pairs]), POLICY.confidence, processes)
+        assert comparison is not None
+    return decide(comparison, bar)[0], pairs, len(processes)
+
+
+def _looked_at(index: int, runs: int) -> list[tuple[Outcome, int, int]]:
+    _, head, reference = NOW_AND_THEN[index]
+    rng = np.random.default_rng((SEED, index, 11))
+    return [looked_at(head, reference, rng) for _ in range(runs)]
+
+
+def now_and_then(runs: int, pool: Executor) -> None:
+    print(f"Slow now and then, {runs:,} cases each: their outcomes, in %, and what was looked at on average.\n")
+    table("head", "red", "slower, not proven", "inconclusive", "unchanged", "pairs", "processes")
+    found = [pool.submit(_looked_at, index, runs) for index in range(len(NOW_AND_THEN))]
+    for (name, *_), of_name in zip(NOW_AND_THEN, found, strict=True):
+        ended = of_name.result()
+        counts = Counter(outcome for outcome, *_ in ended)
+        shares = (counts[o] / runs for o in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.UNCHANGED))
+        means = (sum(column) / runs for column in list(zip(*ended, strict=True))[1:])
+        row(name, *(f"{100 * share:.1f}" for share in shares), *(f"{mean:.1f}" for mean in means))
+    print()
 
 
 # Tables
 
 
-def _red_share(attack: tuple[bool, int], cases: int, runs: int) -> str:
-    aside, index = attack
-    noise = (KEPT_ASIDE if aside else NAMED)[index]
+def _red_share(attack: tuple[int, int], cases: int, runs: int) -> str:
+    group, index = attack
+    noise = (NAMED, KEPT_ASIDE, ADDED)[group][index]
     share = f"{100 * red_runs(noise, cases, runs, SEED + index) / runs:.3f}"
     return f"({share})" if noise.beyond else share
 
@@ -264,12 +359,17 @@ def unchanged(scale: float, name: str, pool: Executor) -> None:
     counts = [", ".join(f"{max(1, round(runs * scale)):,}" for runs in of_family.values()) for of_family in (RUNS, beyond)]
     print("Any red case in a run of unchanged code, in %; in brackets what is stronger than a run can tell from a change.")
     print(f"{counts[0]} runs for the columns, in brackets {counts[1]}.\n")
-    for aside, attacks in ((False, NAMED), (True, KEPT_ASIDE)):
-        print("Kept aside until the rule was frozen:\n" if aside else "Noises that broke the earlier rule:\n")
+    heads = (
+        "Noises that broke the first rule:",
+        "Kept aside until that rule was frozen:",
+        "Noises that broke the rule after it:",
+    )
+    for group, (attacks, head) in enumerate(zip((NAMED, KEPT_ASIDE, ADDED), heads, strict=True)):
+        print(f"{head}\n")
         table("noise", *map(_cases, FAMILIES))
         shares = {
             attack.name: [
-                pool.submit(_red_share, (aside, index), cases, max(1, round((beyond if attack.beyond else RUNS)[cases] * scale)))
+                pool.submit(_red_share, (group, index), cases, max(1, round((beyond if attack.beyond else RUNS)[cases] * scale)))
                 for cases in FAMILIES
             ]
             for index, attack in enumerate(attacks)
@@ -322,21 +422,20 @@ def histories(count: int, merges: int, pool: Executor) -> None:
 
 
 def intervals(runs: int, pool: Executor) -> None:
-    print(f"How often the 95 % interval holds the true change, in %, {runs:,} cases each.\n")
-    table("spread, true change", "12 pairs", "where a check stops")
-    shares = [
-        [pool.submit(coverage, sd, change, runs, SEED + index, stopping=stopping) for stopping in (False, True)]
-        for index, (sd, change) in enumerate(COVERED)
-    ]
-    for (sd, change), held in zip(COVERED, shares, strict=True):
-        row(f"{units.percent(sd, 1)}, {units.change(1 + change, 1)}", *(f"{100 * share.result():.1f}" for share in held))
+    print(
+        f"How often the 95 % interval holds the true change, in %, and how often a check says unchanged; {runs:,} cases each.\n"
+    )
+    table("noise, true change", *(f"{count} pairs" for count in COUNTS), "where a check stops", "unchanged")
+    shares = [pool.submit(coverage, index, runs, SEED + index) for index in range(len(COVERED))]
+    for (name, _, change), held in zip(COVERED, shares, strict=True):
+        row(f"{name}, {units.change(1 + change, 1)}", *(f"{100 * share:.1f}" for share in held.result()))
     print()
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every number of runs")
-    parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals"], help="one of the tables")
+    parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals", "total"], help="one of the tables")
     parser.add_argument(
         "--noise", default="", help="unchanged code under noises whose names hold this text, all with the most runs"
     )
@@ -349,6 +448,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
             histories(max(5, round(300 * options.scale)), max(20, round(1000 * min(1.0, options.scale))), pool)
         if options.only in (None, "intervals"):
             intervals(max(50, round(4000 * options.scale)), pool)
+        if options.only in (None, "total"):
+            now_and_then(max(20, round(1000 * options.scale)), pool)
         if options.only in (None, "unchanged"):
             unchanged(options.scale, options.noise, pool)
     print(f"{time.perf_counter() - started:.0f} s")

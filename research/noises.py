@@ -1,7 +1,7 @@
 """Noise that pairs of unchanged code may show, as generators, for ``python research/adversary.py``.
 
 Each takes a random generator and a number of cases, and gives log ratios of shape (cases, `PAIRS`), in the order in which the
-pairs are taken. The first eight pairs are the first session; from there on all processes are new.
+pairs are taken. They come from `SESSIONS`: eight pairs from the first hosts, then three from each further pair of hosts.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ratchet.judge.outcome import session_of
 from ratchet.judge.sequential import LOOKS
-from ratchet.records.run import SESSION_PAIRS
 
 PAIRS = LOOKS[-1]
+SESSIONS = np.array([session_of(pair) for pair in range(PAIRS)])
+_BEGINS = np.diff(SESSIONS, prepend=0) > 0
+"""Pairs that begin a session after the first one."""
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
@@ -51,7 +54,7 @@ def exponential(scale: float) -> Noise:
 def modes(apart: float, stays: float = 0.0, sd: float = 0.003, restart: bool = False) -> Noise:
     """Each process runs in one of two modes, and is in that of its side's process before it with probability ``stays``.
 
-    ``restart``: new processes begin in a mode of their own, whatever the earlier ones were in.
+    ``restart``: the processes of new hosts begin in a mode of their own, whatever the earlier ones were in.
     """
 
     def draw(rng: np.random.Generator, cases: int) -> Floats:
@@ -60,7 +63,7 @@ def modes(apart: float, stays: float = 0.0, sd: float = 0.003, restart: bool = F
             slow = rng.random(cases) < 0.5
             for pair in range(PAIRS):
                 fresh = rng.random(cases) < 0.5
-                keeps = (rng.random(cases) < stays) & ~(restart and pair == SESSION_PAIRS)
+                keeps = (rng.random(cases) < stays) & (not (restart and _BEGINS[pair]))
                 slow = np.where(keeps, slow, fresh)
                 log_ratios[:, pair] += sign * slow * math.log1p(apart)
         return log_ratios
@@ -69,7 +72,7 @@ def modes(apart: float, stays: float = 0.0, sd: float = 0.003, restart: bool = F
 
 
 def autoregressive(rho: float, sd: float) -> Noise:
-    """Each pair remembers ``rho`` of the pair before it, through the restart too."""
+    """Each pair remembers ``rho`` of the pair before it, through every restart."""
 
     def draw(rng: np.random.Generator, cases: int) -> Floats:
         log_ratios = rng.normal(0, sd, (cases, PAIRS))
@@ -84,10 +87,37 @@ def offset(between: float, sd: float = 0.003) -> Noise:
     """All pairs of a session share an offset, as where processes lie otherwise in memory."""
 
     def draw(rng: np.random.Generator, cases: int) -> Floats:
-        own = np.repeat(rng.normal(0, between, (cases, 2)), [SESSION_PAIRS, PAIRS - SESSION_PAIRS], axis=1)
+        own = rng.normal(0, between, (cases, SESSIONS[-1] + 1))[:, SESSIONS]
         return np.asarray(own + rng.normal(0, sd, (cases, PAIRS)))
 
     return draw
+
+
+def late_hosts(scale: float, sd: float = 0.003) -> Noise:
+    """Each host is slower by an exponential amount of its own, which all of its forks have."""
+
+    def draw(rng: np.random.Generator, cases: int) -> Floats:
+        slower, other = rng.exponential(scale, (2, cases, SESSIONS[-1] + 1))
+        return np.asarray((slower - other)[:, SESSIONS] + rng.normal(0, sd, (cases, PAIRS)))
+
+    return draw
+
+
+def host_modes(share: float, by: float, sd: float = 0.003) -> Noise:
+    """A share of the hosts is slower by ``by``, with all of their forks: a layout or a choice drawn while the host starts."""
+
+    def draw(rng: np.random.Generator, cases: int) -> Floats:
+        head, reference = rng.random((2, cases, SESSIONS[-1] + 1)) < share
+        apart = (head.astype(float) - reference.astype(float)) * math.log1p(by)
+        return np.asarray(apart[:, SESSIONS] + rng.normal(0, sd, (cases, PAIRS)))
+
+    return draw
+
+
+def order_effect(by: float, sd: float, period: int) -> Noise:
+    """Being timed first costs ``by``, or gains it: that turns every ``period`` pairs. A coin for each pair says who is first."""
+    turns = np.where(np.arange(PAIRS) // period % 2, 1, -1)
+    return lambda rng, cases: rng.choice((-1, 1), (cases, PAIRS)) * turns * math.log1p(by) + rng.normal(0, sd, (cases, PAIRS))
 
 
 def outliers(share: float, size: float, sd: float = 0.003, sign: int = 0) -> Noise:
@@ -127,13 +157,13 @@ def skewed(scale: float) -> Noise:
 
 
 def walk(step: float, sd: float = 0.003) -> Noise:
-    """The ratio wanders off by a random walk, which begins anew with new processes."""
+    """The ratio wanders off by a random walk, which begins anew with new hosts."""
 
     def draw(rng: np.random.Generator, cases: int) -> Floats:
         steps = rng.normal(0, step, (cases, PAIRS))
-        steps[:, 0] = 0
-        first, later = np.cumsum(steps[:, :SESSION_PAIRS], axis=1), np.cumsum(steps[:, SESSION_PAIRS:], axis=1)
-        return np.asarray(np.concatenate((first, later), axis=1) + rng.normal(0, sd, (cases, PAIRS)))
+        walked = np.cumsum(steps, axis=1)
+        start = np.searchsorted(SESSIONS, SESSIONS)  # the first pair of each pair's session
+        return np.asarray(walked - walked[:, start] + rng.normal(0, sd, (cases, PAIRS)))
 
     return draw
 
@@ -159,7 +189,7 @@ NAMED = (
     Attack("AR(1), ρ 0.5, sd 2 %", autoregressive(0.5, 0.02)),
     Attack("AR(1), ρ 0.8, sd 2 %", autoregressive(0.8, 0.02), beyond=True),
     Attack("offset of a session, sd 0.8 %", offset(0.008)),
-    Attack("offset of a session, sd 1 %", offset(0.01), beyond=True),
+    Attack("offset of a session, sd 1 %", offset(0.01)),
     Attack("one outlier in six, ±30 %", outliers(1 / 6, 1.3)),
 )
 """Noises that broke an earlier rule: this one was made with them in view."""
@@ -175,3 +205,17 @@ KEPT_ASIDE = (
     Attack("modes of 25 %", modes(0.25)),
 )
 """Run for the first time when the rule was frozen."""
+
+ADDED = (
+    Attack("one host in ten +5 %", host_modes(0.1, 0.05)),
+    Attack("half of the hosts +4 %", host_modes(0.5, 0.04)),
+    Attack("half of the hosts +30 %", host_modes(0.5, 0.30)),
+    Attack("one host in four +10 %", host_modes(0.25, 0.10)),
+    Attack("offset of a session, sd 4 %", offset(0.04)),
+    Attack("offset of a session, sd 10 %", offset(0.10)),
+    Attack("late hosts, exponential, 4 %", late_hosts(0.04)),
+    Attack("order effect of 6 %, turns every pair, sd 0.3 %", order_effect(0.06, 0.003, 1)),
+    Attack("order effect of 12 %, turns every second pair, sd 1 %", order_effect(0.12, 0.01, 2)),
+    Attack("modes of 6 %, stay 0.9, new after each restart", modes(0.06, 0.9, restart=True)),
+)
+"""Noises that broke the rule of two sessions."""

@@ -26,9 +26,10 @@ from itertools import repeat
 from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, pairs_in, row, table, workers
 
 from ratchet import units
+from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
 from ratchet.judge.outcome import CaseThresholds, smallest_slowdown, thresholds_for
 from ratchet.judge.replay import Rates, draw, judge_pairs, simulate, slowed_by
-from ratchet.judge.sequential import POOLED, Drift, held_to_best, is_own, looks_for_change, may_add_up, thresholds_of_run
+from ratchet.judge.sequential import looks_for_change, thresholds_of_run
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
 

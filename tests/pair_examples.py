@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import CaseThresholds, decide, thresholds_for
-from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import Block, Policy, WorkerSamples
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs, pairs_of

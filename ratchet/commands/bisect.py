@@ -34,7 +34,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.baseline import Baseline
 from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.records.files import load, save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Side
+from ratchet.records.run import CaseRun, Side
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.report.progress import Progress
 from ratchet.report.words import named
@@ -103,7 +103,7 @@ def bisect(
             bad=site.snapshot(last.revision).tree,
             benchmarks=repository.tree_of(f"{head.revision}:{settings.bench}") or "",
             fingerprint=environment_of(machine, settings).fingerprint,
-            plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS),
+            plan=plan_of(settings, machine.device, sessions=True),
             error=ERROR,
             commits=tuple(commits),
             started_at=datetime.now(UTC),
@@ -249,6 +249,8 @@ def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
         task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {}),
         undecided=lambda cases: [case.name for case in cases if case.reference and not _end(search, case, pairs, is_bad=is_bad)],
         urgent=lambda cases: [case.name for case in cases if len(case.head) < CHANGE_PAIRS],
+        changed=lambda cases: [case.name for case in cases],  # whichever end it is like, other hosts have to show it too
+        processes=(),
         is_known=lambda case: _same_code(case, search) is not None,
     )
 
@@ -256,10 +258,10 @@ def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
 def _end(search: SearchRecord, case: CaseRun, pairs: int, *, is_bad: bool) -> End | None:
     """Return which end a timed commit is like, as far as its pairs show it."""
     level = level_of(search.error, 1 + sum(one.comparison is not None for one in search.looked_at), pairs)
-    log_ratios = [pair.log_ratio for pair in pairs_of(case.head, case.reference)]
+    measured = pairs_of(case.head, case.reference)
     if is_bad:
-        return "bad" if differs(log_ratios, level) else None
-    return end_of(log_ratios, half_of(search), level)
+        return "bad" if differs(measured, level) else None
+    return end_of(measured, half_of(search), level)
 
 
 def _same_code(case: CaseRun, search: SearchRecord) -> CommitVerdict | None:

@@ -20,19 +20,20 @@ from ratchet.commands.machine import Machine, environment_of, in_parallel, joine
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
-from ratchet.commands.trees import build, cases_of, measure, tree_specs, unmeasured
+from ratchet.commands.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
+from ratchet.judge.drift import Drift, by_commit, drifting
 from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.sequential import (
-    Drift,
-    by_commit,
-    drifting,
+    PROCESSES,
     kernels_unchanged,
     likely_changed,
+    look_changed,
     looks,
+    open_totals,
     suspects,
     undecided,
     urgent,
@@ -44,7 +45,7 @@ from ratchet.measure.device.environment import installed_version
 from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
+from ratchet.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
 from ratchet.report.words import named
 from ratchet.units import plural
@@ -254,7 +255,8 @@ def _against_baseline(
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
-    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces)
+    notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces, notes=notes)
     anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
     return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
@@ -327,7 +329,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
         if unbuilt and pairing.pairs:
             raise unbuilt
     reference = None if unbuilt else pairing.tree
-    timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
+    timing = plan_of(settings, machines[0].device, sessions=True)
     policy = policy_of_part(settings.policy, len(machines))
     most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
     early = pairing.early if len(machines) == 1 and reference else None
@@ -350,6 +352,8 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
                 looks=looks(min(pairing.pairs, timing.pairs)),
                 undecided=lambda cases: {case.name for case in cases if case.reference},
                 urgent=lambda _: (),
+                changed=lambda _: (),
+                processes=(),
             )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure(settings, trees, task, progress, plan.environ)
@@ -361,7 +365,9 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     cases = tuple(case for suite in suites for case in suite.cases)
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
-    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)
+    notes = dict.fromkeys(note for suite in suites for note in suite.notes)
+    differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
+    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces, notes=(*notes, *differing))
 
 
 def task_of(
@@ -375,7 +381,10 @@ def task_of(
         looks(timing.pairs),
         lambda cases: undecided(cases, policy, timing.pairs, drifts),
         lambda cases: urgent(cases, policy, timing.pairs),
+        lambda cases: look_changed(cases, policy),
         lambda cases: kernels_unchanged(cases, policy, timing.pairs),
+        PROCESSES,
+        lambda cases, look: open_totals(cases, policy, timing.pairs, look),
         gpu=machine.gpu,
         peaks=machine.peaks,
         idle=machine.idle,

@@ -35,7 +35,7 @@ from ratchet.measure.collectives import (
     repeat,
 )
 from ratchet.records.files import save, save_text
-from ratchet.records.run import Block, CaseRun, Config, Plan, RunRecord, WorkerSamples, WorkloadIdentity, stored_ms
+from ratchet.records.run import Block, CaseRun, Config, Plan, RunRecord, WorkerSamples, WorkloadIdentity
 from ratchet.report.progress import SilentProgress
 from ratchet.stats.comparison import performance
 
@@ -200,7 +200,7 @@ def _case(collective: Collective, taken: Sequence[Timed], group: Group, machine:
 
 
 def _worker(number: int, timed: Timed) -> WorkerSamples:
-    blocks = tuple(Block(index, index, tuple(map(stored_ms, samples))) for index, samples in enumerate(timed.blocks_ms))
+    blocks = tuple(Block(index, index, tuple(samples)) for index, samples in enumerate(timed.blocks_ms))
     return WorkerSamples(
         number, started_first=True, blocks=blocks, ready_s=timed.ready_s, peak_memory_bytes=timed.peak_memory_bytes, error=0.0
     )

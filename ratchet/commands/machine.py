@@ -167,15 +167,15 @@ def environment_of(machine: Machine, settings: Settings, suite: Suite | None = N
     )
 
 
-def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Plan:
-    """Return how to measure on this device, in one session or, with ``restart_after``, in two."""
+def plan_of(settings: Settings, device: Device, *, sessions: bool = False) -> Plan:
+    """Return how to measure on this device, in one session or, where cases look changed, in several."""
     return Plan(
         pairs=settings.pairs,
         blocks=settings.blocks,
         block_ms=settings.block_ms_on(device),
         placements=settings.placements,
         budget_s=settings.budget,
-        restart_after=restart_after,
+        sessions=sessions,
         seed=settings.seed,
         order_seed=settings.order_seed,
         clock="cpu" if device == "cpu" else settings.clock,

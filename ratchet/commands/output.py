@@ -19,7 +19,7 @@ from ratchet.config import Settings
 from ratchet.errors import OutputError
 from ratchet.forge.actions import LARGEST_SUMMARY, append_summary
 from ratchet.records.files import save, save_text
-from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Shard, Tree
+from ratchet.records.run import CaseRun, RunRecord, Shard, Tree
 from ratchet.report.markdown import render_markdown
 from ratchet.report.page import MOST_CASES, PageData, render_page
 from ratchet.report.words import worst_first
@@ -56,7 +56,7 @@ def record_of(
         wall_s=timing[1],
         command=command,
         environment=environment_of(machine, settings, suite),
-        plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS if kind == "check" else 0),
+        plan=plan_of(settings, machine.device, sessions=kind == "check"),
         policy=settings.policy,
         head=head,
         reference=reference,

@@ -24,6 +24,7 @@ from ratchet.commands.request import CURRENT, CommandResult, Request, load_basel
 from ratchet.config import Settings
 from ratchet.errors import RecordError, UsageError
 from ratchet.judge.consistency import joined
+from ratchet.judge.outcome import session_of
 from ratchet.judge.replay import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
 from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.measure.child.registry import select, unmatched
@@ -34,7 +35,7 @@ from ratchet.records.files import load
 from ratchet.records.run import CaseRun, Config, Failure, Plan, RunRecord, Tree
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.calibration import ReplayedFile, Simulation
-from ratchet.stats.comparison import FEWEST_PAIRS, Pair, kept_blocks, pairs_of_medians, performance
+from ratchet.stats.comparison import FEWEST_PAIRS, Pair, pairs_of_medians, performance
 from ratchet.units import did_you_mean, plural
 from ratchet.untrusted import clean
 from ratchet.workload import Device
@@ -103,9 +104,16 @@ def _recorded(files: Sequence[Path]) -> Iterator[tuple[Path, RunRecord | Pools]]
 
 
 def pools_in(file: Path) -> Pools:
-    """Return the pairs of every case of an archive. Raises RecordError as `load_archive` does."""
+    """Return the pairs of every case of an archive. Raises RecordError as `load_archive` does.
+
+    An archive does not say which hosts they come from: they count as the sessions of a check.
+    """
     return {
-        name: pairs_of_medians(np.median(sides.head, axis=2).tolist(), np.median(sides.reference, axis=2).tolist())
+        name: pairs_of_medians(
+            np.median(sides.head, axis=2).tolist(),
+            np.median(sides.reference, axis=2).tolist(),
+            [session_of(pair) for pair in range(len(sides.head))],
+        )
         for name, sides in load_archive(file).items()
     }
 
@@ -307,7 +315,7 @@ def exported(run: RunRecord) -> str:
 
 def _record(case: CaseRun, run: RunRecord) -> dict[str, Any]:
     workload, machine = case.workload, run.environment.fingerprint
-    medians = (performance((worker,), workload, 0.95) for worker in case.head if workload and kept_blocks(worker))
+    medians = (performance((worker,), workload, 0.95) for worker in case.head if workload and worker.kept_blocks)
     parameters = {name: str(value) for name, value in case.config.parameters.items()}
     gpu = {"gpu_info": machine.gpu, "gpu_count": 1} if machine.gpu else {}
     return {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import random
 import secrets
 import time
@@ -39,7 +40,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.turns import Planted
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_over, save_text
-from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Side, Tree
+from ratchet.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.records.soak import (
     QUARANTINE,
     Quarantine,
@@ -154,7 +155,7 @@ def _check_while_held(
     specs = tree_specs(common.settings, machine, common.root, common.trees.head, common.trees.reference)
     longest_s, done, kinds, timed = 0.0, 0, 2 if common.planted else 1, list[str]()
     while True:
-        with contextlib.closing(ResidentSessions(specs, common.environ)) as sessions:
+        with contextlib.closing(ResidentSessions(specs, common.environ, len(os.sched_getaffinity(0)))) as sessions:
             for _ in range(CHECKS_PER_START):
                 level = next(planted) if timed else None
                 slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
@@ -177,7 +178,7 @@ def _check(
     """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
     clock, started = time.monotonic(), datetime.now(UTC)
     settings = common.settings.model_copy(update={"order_seed": secrets.randbelow(2**31)})  # as each check draws its own
-    timing = plan_of(settings, machine.device, restart_after=SESSION_PAIRS)
+    timing = plan_of(settings, machine.device, sessions=True)
     task = task_of(settings, machine, timing, common.request.patterns, settings.policy, {})
     task = replace(task, time_identical=True, planted=planted)
     suite = measure_suite(specs, task, progress, common.environ, sessions)

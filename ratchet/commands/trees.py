@@ -7,6 +7,7 @@ between two commits a check cannot see.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ratchet.commands.machine import Machine
-from ratchet.config import Settings
+from ratchet.config import OF_BOTH_SIDES, OF_EACH_TREE, Settings
 from ratchet.errors import BuildError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees
 from ratchet.measure.build import build_tree
@@ -25,12 +26,14 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import CaseRun, Side
 from ratchet.report.progress import Progress
 from ratchet.units import listed, size
+from ratchet.untrusted import clean
 
 
 def build(
     settings: Settings, side: Side, tree: Path, snapshot: Snapshot, progress: Progress, environ: Mapping[str, str]
 ) -> BuildError | None:
     """Build a tree, if the settings have a build command. Return the error of a build that fails."""
+    settings = settings_of_tree(settings, tree)
     if not settings.build:
         return None
     progress.stage(f"Building the {side}")
@@ -59,9 +62,46 @@ def build_twice(settings: Settings, trees: Trees, snapshot: Snapshot, progress: 
             raise broken
 
 
+def settings_of_tree(settings: Settings, tree: Path) -> Settings:
+    """Return the settings for one side: those of its own file say how its code is built and imported."""
+    path = tree / settings.project / "pyproject.toml"
+    with contextlib.suppress(UsageError, OSError, UnicodeDecodeError):  # one of another ratchet: `differing_settings` says it
+        return settings.as_in(path.read_text(encoding="utf-8"), str(path), OF_EACH_TREE)
+    return settings
+
+
+def differing_settings(settings: Settings, repository: Repository, head: Snapshot, reference: Snapshot) -> tuple[str, ...]:
+    """Return a sentence for each setting that differs between the sides and that counts for what is measured."""
+    path = str(PurePosixPath(settings.project, "pyproject.toml"))
+    keys = (*OF_EACH_TREE, *OF_BOTH_SIDES)
+    try:
+        ours, theirs = (
+            settings.as_in((repository.file_in(each.revision, path) or b"").decode(), path, keys) for each in (head, reference)
+        )
+    except (UsageError, UnicodeDecodeError) as error:
+        return (f"The settings of the reference cannot be read, so both sides were built with the head's: {error}",)
+    notes = []
+    for key in keys:
+        one, other = getattr(ours, key), getattr(theirs, key)
+        if one == other:
+            continue
+        used = (
+            "Each side was made with its own."
+            if key in OF_EACH_TREE
+            else "Both sides were measured with the head's, so no ratio shows what this changes: make it a commit of its own."
+        )
+        notes.append(f"The setting {key} differs: {_shown(one)} in the head, {_shown(other)} in the reference. {used}")
+    return tuple(notes)
+
+
+def _shown(value: object) -> str:
+    return clean(" ".join(map(str, value)) if isinstance(value, tuple) else str(value)) or "nothing"
+
+
 def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
     """Return the description of a tree of ``checkout`` as this machine loads it."""
     addresses = ",".join(gpu.address for gpu in machine.gpus) or None
+    settings = settings if path == checkout else settings_of_tree(settings, path)
     return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=addresses)
 
 

@@ -14,11 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ratchet.judge.outcome import CHANGE_PAIRS
+from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.bisection import End, SearchRecord
-from ratchet.records.run import SESSION_PAIRS
-from ratchet.stats.estimate import Floats, randomisation_p
+from ratchet.stats.comparison import Pair
+from ratchet.stats.estimate import randomisation_p, session_medians
 
 ERROR = 0.01
 """How often a search may name a wrong commit."""
@@ -56,24 +56,29 @@ def level_of(error: float, number: int, pairs: int) -> float:
     return error / (number * (number + 1)) / looks_for_change(pairs)
 
 
-def end_of(log_ratios: Sequence[float], half: float, level: float) -> End | None:
-    """Return which end a commit is like that has these log ratios to GOOD, one a pair; None where that is not shown."""
-    beyond = np.array(log_ratios) - half
-    if _is_above(math.copysign(1.0, half) * beyond, level):
+def end_of(pairs: Sequence[Pair], half: float, level: float) -> End | None:
+    """Return which end a commit is like that was timed against GOOD in these pairs; None where that is not shown."""
+    way = math.copysign(1.0, half)
+    if _is_above(pairs, way, abs(half), level):
         return "bad"
-    return "good" if _is_above(-math.copysign(1.0, half) * beyond, level) else None
+    return "good" if _is_above(pairs, -way, -abs(half), level) else None
 
 
-def differs(log_ratios: Sequence[float], level: float) -> bool:
-    """Return whether BAD, which has these log ratios to GOOD, is shown to be slower or faster."""
-    return _is_above(np.array(log_ratios), level / 2) or _is_above(-np.array(log_ratios), level / 2)
+def differs(pairs: Sequence[Pair], level: float) -> bool:
+    """Return whether BAD, timed against GOOD in these pairs, is shown to be slower or faster."""
+    return any(_is_above(pairs, way, 0.0, level / 2) for way in (1.0, -1.0))
 
 
-def _is_above(values: Floats, level: float) -> bool:
-    """Return whether values are above 0: by the test, with as many pairs as any change takes, and in both sessions."""
-    sessions = (values[:SESSION_PAIRS], values[SESSION_PAIRS:])
+def _is_above(pairs: Sequence[Pair], way: float, least: float, level: float) -> bool:
+    """Return whether log ratios, times ``way``, are above ``least``.
+
+    By the test, with as many pairs and sessions as any change takes, and in each session.
+    """
+    values = [way * pair.log_ratio - least for pair in pairs]
+    sessions = session_medians(values, [pair.session for pair in pairs])
     return (
-        values.size >= CHANGE_PAIRS
-        and all(np.median(session) > 0 for session in sessions)
-        and randomisation_p(values, slower=True) <= level
+        len(values) >= CHANGE_PAIRS
+        and len(sessions) >= FEWEST_SESSIONS
+        and min(sessions) > 0
+        and randomisation_p(np.array(values), slower=True) <= level
     )

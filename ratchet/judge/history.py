@@ -17,10 +17,10 @@ from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, Point, RatioTo, Series
 from ratchet.records.profile import CaseProfile
-from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, WorkloadIdentity
+from ratchet.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 
-ANCHOR_PAIRS = 2 * SESSION_PAIRS
+ANCHOR_PAIRS = 16
 """Pairs that a case gets against its anchor: as many from the second processes as from the first. No verdict ends them early,
 so that the index does not lean to where it was decided.
 """

@@ -5,13 +5,16 @@ checks, and the tuner for its finalists. Pure.
 
 The rule, for a case that was timed in pairs:
 
-1. REGRESSED takes all of: the estimate is past the gate, in the first eight pairs and again in the later ones, which separately
-   started processes measured; the interval excludes no change; there are 20 pairs or more, which in noise count only as far as
-   they are independent; and an exact randomisation test over them has p ≤ 0.1 % / cases / looks. IMPROVED is the mirror image,
-   past its own threshold.
-2. SLOWER: the whole interval is past the gate, and some of that is missing. It is never a pass.
-3. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
-4. INCONCLUSIVE: anything else.
+1. REGRESSED takes all of: the estimate is past the gate; the interval excludes no change; there are 20 pairs or more, which in
+   noise count only as far as they are independent; an exact randomisation test over them has a p-value of at most the level,
+   0.09 % / cases / looks; and so has Student's t over the sessions, of which there are at least four. The hosts of a session are
+   started on their own. IMPROVED is the mirror image, past its own threshold.
+2. The same is asked about the total, the mean of everything that was timed, with 0.01 % / cases / looks.
+3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most five times the level, and some of that
+   is missing. It is never a pass.
+4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99.3 % interval: cases are looked at several times.
+   And nothing that is slow now and then speaks against it.
+5. INCONCLUSIVE: anything else.
 
 Where the GPU waited for the host, the kernels were also timed alone. If these regressed by the same rule, a case that is
 INCONCLUSIVE or SLOWER by the time of its calls is REGRESSED.
@@ -23,15 +26,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import lru_cache
 
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy
-from ratchet.records.verdict import Comparison, Outcome
+from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, CaseRun, Policy
+from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 from ratchet.stats.comparison import (
     FEWEST_DAYS,
     LARGEST_LOG,
@@ -41,13 +43,18 @@ from ratchet.stats.comparison import (
     kernels_median_ms,
     medians_ms,
 )
-from ratchet.stats.estimate import BOUND, LEAST_SPREAD, VALUES_PER_EXCEPTION, quantile
+from ratchet.stats.estimate import BOUND, LEAST_SPREAD, NOISY, fisher_p, quantile
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
-NOISY = 0.01
-"""Spread of single pairs, as a fraction, above which noise that persists from pair to pair raises the thresholds, and pairs count
-as far as they are independent."""
+FEWEST_SESSIONS = 4
+"""Sessions without which no change is believed, in a run of any number of cases (`sessions_needed`)."""
+LUCKY_HOSTS = 4
+"""Of so many pairs of hosts of the same code, one at most has a slow head and a fast reference, if hosts run in two modes."""
+TOTAL_SHARE = 0.1
+"""Share of the false alarms that the total may cause; the typical time has the rest."""
+TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
+"""A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is not unchanged."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
@@ -55,6 +62,8 @@ CLEAR = 3.0
 
 POWER = 0.8
 """Probability with which a slowdown of the size of the MDE is red."""
+MEDIAN_OF_SESSION = 0.67
+"""Spread of the median of three pairs, in spreads of one: of normal noise."""
 EFFICIENCY = 0.9
 """Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
 MOST_SUGGESTED = 400
@@ -63,8 +72,6 @@ HOST_BOUND = 0.5
 """Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
 RESERVE = 1.3
 """Factor on the pairs that should settle a case, since its centre moves as well. A choice (docs/decisions/0003-rule.md)."""
-
-_normal_cdf = statistics.NormalDist().cdf
 
 Judgement = tuple[Outcome, str, Comparison | None]
 
@@ -80,6 +87,8 @@ class CaseThresholds:
     """Fewest pairs that can prove a change."""
     fewest_independent: int = CHANGE_PAIRS
     """Smallest effective number of independent pairs that can prove a change of a noisy case."""
+    sessions: int = 1
+    """Fewest sessions that can prove a change; 1: all pairs may come from the same hosts."""
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
@@ -89,10 +98,25 @@ class CaseThresholds:
             return False
         if not comparison.is_paired:
             return True
-        way = 1 if threshold > 1 else -1
-        past = all(way * (session - threshold) > 0 for session in comparison.sessions)
-        margin = way * (math.log(comparison.ratio) - math.log(threshold))
-        return self.has_pairs(comparison, threshold) and past and margin >= self.margin(comparison)
+        margin = abs(math.log(comparison.ratio) - math.log(threshold))
+        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level)
+        return self.has_pairs(comparison, threshold) and agree and margin >= self.margin(comparison)
+
+    def has_sessions(self, comparison: Comparison, chance: float | None, level: float) -> bool:
+        """Return whether there are enough sessions, and they agree: what hosts have of their own is a chance like any other."""
+        if self.sessions <= 1:
+            return True
+        return len(comparison.sessions) >= self.sessions and chance is not None and chance <= level
+
+    def allows_total(self, comparison: Comparison, total: Total) -> bool:
+        """Return whether the evidence suffices to call the total slower."""
+        level = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE)
+        return (
+            total.low > 1
+            and total.chance <= level
+            and comparison.pairs >= self.fewest
+            and self.has_sessions(comparison, total.sessions_chance, level)
+        )
 
     def has_pairs(self, comparison: Comparison, threshold: float) -> bool:
         """Return whether there are enough pairs to believe a change past ``threshold``, a ratio.
@@ -117,7 +141,18 @@ class CaseThresholds:
 
 def thresholds_for(policy: Policy, cases: int, looks: int) -> CaseThresholds:
     """Share the policy's false alarms among ``cases``, each of which may be called changed at each of ``looks``."""
-    return CaseThresholds(policy, policy.false_alarm / max(1, cases) / max(1, looks))
+    level = policy.false_alarm * (1 - TOTAL_SHARE) / max(1, cases) / max(1, looks)
+    return CaseThresholds(policy, level, sessions=sessions_needed(policy, cases))
+
+
+def sessions_needed(policy: Policy, cases: int) -> int:
+    """Return the sessions without which no change of one of ``cases`` is believed.
+
+    Student's t over sessions keeps its level where what hosts have of their own is normal. Where it is one of two modes, sessions
+    may agree by chance, and then without any scatter; one session does so with a probability of at most 1/4: the largest value
+    of p (1 − p). So it takes as many sessions as make all of them agree no more often than the policy allows.
+    """
+    return max(FEWEST_SESSIONS, math.ceil(math.log(max(1, cases) / policy.false_alarm, LUCKY_HOSTS)))
 
 
 def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Comparison | None]) -> CaseThresholds:
@@ -168,8 +203,11 @@ def judge_case(
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
+    by_total = outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS
+    if by_total and comparison.total:
+        comparison = _of_total(comparison, comparison.total)
     kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
-    if kernels is None and outcome is Outcome.INCONCLUSIVE:
+    if kernels is None and outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= 1 + thresholds.policy.regression:
         waits = bool(_waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
     return kernels or (outcome, reason, comparison)
@@ -196,40 +234,69 @@ def judge_alone(case: CaseRun, policy: Policy) -> Judgement:
 
 def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
     """Apply the rule at the top of this file, and return the outcome with its reason."""
-    policy = thresholds.policy
+    outcome, reason = _decide_typical(comparison, thresholds)
+    total, past_gate = comparison.total, 1 + thresholds.policy.regression
+    if total is None or total.ratio * math.exp(-comparison.resolution) <= past_gate or outcome is Outcome.REGRESSED:
+        return outcome, reason
+    if thresholds.allows_total(comparison, total):
+        return Outcome.REGRESSED, f"{describe_total(total)} {reason}"
+    if outcome is Outcome.SLOWER:
+        return outcome, reason
+    if total.chance <= TOTAL_SLOWER * thresholds.level:
+        return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total)} {reason}"
+    if total.chance <= TOTAL_DOUBTFUL and outcome is Outcome.UNCHANGED:
+        return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
+    return outcome, reason
+
+
+def _of_total(comparison: Comparison, total: Total) -> Comparison:
+    """Return the comparison of the means, which decided, in the place of that of typical calls."""
+    figures = {"ratio": total.ratio, "low": total.low, "high": total.high, "bound": None, "chance": total.chance}
+    return comparison.model_copy(update={**figures, "source": "total"})
+
+
+def describe_total(total: Total) -> str:
+    """Say by how much the mean changed, and what is slow now and then: ``one call in 10 takes 50×``."""
+    what = []
+    shares = [slow / max(1, of) for slow, of in zip(total.slow_calls, total.calls, strict=True)]
+    if shares[0] > 2 * shares[1]:
+        what.append(f"one call in {max(1, round(1 / shares[0]))} takes {units.times(total.call_factor)}")
+    ours, theirs = total.slow_processes
+    if ours > theirs:
+        p_value = fisher_p(ours, theirs, total.processes)
+        what.append(
+            f"{ours} of {total.processes} processes take {units.times(total.process_factor)}, of the reference {theirs} "
+            f"(Fisher's exact test: p = {p_value:.2g})"
+        )
+    shown = f"The mean of all calls is {units.slowdown(total.ratio)} {units.interval(total.low, total.high, 1)}"
+    return f"{shown}: {', and '.join(what)}." if what else f"{shown}."
+
+
+def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
+    policy, unknown = thresholds.policy, math.exp(comparison.resolution)
     past_gate, improved = 1 + policy.regression, 1 - policy.improvement
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
-    if comparison.ratio > past_gate and comparison.low > 1 and thresholds.allows(comparison, past_gate):
+    if comparison.ratio / unknown > past_gate and comparison.low > 1 and thresholds.allows(comparison, past_gate):
         return Outcome.REGRESSED, f"Slower by {units.percent(comparison.ratio - 1, 2)}, past the gate of {gate}."
-    if comparison.ratio <= improved and comparison.high < 1 and thresholds.allows(comparison, improved):
+    if comparison.ratio * unknown <= improved and comparison.high < 1 and thresholds.allows(comparison, improved):
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
-    if max(comparison.low, _with_outliers(comparison)) > past_gate:
+    if comparison.low > past_gate:
         return Outcome.SLOWER, _not_proven(comparison, thresholds)
     if comparison.surely_below < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
-    low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.bound or comparison.high))
+    low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.surely_below))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
-    further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate <= (comparison.bound or 0.0) else ""
-    reaches = f"The interval reaches from {low} to {high}{further}, across the gate of {gate}."
-    if comparison.high < past_gate and not further:
-        outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "many pairs"
-        reaches = f"The answer depends on the outliers ({outliers}): it changes if they are left out."
-    return Outcome.INCONCLUSIVE, reaches
-
-
-def _with_outliers(comparison: Comparison) -> float:
-    """Return the lower end of the interval of all pairs, if outliers were left out of the main one; else 0."""
-    return comparison.other[0] if comparison.other and comparison.rogues else 0.0
+    further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
+    coarse = ""
+    if comparison.surely_below / unknown < past_gate:
+        coarse = (
+            f" Times are known to {units.percent(comparison.resolution, 1)} at best: time longer calls, or store more digits."
+        )
+    return Outcome.INCONCLUSIVE, f"The interval reaches from {low} to {high}{further}, across the gate of {gate}.{coarse}"
 
 
 def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
     """Describe a slowdown that the interval shows, and what is missing to call it a regression."""
-    if comparison.other and comparison.low <= 1 + thresholds.policy.regression:
-        low, high = (units.percent(bound - 1, 2) for bound in comparison.other[:2])
-        return (
-            f"Slower, but not proven: with the outliers ({comparison.rogues} of {comparison.pairs} pairs) it is "
-            f"slower by {low} to {high}. Measure again."
-        )
     bounds = ", ".join(units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
     scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
     shown = f"Slower, but not proven: {units.change(comparison.ratio, 1)} [{bounds}]; {scatter}"
@@ -237,29 +304,35 @@ def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
 
 
 def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
-    gate = 1 + thresholds.policy.regression
+    """Say which part of the evidence for a regression is missing, and what to do: the first one that is."""
+    gate, raise_limit = 1 + thresholds.policy.regression, "raise --budget, or --pairs if that was the limit"
+    margin, sessions = thresholds.margin(comparison), comparison.sessions
     if not comparison.is_paired:
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
     if comparison.pairs < thresholds.fewest:
-        needs = f"A regression needs {thresholds.fewest} pairs, and this case has {comparison.pairs}"
-        return f"{needs}: raise --budget, or --pairs if that was the limit."
-    if any(session <= gate for session in comparison.sessions):
-        first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
-        both = f", new processes show {later_sessions[0]}, and both must be" if later_sessions else ", which is not"
-        return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs show {first}{both} past the gate: measure again."
-    if comparison.chance > thresholds.level:
+        return f"A regression needs {thresholds.fewest} pairs, and this case has {comparison.pairs}: {raise_limit}."
+    if len(sessions) < thresholds.sessions:
+        started = units.plural(len(sessions), "time")
+        missing = (
+            f"A regression needs hosts that were started {thresholds.sessions} times, and these were {started}: {raise_limit}."
+        )
+    elif comparison.chance > thresholds.level:
         chance = next(text for digits in range(2, 18) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level)
         p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
-        return f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    margin = thresholds.margin(comparison)
-    if math.log(comparison.ratio / gate) < margin:
-        return (
+        missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
+    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level):
+        least, most = (units.change(end(sessions), 1) for end in (min, max))
+        missing = f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
+    elif math.log(comparison.ratio / gate) < margin:
+        missing = (
             "The noise of this machine persists from pair to pair, so only a change of more than "
             f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work, then measure again."
         )
-    counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
-    needed = f"a regression needs {thresholds.fewest_independent}: raise --budget, or --pairs if that was the limit"
-    return f"Noise carries over from pair to pair, so {counts}, and {needed}."
+    else:
+        counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
+        needed = f"a regression needs {thresholds.fewest_independent}: {raise_limit}"
+        missing = f"Noise carries over from pair to pair, so {counts}, and {needed}."
+    return missing
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
@@ -324,13 +397,13 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_
 def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RESERVE) -> int | None:
     """Return the pairs that should decide an inconclusive case, if the interval narrows with their square root.
 
-    None where more pairs are no help: too many would be needed, outliers give two answers, or nothing was paired.
+    None where more pairs are no help: too many would be needed, or nothing was paired.
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
     reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
-    if not comparison.is_paired or comparison.other or pairs > MOST_SUGGESTED:
+    if not comparison.is_paired or pairs > MOST_SUGGESTED:
         return None
     return max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
 
@@ -340,60 +413,51 @@ def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, p
     if comparison.source != "paired":
         return comparison
     margin = thresholds.margin(comparison)
-    return comparison.model_copy(update={"detectable": smallest_slowdown(comparison.spread, thresholds, pairs, margin)})
+    smallest = smallest_slowdown(comparison.spread, thresholds, pairs, margin, comparison.resolution)
+    return comparison.model_copy(update={"detectable": smallest})
 
 
-def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, margin: float = 0.0) -> float | None:
+def smallest_slowdown(
+    spread: float, thresholds: CaseThresholds, pairs: int, margin: float = 0.0, resolution: float = 0.0
+) -> float | None:
     """Return the smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
 
     ``spread`` is the standard deviation of one pair's log ratio; all ``pairs`` pairs are measured. None where these are too few
     to prove any change.
     """
-    if pairs < thresholds.fewest:
+    if pairs < thresholds.fewest or sessions_of(pairs) < thresholds.sessions:
         return None
-    spread = max(spread, LEAST_SPREAD)
-    gate = (math.log1p(thresholds.policy.regression) + margin) / spread
-    level, efficient = quantile(1 - thresholds.level, pairs - 1), math.sqrt(EFFICIENCY * pairs)
-
-    def power(change: float) -> float:
-        shown = _shown_past(change - gate, pairs, thresholds.fewest_independent, noisy=spread > NOISY)
-        return shown * _normal_cdf(change * efficient - level)
-
-    return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
+    gate = math.log1p(thresholds.policy.regression) + margin + resolution
+    return math.expm1(min(needed_change(gate, spread, thresholds, pairs, POWER), LARGEST_LOG))
 
 
-@lru_cache(maxsize=256)
-def both_past(pairs: int, power: float, *, noisy: bool = False) -> float:
-    """Return how many spreads past the gate a true change must be, for both sessions to show it with probability ``power``.
+def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs: int, power: float) -> float:
+    """Return how large a true change must be to be red with the probability ``power``; it and ``gate`` are logs.
 
-    In a ``noisy`` case the pairs must also count as enough.
+    The largest of what the estimate, the randomisation test and the sessions need, each with the root of ``power``, since the
+    first two may bind together. For Student's t with a true difference: N. L. Johnson and B. L. Welch, Biometrika 31 (1940), 362.
     """
-    return _first(lambda past: _shown_past(past, pairs, CHANGE_PAIRS, noisy=noisy), power, 0.0, 3.0)
+    from scipy.special import chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
+
+    spread, sessions = max(spread, LEAST_SPREAD), sessions_of(pairs)
+    surely = statistics.NormalDist().inv_cdf(math.sqrt(power))
+    estimate = gate + surely * spread / math.sqrt(pairs)
+    test = (quantile(1 - thresholds.level, pairs - 1) + surely) * spread / math.sqrt(EFFICIENCY * pairs)
+    if thresholds.sessions <= 1:
+        return max(estimate, test)
+    scatter = math.sqrt(float(chdtri(sessions - 1, 1 - power)) / (sessions - 1))
+    agree = quantile(1 - thresholds.level, sessions - 1) * scatter * MEDIAN_OF_SESSION * spread / math.sqrt(sessions)
+    return max(estimate, test, agree)
 
 
-def _shown_past(past: float, pairs: int, fewest: int, *, noisy: bool) -> float:
-    """Return the probability that both sessions show a change past the gate, if it is ``past`` spreads of a pair past it.
-
-    In a ``noisy`` case independent pairs must also count as ``fewest``, or nine in ten be past the gate
-    (`CaseThresholds.has_pairs`).
-    """
-    sessions = _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
-    if not noisy:
-        return sessions
-    from scipy.special import betainc  # loads for a quarter of a second, which commands that judge nothing should not pay
-
-    counted = _normal_cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - 1)
-    exceptions = pairs / VALUES_PER_EXCEPTION
-    clear = float(betainc(pairs - exceptions, exceptions + 1, _normal_cdf(past)))
-    return sessions * (1 - (1 - counted) * (1 - clear))
+def session_of(pair: int) -> int:
+    """Return the session of a pair, by its number, in a case that looked changed from the first session on."""
+    return max(0, 1 + (pair - FIRST_SESSION) // SESSION_PAIRS)
 
 
-def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Return the smallest change between ``low`` and ``high``, in spreads of a pair, whose ``power`` is ``wanted``."""
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (middle, high) if power(middle) < wanted else (low, middle)
-    return high
+def sessions_of(pairs: int) -> int:
+    """Return how many sessions a case of so many pairs comes from, if it looked changed from the first session on."""
+    return 1 + session_of(pairs - 1)
 
 
 def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:

@@ -9,22 +9,24 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ratchet.errors import Exit
+from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import (
     CHANGE_PAIRS,
-    NOISY,
     CaseThresholds,
-    both_past,
     decide,
+    needed_change,
+    session_of,
     smallest_slowdown,
     thresholds_for,
     with_smallest_slowdown,
 )
-from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.run import CaseRun, Plan, Policy, RunRecord
 from ratchet.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
@@ -95,13 +97,14 @@ def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: M
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
     """Return the pairs of a head that takes ``factor`` times as long."""
-    return [Pair(pair.log_ratio + math.log(factor), pair.head_ms * factor, pair.reference_ms) for pair in pool]
+    return [replace(pair, log_ratio=pair.log_ratio + math.log(factor), head_ms=pair.head_ms * factor) for pair in pool]
 
 
 def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drift: Drift | None) -> Comparison:
-    """Return the comparison at the look at which a check would have stopped."""
+    """Return the comparison at the look at which a check would have stopped; its sessions are those of a check."""
+    taken = [replace(pair, session=session_of(number)) for number, pair in enumerate(drawn)]
     for count in looks(pairs):
-        comparison = compare_pairs(drawn[:count], thresholds.policy.confidence)
+        comparison = compare_pairs(taken[:count], thresholds.policy.confidence)
         if comparison and (count == pairs or is_decided(comparison, thresholds, drift)):
             return comparison
     raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")
@@ -219,20 +222,23 @@ def _case(
         detectable_most=smallest_slowdown(pooled.spread, thresholds, pairs),
         red=unchanged.red[name],
         caught=slowed.red[name],
-        gate=smallest_gate(pooled.spread, pairs, thresholds.level),
+        gate=smallest_gate(pooled.spread, pairs, thresholds),
         holds=unchanged.red[name] <= policy.false_alarm and slowed.red[name] >= CAUGHT,
     )
 
 
-def smallest_gate(spread: float, pairs: int, level: float) -> float:
+def smallest_gate(spread: float, pairs: int, thresholds: CaseThresholds) -> float:
     """Return the gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs: a multiple of 0.1 %.
 
-    ``spread`` is the standard deviation of one pair's log ratio; the p-value of a case must not be above ``level``.
+    ``spread`` is the standard deviation of one pair's log ratio. At most 100 %.
     """
-    away = math.exp(min(both_past(max(CHANGE_PAIRS, pairs), CAUGHT, noisy=spread > NOISY) * spread, 1.0))
-    past_the_gate = (away - 1) / max(BEYOND - away, 1e-3)  # (1 + BEYOND · gate) / (1 + gate) = away; absurd where none does
-    past_chance = (quantile(1 - level, pairs - 1) + quantile(CAUGHT, pairs - 1)) * spread / math.sqrt(pairs) / BEYOND
-    return max(1, math.ceil(max(past_the_gate, past_chance) / _STEP)) * _STEP
+    most = max(CHANGE_PAIRS, pairs)
+
+    def holds(steps: int) -> bool:
+        gate, beyond = (math.log1p(by * steps * _STEP) for by in (1, BEYOND))
+        return needed_change(gate, spread, thresholds, most, CAUGHT) <= beyond
+
+    return (1 + bisect_left(range(1, round(1 / _STEP)), True, key=holds)) * _STEP
 
 
 def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:

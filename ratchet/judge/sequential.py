@@ -1,27 +1,41 @@
-"""The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs. Also many small slowdowns.
+"""The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs.
 
-``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, whose kernels
-need no more timing (`kernels_unchanged`), and which `suspects` to measure against the best commit. Pure: the caller measures.
+``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, which
+`look_changed` so that hosts are started anew, whose kernels need no more timing (`kernels_unchanged`), of which more processes
+are looked at (`open_totals`), and which `suspects` to measure against the best commit. Pure: the caller measures.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, Judgement, compared, decide, thresholds_for, with_persistence
-from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy, Tree
+from ratchet.judge.drift import Drift, is_own, may_add_up
+from ratchet.judge.outcome import (
+    CHANGE_PAIRS,
+    TOTAL_DOUBTFUL,
+    CaseThresholds,
+    compared,
+    decide,
+    sessions_needed,
+    sessions_of,
+    thresholds_for,
+    with_persistence,
+)
+from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels
 
-LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 28, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
 """Cases of each direction that are measured further when the time is over."""
+PROCESSES = (40, 80, 160, 240)
+"""Numbers of processes of each side, light ones included, at which the total of an unchanged case is looked at.
+
+Of code that is slow in one process of ten, 40 hold none with a probability of 1.5 %; of one in five, 0.01 %."""
+OPEN_LEVELS = (0.5, 0.3, 0.1)
+"""p-values up to which a total that looks slower is looked at further."""
 LATER = 1.4
 """Growth of the pairs from look to look beyond `LOOKS`."""
 
@@ -58,7 +72,9 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < min(CHANGE_PAIRS, pairs)}
+    needed = sessions_needed(policy, sum(1 for case in cases if case.reference))
+    enough = next((number for number in looks(pairs) if number >= CHANGE_PAIRS and sessions_of(number) >= needed), pairs)
+    unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
     slower = sorted((name for name, one in unproven.items() if one.low > 1), key=lambda name: unproven[name].low, reverse=True)
     faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
     return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
@@ -84,13 +100,43 @@ def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
     return sorted(changed, key=lambda name: abs(math.log(changed[name].ratio)), reverse=True)
 
 
+def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
+    """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
+    found = []
+    for name, one in _comparisons(cases, policy).items():
+        kernels = next(
+            (compare_kernels(case.head, case.reference, policy.confidence) for case in cases if case.name == name), None
+        )
+        slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
+        if slower > 1 + policy.regression or (one and one.ratio <= 1 - policy.improvement):
+            found.append(name)
+    return found
+
+
+def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int) -> set[str]:
+    """Return the names of the cases that need ``PROCESSES[look]`` processes: unchanged so far, and perhaps slow now and then."""
+    comparisons = _comparisons(cases, policy)
+    thresholds = thresholds_of_run(comparisons, policy, pairs)
+    return {name for name, comparison in comparisons.items() if comparison and is_total_open(comparison, thresholds, look)}
+
+
+def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int) -> bool:
+    """Return whether an unchanged case needs ``PROCESSES[look]`` processes to be called that: the first number always."""
+    total, past_gate = comparison.total, 1 + thresholds.policy.regression
+    if total is None or total.processes >= PROCESSES[look] or comparison.surely_below >= past_gate:
+        return False
+    ours, theirs = total.slow_processes
+    looks_slow = (total.ratio > past_gate or ours > theirs) and total.chance <= OPEN_LEVELS[look - 1]
+    return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE)
+
+
 def _seem_changed(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison]:
     """Return the comparisons whose interval and estimate speak of a change that would matter, proven or not."""
     return {
         name: comparison
         for name, comparison in _comparisons(cases, policy).items()
         if comparison
-        if (comparison.low > 1 and comparison.ratio >= 1 + policy.regression)
+        if any(one.low > 1 and one.ratio >= 1 + policy.regression for one in (comparison, comparison.total) if one)
         or (comparison.high < 1 and comparison.ratio <= 1 - policy.improvement)
     }
 
@@ -111,6 +157,9 @@ def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift 
     if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
         return True
     may_improve = comparison.ratio <= 1 - thresholds.policy.improvement
+    total, past_gate = comparison.total, 1 + thresholds.policy.regression
+    if total and total.ratio > past_gate and total.chance <= TOTAL_DOUBTFUL:
+        return False  # calls that are slow now and then show in pairs as they are
     open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, thresholds.policy)
     return outcome is Outcome.UNCHANGED and not (may_improve or open_part)
 
@@ -127,86 +176,3 @@ def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mappi
         if is_own(comparison) and may_add_up(comparison, drift, policy):
             listed.setdefault(drift.best, []).append(name)
     return listed
-
-
-# Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own. ``ratchet
-# check`` asks which cases may have drifted (`drifting`) and which best commits to measure (`by_commit`).
-
-# All four are choices; what happens at half and at double of the first three stands in docs/decisions/0003-rule.md.
-NEAR = 0.8
-"""Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
-OWN_LEVEL = 0.005
-"""p-value up to which a slowdown is attributed to this change, at each look."""
-OWN_PAIRS = 40
-"""Pairs after which no more are measured to find out whether a slowdown is this change's own."""
-POOLED = 3
-"""Latest measurements of main against its best commit that are pooled."""
-
-
-@dataclass(frozen=True)
-class Drift:
-    """The distance of main from the best commit of a case, as far as the baseline file knows it."""
-
-    best: str
-    """The best commit."""
-    ratio: float | None
-    """Time of main / time of the best commit, pooled over the latest merges; None where no merge was measured against it."""
-
-
-def drifting(stored: Mapping[str, BaselineEntry], reference: Tree, head: Tree) -> dict[str, Drift]:
-    """Return the cases whose best commit is neither side of this run: slowdowns since then may have added up."""
-    sides = (reference.commit, head.commit)
-    return {name: Drift(entry.git_commit, pooled(entry)) for name, entry in stored.items() if entry.git_commit not in sides}
-
-
-def pooled(entry: BaselineEntry) -> float | None:
-    """Return time of main / time of the best commit: of the newest merge, or the mean of the newest three if that is higher."""
-    logs = [math.log(merge.measurement.ratio) for merge in entry.merges[-POOLED:]]
-    return math.exp(max(logs[-1], statistics.fmean(logs))) if logs else None
-
-
-def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
-    """Return whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
-
-    Where nothing is known of the drift, a quarter of the gate from this change is what makes it worth looking.
-    """
-    if drift.ratio is None:
-        near = own.ratio >= 1 + policy.part
-    else:
-        near = own.ratio > 1 and drift.ratio * own.ratio >= 1 + NEAR * policy.regression
-    return near and (own.chance <= OWN_LEVEL or (own.chance < 0.5 and own.pairs < OWN_PAIRS))
-
-
-def is_own(own: Comparison) -> bool:
-    """Return whether this change is slower by itself, by however little."""
-    return own.ratio > 1 and own.chance <= OWN_LEVEL
-
-
-def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict[str, list[str]]:
-    """Map each baseline commit to its cases among ``names``, the commit of most cases first.
-
-    Cases without a baseline commit join the first group. Empty where no case has one.
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        if name in stored:
-            groups.setdefault(stored[name].git_commit, []).append(name)
-    ordered = dict(sorted(groups.items(), key=lambda item: -len(item[1])))
-    for first in list(ordered.values())[:1]:
-        first += [name for name in names if name not in stored]
-    return ordered
-
-
-def held_to_best(finding: Judgement, best: Comparison, tree: Tree, thresholds: CaseThresholds) -> Judgement:
-    """Return the finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
-    outcome, _, own = finding
-    if own is None or outcome not in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE):
-        return finding
-    if not is_own(own) or decide(best, thresholds)[0] is not Outcome.REGRESSED:
-        return finding
-    here, whole = units.percent(own.ratio - 1, 2), units.percent(best.ratio - 1, 2)
-    gate = units.threshold(thresholds.policy.regression)
-    reason = (
-        f"Slower by {here} here, which makes it {whole} slower than the best commit {tree.commit[:10]}: past the gate of {gate}."
-    )
-    return Outcome.REGRESSED, reason, own

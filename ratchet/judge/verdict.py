@@ -17,6 +17,7 @@ from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
+from ratchet.judge.drift import held_to_best
 from ratchet.judge.mutes import warnings as mute_warnings
 from ratchet.judge.mutes import with_mutes
 from ratchet.judge.outcome import (
@@ -31,7 +32,7 @@ from ratchet.judge.outcome import (
     with_smallest_slowdown,
 )
 from ratchet.judge.profile import Roofs, measured_roofs, share
-from ratchet.judge.sequential import held_to_best, thresholds_of_run
+from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
@@ -218,6 +219,8 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float)
     reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
     if comparison is not None and comparison.source == "kernels":
         head, reference = _of_kernels(head, case.head), _of_kernels(reference, case.reference)
+    if comparison is not None and comparison.source == "total":
+        head, reference = _of_mean(head, case.performance), _of_mean(reference, case.reference_performance)
     reference, head = _agreeing(reference, head, comparison)
     return CaseVerdict(
         name=case.name,
@@ -280,6 +283,10 @@ def _agreeing(
 def _of_kernels(side: SideSummary | None, workers: Sequence[WorkerSamples]) -> SideSummary | None:
     median_ms = kernels_median_ms(workers)
     return _at(side, median_ms) if side and median_ms else side
+
+
+def _of_mean(side: SideSummary | None, done: Performance | None) -> SideSummary | None:
+    return _at(side, done.mean_time_ms) if side and done else side
 
 
 def _at(side: SideSummary, median_ms: float) -> SideSummary:

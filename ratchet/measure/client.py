@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from ratchet.cache import scratch_folder
 from ratchet.errors import ForeignModuleError, HostError, WorkerError
@@ -136,21 +136,21 @@ class HostClient:
         """Where its tree lies."""
         return self._tree.path
 
+    @property
+    def bench(self) -> str:
+        """The folder of its benchmarks, within its tree."""
+        return self._tree.bench
+
+    @property
+    def threads(self) -> int:
+        """Threads that a measurement of its tree on the CPU may use."""
+        return self._tree.threads
+
     def named(self, side: Side) -> HostClient:
         """Return this host under the name of another side, for two sides that share one tree."""
         other = copy.copy(self)
         other.side = side
         return other
-
-    def twin(self) -> HostClient:
-        """Have the host fork a copy of itself, which waits as it is now and goes on when this host has ended.
-
-        Call it once the tree is imported and before a worker is forked, so that nothing has run in the copy. Raises HostLost.
-        """
-        _, channel, output = self._forked("twin")
-        twin = HostClient(self.side, self._tree, channel, output, self._common)
-        twin._listing, twin.import_s = self._listing, self.import_s
-        return twin
 
     def close(self) -> None:
         self._channel.close()
@@ -206,7 +206,7 @@ class HostClient:
 
     def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
         started = time.perf_counter()
-        pid, channel, output = self._forked("fork", with_compiler=with_compiler)
+        pid, channel, output = self._forked(with_compiler=with_compiler)
         worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.step_timeout_s))
         try:
             self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
@@ -219,13 +219,13 @@ class HostClient:
         worker.ready_s = time.perf_counter() - started
         return worker
 
-    def _forked(self, op: Literal["fork", "twin"], *, with_compiler: bool = False) -> tuple[int, wire.Channel, Output]:
-        """Have the host fork a process. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
+    def _forked(self, *, with_compiler: bool) -> tuple[int, wire.Channel, Output]:
+        """Have the host fork a worker. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
         ours, theirs = socket.socketpair()
         output = Output()
         with theirs, output.handed_over() as writer, self._talking:
             try:
-                self._channel.send_with_files({"op": op, "with_compiler": with_compiler}, [theirs.fileno(), writer])
+                self._channel.send_with_files({"op": "fork", "with_compiler": with_compiler}, [theirs.fileno(), writer])
                 pid = int(self._channel.receive(max(30, self._tree.import_timeout_s) if with_compiler else 30)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
@@ -268,6 +268,8 @@ class WorkerClient:
         self._output = output
         self.timeout_s = timeout_s
         self.ready_s = 0.0
+        self.case = ""
+        """The name of the case that it prepared last."""
         self.alive = True
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns
 from typing import Literal, Protocol
 
+import numpy as np
 import torch
 
 Call = Callable[[], object]
@@ -30,6 +31,7 @@ _record: Callable[[torch.cuda.Event, torch.cuda.Stream], None] = _Event.record
 _query: Callable[[torch.cuda.Event], bool] = _Event.query
 _elapsed_ms: Callable[[torch.cuda.Event, torch.cuda.Event], float] = _Event.elapsed_time
 _capture, _replay = torch.cuda.graph, torch.cuda.CUDAGraph.replay
+_float32 = np.float32
 _new_graph: Callable[[], torch.cuda.CUDAGraph] = torch.cuda.CUDAGraph
 _new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
 _on_stream = torch.cuda.stream
@@ -102,7 +104,7 @@ class CpuClock:
             call()
             if settle is not None:
                 settle()
-            times.append(max(1, now() - start) * 1e-6)  # a sample of 0 is not valid: `records.run.SampleMs`
+            times.append(max(1, now() - start) / 1e6)  # a sample of 0 is not valid: `records.run.SampleMs`
         return Samples(tuple(times))
 
 
@@ -157,8 +159,8 @@ class TimedEvent:
         return _query(self._event)
 
     def elapsed_ms(self, end: TimedEvent) -> float:
-        """Return the milliseconds on the device from this event to a later one."""
-        return _elapsed_ms(self._event, end._event)
+        """Return the milliseconds on the device from this event to a later one: the driver's single precision, in its digits."""
+        return float(str(_float32(_elapsed_ms(self._event, end._event))))
 
 
 class Lead:

@@ -10,6 +10,7 @@ anything of ours.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
@@ -35,10 +36,13 @@ from ratchet.measure.messages import Checked, KernelTimes, Prepared, between_sid
 from ratchet.measure.turns import PairTimer, Planted, WorkerResult, in_turn
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Failure, LostWorker, Plan, Side
+from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, Failure, LostWorker, Plan, Side
+from ratchet.units import plural
 
 KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
+LIGHT_S, MORE_LIGHT_S = 8.0, 40.0
+"""Seconds that light pairs may take for cases that look unchanged, and for those in which a process was slow."""
 CHECKED_SHARE = 0.25
 """Share of a check's pairs whose results are checked after they were timed, besides the first and the last pair of each round."""
 
@@ -87,6 +91,7 @@ class _Pair:
 
     number: int
     order: Sequence[CaseSides]
+    is_light: bool = False
     crew: Crew = field(default_factory=Crew)
 
 
@@ -106,8 +111,14 @@ class Rounds:
     """Returns the cases that more pairs could still decide."""
     urgent: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
     """Returns the undecided cases that are measured up to the next look although the time is over."""
+    changed: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
+    """Returns the cases that look changed: only processes of other hosts can prove it."""
     restart: Restart | None = None
-    """Called before the pair ``Plan.restart_after``, if any case is left then."""
+    """Called before each later session (`SESSION_PAIRS`), while any case that is left looks changed."""
+    processes: tuple[int, ...] = ()
+    """Numbers of processes of each side up to which light pairs are taken in the end, for the cases that ``totals`` names."""
+    totals: Callable[[Mapping[str, Measured], int], Collection[str]] = lambda *_: ()
+    """Returns the cases that need the n-th of these numbers."""
     ahead: int = 1
     """Pairs whose workers get ready at the same time, on a GPU: each then waits for its turn."""
     kernels_settled: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
@@ -140,6 +151,9 @@ class Duet:
         """Cases in which both sides are timed on the same two of ``host_cores``."""
         self._host_cores = host_cores
         self._crew = Crew()
+        self._pair: _Pair | None = None
+        self._session = 0
+        self._samples_of_block: dict[str, int] = {}
         self._checked_share = checked_share
         self._round_end = 0
         self._kernels_settled: Collection[str] = ()
@@ -148,26 +162,27 @@ class Duet:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
 
         The first round is always finished. Beyond the budget only the urgent ones of the undecided cases go on. A case whose head
-        fails is left out from then on; so is a reference that fails. All hosts start anew before the pair that the plan names
-        (``restart_after``). Raises HostError and ForeignModuleError as `survey` does.
+        fails is left out from then on; so is a reference that fails. While a case looks changed, all hosts start anew every few
+        pairs, if the plan has several sessions. Raises HostError and ForeignModuleError as `survey` does.
         """
         results = {case.name: Measured() for case in cases}
         budget = _Budget(rounds, results)
-        done, first = 0, 0
+        done, first, next_session, renew = 0, 0, FIRST_SESSION, False
         for last in rounds.looks:
             going = [case for case in cases if results[case.name].left(case.sides)]
             if first:
                 undecided = rounds.undecided(results)
                 self._kernels_settled = rounds.kernels_settled(results)
                 going = [case for case in going if case.name in undecided]
+                renew = self._plan.sessions and bool({case.name for case in going}.intersection(rounds.changed(results)))
                 budget.look()
             total = done + len(going) * (last - first)
             pair, self._round_end = first, last
             while pair < last:
                 order = [case for case in going if results[case.name].left(case.sides) and budget.allows(case.name, first)]
-                if pair and pair == self._plan.restart_after and order and rounds.restart:
-                    order = self._restarted(pair, order, results, rounds.restart)
-                stop = self._plan.restart_after if pair < self._plan.restart_after < last else last
+                if renew and pair >= next_session and order and rounds.restart:
+                    order, next_session = self._restarted(pair, order, results, rounds.restart), pair + SESSION_PAIRS
+                stop = min(last, next_session) if renew and pair < next_session else last
                 numbers = range(pair, min(pair + rounds.ahead, stop))
                 batch = [_Pair(number, self._random.sample(order, len(order))) for number in numbers]
                 for name in self._measured_batch(batch, results, partial(budget.allows, first_pair_of_round=first)):
@@ -175,8 +190,31 @@ class Duet:
                     self.progress.case(name, numbers[-1], done, total)
                 pair = numbers.stop
             first = last
+        with contextlib.suppress(HostError):  # what was found stands, and says of how many processes
+            self._measure_light(cases, rounds, results, first)
         self.workers.wait_for_ends()
         return results
+
+    def _measure_light(
+        self, cases: Sequence[CaseSides], rounds: Rounds, results: Mapping[str, Measured], first_pair: int
+    ) -> None:
+        """Take light pairs, for cases that may be slow in few processes: fresh workers that time one block each."""
+        pair = first_pair
+        for look, count in enumerate(rounds.processes):
+            names = rounds.totals(results, look)
+            going = [case for case in cases if case.name in names and results[case.name].left(case.sides) == SIDES]
+            deadline = time.monotonic() + (LIGHT_S if look == 0 else MORE_LIGHT_S)
+            if going:
+                self.progress.stage(f"Looking at {count} processes of {plural(len(going), 'case')}")
+            while time.monotonic() < deadline:
+                order = [case for case in going if len(results[case.name].workers["head"]) < count]
+                if not order:
+                    break
+                numbers = range(pair, pair + rounds.ahead)
+                batch = [_Pair(number, self._random.sample(order, len(order)), is_light=True) for number in numbers]
+                for _ in self._measured_batch(batch, results, partial(_is_before, deadline)):
+                    pass
+                pair = numbers.stop
 
     def _measured_batch(
         self, batch: Sequence[_Pair], results: Mapping[str, Measured], has_time: Callable[[str], bool]
@@ -191,13 +229,14 @@ class Duet:
             self._build_ahead([(pair, case) for pair, case in turns if has_time(case.name)], results)
             for pair, case in turns:
                 if results[case.name].left(case.sides) and has_time(case.name):
-                    self._crew = pair.crew
+                    self._pair, self._crew = pair, pair.crew
                     self._measure_pair(pair.number, case, results[case.name])
                     yield case.name
         for case in batch[0].order:
             for workers in results[case.name].workers.values():
                 workers.sort(key=lambda one: one.pair)
-            self._time_kernels(batch, case, results)
+            if not batch[0].is_light:
+                self._time_kernels(batch, case, results)
         for pair in batch:  # not before: the end of a process would disturb the next pair, which is ready
             self.workers.retire(pair.crew)
 
@@ -221,7 +260,7 @@ class Duet:
         """Build a case in the workers of a pair, or end them. Return one that was lost."""
         crew, seed = pair.crew, self._plan.seed + 2 * pair.number
         turn = in_turn(result.left(case.sides), flipped=self._order(case.name, pair.number)[0])
-        self._fill(crew, turn)
+        self._fill(crew, turn, case.name)
         if case.name in self.workers.prepared_alone or result.lost_ahead:
             return None
         try:
@@ -235,6 +274,7 @@ class Duet:
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
         self.workers.wait_for_ends()  # the hosts that end now are asked how their workers ended
+        self._session += 1
         try:
             self.workers.hosts = restart([case.name for case in order], results)
         except HostError as error:
@@ -318,16 +358,30 @@ class Duet:
 
         ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
         """
+        light = self._pair is not None and self._pair.is_light
         forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
         sides = in_turn(case.sides, flipped=forks)
         prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
         workers = {
-            side: WorkerResult(pair, side == sides[0], self._crew.workers[side].ready_s, prepared[side].peak_memory_bytes)
+            side: WorkerResult(
+                pair,
+                side == sides[0],
+                self._crew.workers[side].ready_s,
+                prepared[side].peak_memory_bytes,
+                session=self._session,
+                is_light=light,
+            )
             for side in sides
         }
-        timer = PairTimer(self._crew.workers, prepared, self._plan, self._peaks, self._planted.get(case.name))
+        drawn = random.Random(f"{self._plan.order_seed} lengths {case.name} {pair}")  # noqa: S311  reproducible on purpose
+        timer = PairTimer(self._crew.workers, prepared, self._plan, self._peaks, self._planted.get(case.name), drawn)
+        turns = in_turn(case.sides, flipped=times)
         cores = self._host_cores.idlest() if self._host_cores and case.name in self.on_two_cores else ()
-        timer.take(workers, in_turn(case.sides, flipped=times), cores)
+        if light:
+            timer.take_light(workers, turns, cores, self._samples_of_block[case.name])
+            return workers
+        timer.take(workers, turns, cores)
+        self._samples_of_block[case.name] = len(workers[sides[0]].blocks[0].block.samples_ms)
         if self._is_checked(pair, case.name):
             self._check(pair, sides, prepared, workers, at_once=at_once)
         return workers
@@ -400,13 +454,13 @@ class Duet:
             self.workers.wait_for_ends()  # then nothing disturbs what is timed now
             crew.case = ""
             return crew.prepared
-        self._fill(crew, sides)
+        self._fill(crew, sides, case)
         may_share = at_once and case not in self.workers.prepared_alone
         return self._build(crew, sides, case, seed, placements, at_once=may_share)
 
-    def _fill(self, crew: Crew, sides: Sequence[Side]) -> None:
-        """Fork a worker of each side, if there is none, while earlier workers end; afterwards the memory of these is free."""
-        self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])
+    def _fill(self, crew: Crew, sides: Sequence[Side], case: str) -> None:
+        """Get a worker of each side for the case, while earlier workers end; afterwards the memory of these is free."""
+        self.workers.at_once([partial(self.workers.fill, crew, side, case) for side in sides])
         self.workers.wait_for_ends()
 
     def _build(
@@ -424,6 +478,10 @@ class Duet:
 
     def _retire(self) -> None:
         self.workers.retire(self._crew)
+
+
+def _is_before(deadline: float, _: str) -> bool:
+    return time.monotonic() < deadline
 
 
 class _Budget:
@@ -449,11 +507,8 @@ class _Budget:
 def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
     """Return whether the head forks first in this pair, and whether it times first.
 
-    Each of the four combinations comes once in every four pairs of a case, in random order. So neither side is favoured, whatever
-    there is to gain from being first, and a test that exchanges the sides of pairs is valid: R. A. Fisher, The Design of
-    Experiments, 1935.
+    Two fair coins are thrown for each pair, whatever came up before. So each of the 2ⁿ ways to exchange the sides of n pairs is
+    as likely as any other, which is what the randomisation test counts: R. A. Fisher, The Design of Experiments, 1935.
     """
-    block, place = divmod(pair, 4)
-    combinations = [(False, False), (False, True), (True, False), (True, True)]
-    random.Random(f"{seed} {case} {block}").shuffle(combinations)  # noqa: S311  an order of sides, not a secret
-    return combinations[place]
+    coins = random.Random(f"{seed} {case} {pair}").getrandbits(2)  # noqa: S311  an order of sides, not a secret
+    return bool(coins & 1), bool(coins & 2)

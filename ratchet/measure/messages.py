@@ -65,6 +65,10 @@ class Listing(Record):
     cuda: str | None = None
     triton: str | None = None
     foreign: tuple[str, ...] = ()
+    changed: dict[str, tuple[Line, ...]] = {}
+    """File → what its import sets, which holds for its own cases alone."""
+    threads: Count = 0
+    """Most threads that an import sets torch to use."""
     error: str = ""
     hint: str = ""
     touched_cuda: bool = False
@@ -160,6 +164,13 @@ class Identified(Record):
         if bool(self.digest) == bool(self.opaque):
             raise ValueError("an identity has a digest, or a reason why it has none")
         return self
+
+
+class Restored(Record):
+    """The answer of a worker that is ready for another case, unless it is ``spent``; ``changed``: what the last case left so."""
+
+    changed: tuple[Line, ...]
+    spent: bool
 
 
 class UsedCores(Record):

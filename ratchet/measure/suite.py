@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -45,8 +46,8 @@ MOST_BUSY = 1.5
 """A case that keeps more cores busy is timed on all: its threads work side by side, which two cores would change."""
 SPARE_CORES = 8
 """With so many cores, what imports on some of them does not disturb what is timed on another."""
-SEVERAL = 4
-"""If so many cases are timed, the trees are imported for a second session before it is known whether one waits for the host."""
+CORES_PER_SESSION, MOST_SESSIONS_AT_ONCE = 2.5, 6
+"""Cores that the imports of a session keep busy, and sessions that import at the same time."""
 
 
 Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
@@ -68,8 +69,14 @@ class CaseTask:
     undecided: Undecided
     urgent: Undecided = lambda _: ()
     """Which undecided cases go on although the budget is spent."""
+    changed: Undecided = lambda _: ()
+    """Which cases look changed: only processes of other hosts can prove it."""
     kernels_settled: Undecided = lambda _: ()
     """The kernels of which host-bound cases need not be timed alone any more."""
+    processes: tuple[int, ...] = ()
+    """Numbers of processes at which the totals of unchanged cases are looked at."""
+    totals: Callable[[Sequence[CaseRun], int], Collection[str]] = lambda *_: ()
+    """Returns the names of the cases that need the n-th of these numbers."""
     compared: bool = True
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
@@ -144,14 +151,12 @@ def measure_suite(
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         identify = not task.time_identical and len(trees) == len(SIDES)
-        sessions = stack.enter_context(sessions or Sessions(trees, environ, identify=identify))
+        sessions = stack.enter_context(sessions or Sessions(trees, environ, identify=identify, cores=len(task.cores)))
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
-        if plan.restart_after and gpu is not None:
-            sessions.keep_twins(hosts, spare=_will_import_again(cases, task))
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(
             hosts,
@@ -178,8 +183,6 @@ def measure_suite(
         duet.on_two_cores = {case.name for case in wanted if _suits_two_cores(surveyed[case.name])}
         if wanted:
             duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
-            if plan.restart_after:
-                sessions.replace_twins(waits_for_host=any(waits_for_host), at_once=len(task.cores) >= SPARE_CORES)
             progress.start(len(wanted), task.looks[-1])
 
         # What keeps other cores busy could disturb blocks that wait for the host.
@@ -191,8 +194,8 @@ def measure_suite(
         def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
             if early:
                 early.between_sessions(taken(results), names)
-            need = "needs" if len(names) == 1 else "need"
-            progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
+            look = "looks" if len(names) == 1 else "look"
+            progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {look} changed or undecided")
             again = sessions.renew(hosts)
             for name, sides in ((case.name, case.sides) for case in wanted if case.name in names):
                 _refuse_missing(name, [again[side] for side in sides])
@@ -203,7 +206,10 @@ def measure_suite(
             plan.budget_s,
             lambda so_far: task.undecided(taken(so_far)),
             lambda so_far: task.urgent(taken(so_far)),
+            lambda so_far: task.changed(taken(so_far)),
             restart,
+            task.processes,
+            lambda so_far, look: task.totals(taken(so_far), look),
             _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, len(task.cores)),
             lambda so_far: task.kernels_settled(taken(so_far)),
         )
@@ -278,84 +284,47 @@ class _EarlyTraces:
 class Sessions:
     """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
 
-    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], *, identify: bool = False) -> None:
+    def __init__(
+        self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], *, identify: bool = False, cores: int = 1
+    ) -> None:
+        """``cores``: those that may be kept busy while nothing is timed."""
         self._trees = trees
         self._environ = environ
         self._identify = identify
+        self._at_once = max(1, min(MOST_SESSIONS_AT_ONCE, int(cores / CORES_PER_SESSION)))
         self._held = contextlib.ExitStack()
-        self._opened: Mapping[Side, HostClient] = {}
-        self._twins: Mapping[Side, HostClient] = {}
-        self._spare: Hosts | None = None
+        self._ready: deque[Hosts] = deque()
 
     def __enter__(self) -> Sessions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self._end_twins()
-            self._held.close()
-        finally:
-            self._end_spare()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._held.close)
+            for hosts in self._ready:
+                stack.push(hosts)
 
     def open(self) -> dict[Side, HostClient]:
         """Start a host for each side that has a tree."""
-        self._opened = self._held.enter_context(self._started(SIDES, identify=self._identify)).sides
-        return dict(self._opened)
+        return dict(self._held.enter_context(self._started(SIDES, identify=self._identify)).sides)
 
     def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
         """Return what a survey with these hosts finds."""
         return survey()
 
-    def keep_twins(self, hosts: Mapping[Side, HostClient], *, spare: bool = False) -> None:
-        """Fork the hosts that `renew` will take from these, which have imported their trees and have not run anything.
-
-        That is for a GPU alone. Times of its kernels do not depend on where a host's libraries lie, and a tree is imported the
-        same way each time (docs/decisions/0007-biases.md); the CPU's do, so there `renew` starts hosts that import it again.
-        ``spare``: start such hosts too, and do not wait for them, since `replace_twins` will probably want them.
-        """
-        self._twins = {side: host.twin() for side, host in hosts.items()}
-        if spare:
-            self._spare = self._started(tuple(reversed(SIDES)))
-
-    def replace_twins(self, *, waits_for_host: bool, at_once: bool) -> None:
-        """Let `renew` take hosts that import their trees again, if a GPU waits for the host's code in some case.
-
-        ``at_once``: import them now, and wait for it, since what that does on other cores could disturb a block. If they are not
-        needed, those that import already are ended, but not before they have: that could leave the lock of a build behind.
-        """
-        if waits_for_host:
-            self._end_twins()
-            if at_once and self._spare is None:
-                self._spare = self._started(tuple(reversed(SIDES)))
-        wanted = waits_for_host
-        for host in self._spare.sides.values() if self._spare else ():
-            try:
-                host.listing()
-            except RatchetError:
-                wanted = False  # if others are needed, they will say the same
-        if not wanted:
-            self._end_spare()
-
-    def _end_spare(self) -> None:
-        spare, self._spare = self._spare, None
-        if spare:
-            spare.__exit__(None, None, None)
-
-    def _end_twins(self) -> None:
-        for twin in self._twins.values():
-            twin.close()
-        self._twins = {}
-
     def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
-        """End the current hosts, and return others in which nothing has run yet."""
-        if self._twins:
-            for host in self._opened.values():
-                host.close()
-            return {side: twin for side, twin in self._twins.items() if side in sides}
+        """End the current hosts, and return others, of a process of their own, which have imported the trees.
+
+        Several are started at the same time, for later calls too: what imports would disturb what is timed.
+        """
         self._held.close()
-        spare, self._spare = self._spare, None
-        hosts = self._held.enter_context(spare or self._started([side for side in reversed(SIDES) if side in sides]))
-        return {side: host for side, host in hosts.sides.items() if side in sides}
+        if not self._ready:
+            ordered = [side for side in reversed(SIDES) if side in sides]
+            self._ready.extend(self._started(ordered) for _ in range(self._at_once))
+            for hosts in self._ready:
+                for host in hosts.sides.values():
+                    host.listing()
+        return {side: host for side, host in self._held.enter_context(self._ready.popleft()).sides.items() if side in sides}
 
     def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
         trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
@@ -378,16 +347,6 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
     except HostError as error:
         del hosts["reference"]
         return None, str(error)
-
-
-def _will_import_again(cases: Sequence[CaseRun], task: CaseTask) -> bool:
-    """Return whether a second session is likely to import the trees again, and to do so beside the survey disturbs nothing.
-
-    Of several cases that are all timed, one probably waits for the host, and their survey takes about as long as the imports.
-    """
-    both = [case for case in cases if case.in_head and case.in_reference and not case.skipped]
-    lasts = task.looks[-1] > task.plan.restart_after
-    return task.time_identical and lasts and len(both) >= SEVERAL and len(task.cores) >= 2 * SPARE_CORES
 
 
 def _pairs_ahead(need: Sequence[int], free: int | None, cores: int) -> int:

@@ -127,9 +127,8 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
     worker: WorkerClient | None = None
     for name in _taken(survey.left):
         try:
-            is_fresh = worker is None
             worker = worker or workers.fork(survey.side, one_queue=True, watched=survey.identify)  # nothing is timed in it
-            case, spent = _survey_case(workers, survey, worker, name, is_fresh=is_fresh, crowded=True)
+            case, spent = _survey_case(workers, survey, worker, name, crowded=True)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
         except CaseTrouble as error:
@@ -148,10 +147,9 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
     crew, side = Crew(), survey.side
     while survey.left:
         name, spent = survey.left.popleft(), True
-        is_fresh = side not in crew.workers
-        workers.fill(crew, side, watched=survey.identify)
+        workers.fill(crew, side, name, watched=survey.identify)
         try:
-            case, spent = _survey_case(workers, survey, crew.workers[side], name, is_fresh=is_fresh, crowded=False)
+            case, spent = _survey_case(workers, survey, crew.workers[side], name, crowded=False)
             survey.cases[name] = case
             if case.prepared.times_itself:
                 workers.prepared_alone.add(name)
@@ -170,14 +168,14 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
 
 
 def _survey_case(
-    workers: Workers, survey: _Survey, worker: WorkerClient, name: str, *, is_fresh: bool, crowded: bool
+    workers: Workers, survey: _Survey, worker: WorkerClient, name: str, *, crowded: bool
 ) -> tuple[PreparedCase, bool]:
     """Return the case, and whether its worker must end. On the CPU, which has no launches, every case needs its host code."""
-    lost = survey.lost.get(name, ())
+    lost, is_fresh = survey.lost.get(name, ()), not worker.case
     prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True, crowded=crowded)
     case = PreparedCase(prepared, lost=lost)
     if not (survey.identify or survey.look):
-        return case, False
+        return case, not workers.restored(survey.side, worker)
     host = worker.ask("host_code", HostCode) if survey.identify and is_fresh else NOT_LOOKED_AT
     try:
         identified = worker.ask("identify", Identified)
@@ -190,7 +188,7 @@ def _survey_case(
     )
     if survey.identify:
         case = replace(case, digest=identified.digest, opaque=identified.opaque, host=host)
-    return case, identified.spent or not workers.in_parallel
+    return case, identified.spent or not workers.restored(survey.side, worker)
 
 
 def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes: int) -> None:
@@ -236,7 +234,7 @@ def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideT
     crew = Crew()
     for name in cases:
         try:
-            workers.fill(crew, side)
+            workers.fill(crew, side, name)
             workers.wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
             workers.prepare(side, crew.workers[side], name, workers.plan.seed, check=False)
             traces[name] = SideTrace(crew.workers[side].ask("trace", Traced).activity)

@@ -7,6 +7,7 @@ cannot be true, and touches nothing else. With ``ratchet soak --plant`` the turn
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +18,7 @@ from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import CHECK_WORK, beyond_hardware, problem_of
 from ratchet.measure.messages import Checked, Prepared, Sampled, UsedCores
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Block, Plan, Side, WorkerSamples, stored_ms
+from ratchet.records.run import Block, Plan, Side, WorkerSamples
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
@@ -57,6 +58,8 @@ class WorkerResult:
     kernels_ms: tuple[float, ...] = ()
     checked: Checked | None = None
     """The check after timing; None in a pair that was timed alone."""
+    session: int = 0
+    is_light: bool = False
 
     @property
     def waited_for_host(self) -> bool:
@@ -76,6 +79,8 @@ class WorkerResult:
             error=None if self.checked is None else self.checked.error,
             stages_ms=self.stages_ms,
             kernels_ms=self.kernels_ms,
+            session=self.session,
+            is_light=self.is_light,
         )
 
 
@@ -121,31 +126,30 @@ class PairTimer:
         plan: Plan,
         peaks: Peaks | None,
         planted: Planted | None,
+        drawn: random.Random,
     ) -> None:
+        """``drawn`` varies the lengths of blocks."""
         self._workers = workers
         self._prepared = prepared
         self._plan = plan
         self._peaks = peaks
         self._planted = planted
+        self._drawn = drawn
 
     def take(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int]) -> None:
         """Add the blocks and the samples of stages to the results. Raises CaseTrouble.
 
         ``first`` is the order of the sides in the first turn. The workers are on these ``cores`` meanwhile, if there are any.
         """
-        planted = self._planted
         if cores:
             self._use_cores(cores)
         count = self._warm_up(first)
         position, places = 0, min(one.places for one in self._prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
+            # A call that is slow every fourth time would be the one that is not timed in each block of three, or in none.
+            asked = count + (self._drawn.randrange(2) if count > 1 else 0)
             for side in in_turn(first, flipped=index % 2 == 1):
-                asked = planted.count(side) if planted else count
-                sampled, window = self._sample(side, "block", asked, place=index % places, untimed=count > 1)
-                times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
-                samples_ms = tuple(map(stored_ms, times_ms))
-                block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
-                results[side].blocks.append(TimedBlock(block, window))
+                self._take_block(results[side], side, index, position, asked, place=index % places, untimed=count > 1)
                 position += 1
             if self._suffices(index + 1, results.values()):
                 break
@@ -154,6 +158,26 @@ class PairTimer:
                 results[side].stages_ms[stage] = self._sample_stage(side, stage, count)
         if cores:
             self._use_cores(())
+
+    def take_light(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int], count: int) -> None:
+        """Add one block of each side, after one that is not kept: enough to tell a slow process. Raises CaseTrouble."""
+        if cores:
+            self._use_cores(cores)
+        for side in first:
+            self._sample(side, "block", count, place=0, untimed=count > 1)
+        for position, side in enumerate(reversed(first)):
+            self._take_block(results[side], side, 0, position, count, place=0, untimed=count > 1)
+
+    def _take_block(
+        self, result: WorkerResult, side: Side, index: int, position: int, count: int, *, place: int, untimed: bool
+    ) -> None:
+        planted = self._planted
+        asked = planted.count(side) if planted else count
+        sampled, window = self._sample(side, "block", asked, place=place, untimed=untimed)
+        times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
+        result.blocks.append(
+            TimedBlock(Block(index=index, position=position, samples_ms=times_ms, exposed=sampled.exposed), window)
+        )
 
     def _use_cores(self, cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ratchet.errors import ForeignModuleError
-from ratchet.measure.client import HostClient, WorkerClient, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.messages import Prepared
+from ratchet.measure.messages import Prepared, Restored
 from ratchet.records.run import SIDES, Plan, Side
 from ratchet.units import listed
 from ratchet.untrusted import clean
@@ -22,6 +22,9 @@ from ratchet.workload import Parameter
 
 MOST_AT_ONCE = 32
 """Threads that wait for workers; more than a survey has lanes."""
+
+MOST_NAMED = 6
+"""Settings that are named in one sentence about a case or a file."""
 
 Answer = TypeVar("Answer")
 
@@ -56,6 +59,8 @@ class Workers:
         """Cases that time their own code while they are prepared."""
         self.one_queue = False
         """The cases that are timed need no more than one work queue of the GPU."""
+        self._changed: dict[Side, dict[str, tuple[str, ...]]] = {side: {} for side in SIDES}
+        """Case → what it left changed in its process."""
         self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._compiles = False
@@ -88,6 +93,7 @@ class Workers:
         ``crowded``: other workers use the device meanwhile. ``placements``: at most so many, instead of those of the plan.
         """
         plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
+        worker.case = name
         prepared = worker.ask(
             "prepare",
             Prepared,
@@ -113,21 +119,68 @@ class Workers:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings for the report: files that one side may have made for both."""
-        if not (shared := self._of_both(self._fresh)):
-            return ()
-        whose = "Written during the run and used by both sides; if this repository's code makes it, one side had the other's"
-        return (f"{whose}: {clean(listed(shared, 2))}. See docs/benchmarks.md#cuda-c.",)
+        """Warnings for the report: files that one side may have made for both, and what files and cases left changed."""
+        notes = []
+        if shared := self._of_both(self._fresh):
+            whose = "Written during the run and used by both sides; if this repository's code makes it, one side had the other's"
+            notes.append(f"{whose}: {clean(listed(shared, 2))}. See docs/benchmarks.md#cuda-c.")
+        return (*notes, *self._left_changed())
+
+    def _left_changed(self) -> list[str]:
+        """Return a sentence for each file whose import, and each case whose code, changes settings of the whole process."""
+        sides: dict[str, list[Side]] = {}
+        for side, host in self.hosts.items():
+            listing = host.listing()
+            files = {case.name: case.file for case in listing.cases}
+            found = [
+                f"Importing {host.bench}/{file} changes {listed(names, MOST_NAMED)}. That holds for the cases of this file "
+                f"alone: if others need it, let their files set it too."
+                for file, names in listing.changed.items()
+            ] + [
+                f"{name} ({host.bench}/{files.get(name, '')}) leaves changed: {listed(names, MOST_NAMED)}. No other case was "
+                f"measured with that. Undo it in what is timed, or set it at the top of the file, for its cases alone."
+                for name, names in self._changed[side].items()
+            ]
+            if listing.threads > host.threads and self.plan.clock == "cpu":
+                found.append(
+                    f"Importing {host.bench}/ sets torch to {listing.threads} threads. A measurement on the CPU has no more than "
+                    f"cpu_threads = {host.threads} in [tool.ratchet], so it ran with {host.threads}."
+                )
+            for sentence in found:
+                sides.setdefault(clean(f"{sentence} See docs/benchmarks.md#settings-of-the-process.", 1000), []).append(side)
+        return [text if len(of) == len(self.hosts) else f"{of[0].capitalize()}: {text}" for text, of in sides.items()]
 
     def _of_both(self, files: Mapping[Side, set[str]]) -> list[str]:
         """Return the files of both sides, if these are two trees."""
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fill(self, crew: Crew, side: Side, *, watched: bool = False) -> None:
-        """Fork a worker of this side for the crew, if it has none; ``watched`` as in `fork`. Raises HostError."""
+    def fill(self, crew: Crew, side: Side, name: str, *, watched: bool = False) -> None:
+        """Fork a worker of this side for the crew, unless it has one that may take this case. Raises HostError.
+
+        ``watched`` as in `HostClient.fork`.
+        """
+        worker = crew.workers.get(side)
+        if worker and worker.case not in ("", name):
+            crew.case, crew.prepared = "", {}
+            if not (self.in_parallel and self.restored(side, worker)):
+                self.let_go(crew.workers.pop(side))
         if side not in crew.workers:
             crew.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
+
+    def restored(self, side: Side, worker: WorkerClient) -> bool:
+        """Return whether a worker may take another case: its process is as it was before the last one.
+
+        On the CPU it never is, since a process of its own for each case is certain and takes 20 ms. On a GPU, where that would
+        be a third of a second, the worker restores what it can, and says whether anything stayed (docs/decisions/0026-state.md).
+        """
+        try:
+            answer = worker.ask("restore", Restored)
+        except CaseTrouble:  # its process is lost
+            return False
+        if answer.changed:
+            self._changed[side][worker.case] = answer.changed
+        return self.in_parallel and not answer.spent
 
     def fork(self, side: Side, *, one_queue: bool = False, watched: bool = False) -> WorkerClient:
         """Return a fresh worker with a usable device: sooner with ``one_queue`` (see `HostClient.fork`). Raises HostError."""

@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records import SCHEMA_VERSION, Record
-from ratchet.records.run import CaseRun, RunRecord, stored_ms
+from ratchet.records.run import CaseRun, RunRecord
 from ratchet.untrusted import clean
 
 LARGEST_BYTES = 256 * 2**20
@@ -129,7 +129,6 @@ def dumps(record: Record) -> str:
     pieces: list[str] = []
     with _gc_paused():
         document = record.model_dump(mode="json")
-        _round(document)
         _put(document, "\n", pieces.append)
     return "".join([*pieces, "\n"])
 
@@ -269,19 +268,6 @@ def _quoted(value: object) -> str:
 
 
 # Writing.
-
-
-def _round(value: dict[str, Any]) -> None:
-    """Round all samples in a record, in place."""
-    for key, inner in value.items():
-        if key == "samples_ms" and isinstance(inner, list):
-            value[key] = [stored_ms(each) if isinstance(each, float) else each for each in inner]
-        elif isinstance(inner, dict):
-            _round(inner)
-        elif isinstance(inner, list):
-            for each in inner:
-                if isinstance(each, dict):
-                    _round(each)
 
 
 def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:

@@ -65,18 +65,10 @@ SIDES: tuple[Side, ...] = ("reference", "head")
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 
-def stored_ms(sample_ms: float) -> float:
-    """Return a sample as files keep it: to the nanosecond, below what any GPU clock resolves; a shorter one to three digits.
+FIRST_SESSION, SESSION_PAIRS = 8, 3
+"""Pairs of the first session, and of each later one, before which all hosts are started anew for cases that look changed.
 
-    Samples are rounded as soon as they are measured, so that a run that is judged again from its file gives the same figures.
-    """
-    return round(sample_ms, 6) or float(f"{sample_ms:.3g}")
-
-
-SESSION_PAIRS = 8
-"""Pairs of a check that the first processes measure; after these, all processes are started again, once.
-
-An offset of the processes (memory layout, clocks) is then new, so it seldom makes a case red: docs/decisions/0003-rule.md.
+What a host has of its own (a layout of memory, a choice made while importing) is then drawn anew: docs/decisions/0003-rule.md.
 """
 
 
@@ -104,8 +96,8 @@ class Plan(Record):
     """Most places in memory at which a worker builds a workload, taken in turn by its blocks."""
     budget_s: NotNegative = 0.0
     """Measuring of undecided cases ended after so long; 0: never."""
-    restart_after: Count = 0
-    """Pairs with this number and later ones come from processes that were started later; 0: all come from the first."""
+    sessions: bool = False
+    """Hosts were started anew for cases that looked changed, again and again (`FIRST_SESSION`)."""
     seed: int
     """Seed of the random inputs."""
     order_seed: Count = 0
@@ -227,6 +219,15 @@ class WorkerSamples:
     stages_ms: dict[str, tuple[SampleMs, ...]] = field(default_factory=dict)
     kernels_ms: tuple[SampleMs, ...] = ()
     """Time of all kernels of a call, without the host's: where the GPU waited for the host on both sides."""
+    session: Count = 0
+    """The pair of hosts that the worker was forked from, in the order in which they were started."""
+    is_light: bool = False
+    """A process that was looked at for one block only, without a warm-up: it counts for the mean, not for the median."""
+
+    @property
+    def kept_blocks(self) -> list[Block]:
+        """The blocks that count: those not slowed by heat or a hardware brake."""
+        return [block for block in self.blocks if not block.throttled]
 
 
 class Performance(Record):

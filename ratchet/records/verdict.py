@@ -41,6 +41,30 @@ SLOWDOWNS = (Outcome.REGRESSED, Outcome.SLOWER)
 """Outcomes of cases that look slower: they are profiled, and a person may accept them."""
 
 
+class Total(Record):
+    """The mean of all calls of the head against that of the reference: what is slow now and then is part of it."""
+
+    ratio: Positive
+    low: Positive
+    high: Positive
+    chance: NotNegative
+    """One-sided p-value: how often unchanged code would look at least this far off, in this direction."""
+    sessions_chance: NotNegative | None = None
+    """As in `Comparison`."""
+    processes: Count
+    """Processes of each side."""
+    slow_processes: tuple[Count, Count] = (0, 0)
+    """Those of the head and of the reference that take clearly more than the median one of their side."""
+    process_factor: Positive = 1.0
+    """Times the median that the head's slow processes take."""
+    calls: tuple[Count, Count] = (0, 0)
+    """Calls that were timed one by one, on the head and on the reference."""
+    slow_calls: tuple[Count, Count] = (0, 0)
+    """Those that take clearly more than the median call of their process."""
+    call_factor: Positive = 1.0
+    """Times the median that the head's slow calls take."""
+
+
 class Comparison(Record):
     """Head against reference. ``ratio`` is head time / reference time: above 1 is slower."""
 
@@ -48,7 +72,7 @@ class Comparison(Record):
     low: Positive
     high: Positive
     bound: Positive | None = None
-    """A surer upper end (99.5 % one-sided, for a 95 % interval): below the gate, it shows that the case is unchanged."""
+    """A surer upper end (99.6 % one-sided, for a 95 % interval): below the gate, it shows that the case is unchanged."""
     confidence: Positive
     chance: NotNegative
     """One-sided p-value: how often unchanged code would look at least this far off, in this direction."""
@@ -57,10 +81,6 @@ class Comparison(Record):
     pairs: Count
     rogues: Count = 0
     """How many of the pairs were left out as outliers, because something else happened in them."""
-    other: tuple[Positive, Positive, Positive] | None = None
-    """The interval and its bound by the other reading of its outliers: with them, where more than one pair in eight was
-    left out; without them, where they were too many to be left out.
-    """
     spread: NotNegative = 0.0
     """Standard deviation of the log ratio of one pair: 0.002 is 0.2 %."""
     correlation: float = 0.0
@@ -70,22 +90,29 @@ class Comparison(Record):
     nearly_all: tuple[Positive, Positive] | None = None
     """The ratio that nine pairs in ten exceed, and the one that nine in ten stay below."""
     sessions: tuple[Positive, ...] = ()
-    """The ratio of the first eight pairs, and that of the later ones, which separately started processes measured."""
+    """The ratio in each session, whose hosts were started on their own: the median of its pairs."""
+    sessions_chance: NotNegative | None = None
+    """One-sided p-value of no difference by the sessions alone (Student's t): forks of one host count as one draw."""
+    resolution: NotNegative = 0.0
+    """The times are known to this fraction at best, because of the steps in which they were measured or stored."""
+    total: Total | None = None
+    """The comparison of means, by everything that was timed."""
     detectable: Positive | None = None
     """The smallest slowdown, as a fraction, that a check would call a regression four times in five, at this spread (MDE)."""
-    source: Literal["paired", "kernels", "stored", "days"] = "paired"
-    """``kernels``: paired, of the time that kernels take without the host's; ``stored``: against milliseconds measured another
-    time; ``days``: the same, widened by the known spread between days."""
+    source: Literal["paired", "total", "kernels", "stored", "days"] = "paired"
+    """``total``: paired, of the mean of all calls, where that decided; ``kernels``: of the time that kernels take without the
+    host's; ``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between
+    days."""
 
     @property
     def surely_below(self) -> float:
-        """The surer upper end of the ratio: of the readings with outliers and without them, the higher one."""
-        return max(self.bound or self.high, self.other[2] if self.other else 0.0)
+        """The surer upper end of the ratio."""
+        return self.bound or self.high
 
     @property
     def is_paired(self) -> bool:
         """Return whether both sides were measured in turn, so that what disturbs them cancels."""
-        return self.source in ("paired", "kernels")
+        return self.source in ("paired", "total", "kernels")
 
 
 class SideSummary(Record):

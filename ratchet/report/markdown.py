@@ -16,9 +16,9 @@ from typing import Any
 import jinja2
 
 from ratchet import units, untrusted
-from ratchet.judge.outcome import CHANGE_PAIRS
+from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.records.environment import Fingerprint
-from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.report import profile, words
 from ratchet.untrusted import Markdown
@@ -199,7 +199,7 @@ def _environment() -> jinja2.Environment:
     }
     environment.globals |= {
         "change_pairs": CHANGE_PAIRS,
-        "session_pairs": SESSION_PAIRS,
+        "fewest_sessions": FEWEST_SESSIONS,
         "bench_from_head": words.BENCH_FROM_HEAD,
     }
     return environment

@@ -17,9 +17,9 @@ from importlib.resources import files
 import jinja2
 
 from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS
+from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.records.profile import CaseProfile
-from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 from ratchet.report import profile, words
 from ratchet.report.markdown import commands_again, machine
@@ -187,6 +187,6 @@ def _environment() -> jinja2.Environment:
         "day": lambda at: at.strftime("%Y-%m-%d"),
         "threshold": units.threshold,
     }
-    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS, "width": WIDTH}
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "fewest_sessions": FEWEST_SESSIONS, "width": WIDTH}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment

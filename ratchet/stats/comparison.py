@@ -1,7 +1,8 @@
 """The samples of one case → one log ratio per pair → one comparison of the two sides, or the figures of one side.
 
-The judge compares with it, the suite and the tuner compute figures with it. Pure. `estimate.py` beside this file has the
-statistics; this file knows records.
+Two questions are asked. *Typical*: the median call, which one slow call or one slow process hardly moves. *Total*: the mean of
+everything that was timed, which is what a user pays. The judge compares with it, the suite and the tuner compute figures with it.
+Pure. `estimate.py` beside this file has the statistics; this file knows records.
 """
 
 from __future__ import annotations
@@ -15,9 +16,18 @@ from typing import Literal
 
 import numpy as np
 
-from ratchet.records.run import SESSION_PAIRS, Block, Performance, WorkerSamples, WorkloadIdentity, packed_samples
+from ratchet.records.run import Performance, WorkerSamples, WorkloadIdentity, packed_samples
 from ratchet.records.verdict import Comparison
-from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days, student_interval, without_outliers
+from ratchet.stats.estimate import (
+    Estimate,
+    estimate,
+    estimate_apart,
+    estimate_between_days,
+    session_medians,
+    student_interval,
+    student_p,
+)
+from ratchet.stats.total import PairTotal, compare_totals, resolution_of, shared_pairs, totals_of
 
 
 @dataclass(frozen=True)
@@ -27,11 +37,8 @@ class Pair:
     log_ratio: float
     head_ms: float
     reference_ms: float
-
-
-def kept_blocks(worker: WorkerSamples) -> list[Block]:
-    """Return the blocks that count: those not slowed by heat or a hardware brake."""
-    return [block for block in worker.blocks if not block.throttled]
+    session: int = 0
+    """The pair of hosts that both were forked from."""
 
 
 def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
@@ -43,20 +50,23 @@ def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) 
     """Return every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
 
     A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
-    temperature, so these cancel within a block's ratio.
+    temperature, so these cancel within a block's ratio. Light pairs are too short for that, and are none of these.
     """
-    others = {worker.pair: worker for worker in reference}
-    shared = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
-    medians = _block_medians([*shared, *(others[worker.pair] for worker in shared)])
-    return _pairs(medians[: len(shared)], medians[len(shared) :])
+    shared = shared_pairs(head, reference)
+    medians = _block_medians([*(ours for ours, _ in shared), *(theirs for _, theirs in shared)])
+    sessions = [ours.session for ours, _ in shared]
+    return _pairs(medians[: len(shared)], medians[len(shared) :], sessions)
 
 
-def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
+def pairs_of_medians(
+    head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]], sessions: Sequence[int] = ()
+) -> list[Pair]:
     """Return the pairs of workers whose block medians, in milliseconds, are given: place i of each side is pair i.
 
     Raises ValueError where the sides have different numbers of workers.
     """
-    return _pairs([dict(enumerate(medians)) for medians in head], [dict(enumerate(medians)) for medians in reference])
+    ours, theirs = ([dict(enumerate(medians)) for medians in side] for side in (head, reference))
+    return _pairs(ours, theirs, sessions or [0] * len(head))
 
 
 BlockMedians = dict[int, float]
@@ -64,17 +74,18 @@ BlockMedians = dict[int, float]
 
 
 def _block_medians(workers: Sequence[WorkerSamples]) -> list[BlockMedians]:
-    kept = [kept_blocks(worker) for worker in workers]
+    kept = [[] if worker.is_light else worker.kept_blocks for worker in workers]
     medians = iter(_row_medians([packed_samples(block) for blocks in kept for block in blocks]))
     return [dict(zip([block.index for block in blocks], medians)) for blocks in kept]  # noqa: B905 - each takes its own share
 
 
-def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians]) -> list[Pair]:
-    both = [(a, b) for a, b in zip(head, reference, strict=True) if a.keys() & b.keys()]
+def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians], sessions: Sequence[int]) -> list[Pair]:
+    rows = [row for row in zip(head, reference, sessions, strict=True) if row[0].keys() & row[1].keys()]
+    both = [(a, b) for a, b, _ in rows]
     # math.log, since the last digit of numpy's depends on the processor.
     logs = [array("d", [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]) for a, b in both]
     heads, references = ([array("d", pair[side].values()) for pair in both] for side in (0, 1))
-    return list(map(Pair, *map(_row_medians, (logs, heads, references))))
+    return list(map(Pair, *map(_row_medians, (logs, heads, references)), (session for *_, session in rows)))
 
 
 def _row_medians(rows: list[array[float]]) -> list[float]:
@@ -120,16 +131,17 @@ LARGEST_LOG = 60.0
 
 def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
     """Compare head and reference over interleaved pairs. None where fewer than three pairs were kept."""
-    return compare_pairs(pairs_of(head, reference), confidence)
+    resolution = resolution_of(head) + resolution_of(reference)
+    return compare_pairs(pairs_of(head, reference), confidence, totals_of(head, reference), resolution)
 
 
 def compare_kernels(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
     """Compare the time of the kernels alone (`WorkerSamples.kernels_ms`). None where fewer than three pairs have it."""
     others = {worker.pair: worker.kernels_ms for worker in reference if worker.kernels_ms}
-    shared = sorted((one.pair, one.kernels_ms) for one in head if one.kernels_ms and one.pair in others)
-    ours = [[statistics.median(times)] for _, times in shared]
-    theirs = [[statistics.median(others[pair])] for pair, _ in shared]
-    compared = compare_pairs(pairs_of_medians(ours, theirs), confidence)
+    shared = sorted((one.pair, one.kernels_ms, one.session) for one in head if one.kernels_ms and one.pair in others)
+    ours = [[statistics.median(times)] for _, times, _ in shared]
+    theirs = [[statistics.median(others[pair])] for pair, *_ in shared]
+    compared = compare_pairs(pairs_of_medians(ours, theirs, [session for *_, session in shared]), confidence)
     return compared.model_copy(update={"source": "kernels"}) if compared else None
 
 
@@ -147,15 +159,28 @@ def kernels_median_ms(workers: Sequence[WorkerSamples]) -> float | None:
     return statistics.median(medians) if medians else None
 
 
-def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None:
-    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three."""
+def compare_pairs(
+    pairs: Sequence[Pair], confidence: float, totals: Sequence[PairTotal] = (), resolution: float = 0.0
+) -> Comparison | None:
+    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three.
+
+    ``totals`` answer the question about the mean. ``resolution``: the times of both sides are known no better than to this
+    fraction together, however many there are.
+    """
     if len(pairs) < FEWEST_PAIRS:
         return None
     logs = [pair.log_ratio for pair in pairs]
-    parts = (logs[:SESSION_PAIRS], logs[SESSION_PAIRS:])
-    sessions = tuple(_exp(_majority_mean(part)) for part in parts if part)
+    estimated = estimate(logs, confidence)
+    sessions = session_medians(logs, [pair.session for pair in pairs])
     delta = cliffs_delta([pair.head_ms for pair in pairs], [pair.reference_ms for pair in pairs])
-    return _comparison(estimate(logs, confidence), confidence, delta, len(pairs), sessions=sessions)
+    compared = _comparison(estimated, confidence, delta, len(pairs), resolution=resolution)
+    return compared.model_copy(
+        update={
+            "sessions": tuple(map(_exp, sessions)),
+            "sessions_chance": student_p(sessions, slower=estimated.centre >= 0),
+            "total": compare_totals(totals, confidence) if len(totals) >= FEWEST_PAIRS else None,
+        }
+    )
 
 
 def compare_stored(
@@ -180,7 +205,7 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     medians = medians_ms(workers)
     if not medians:
         return None
-    samples = [sample for worker in workers for block in kept_blocks(worker) for sample in block.samples_ms]
+    samples = [sample for worker in workers for block in worker.kept_blocks for sample in block.samples_ms]
     median = statistics.median(medians)
     _, low, high = student_interval(_logs(medians), confidence)
     seconds = median * 1e-3
@@ -199,35 +224,29 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     )
 
 
-def _majority_mean(log_ratios: Sequence[float]) -> float:
-    """Return the mean of one session without outliers, as long as these are a minority: at most three of eight pairs."""
-    return float(without_outliers(np.asarray(log_ratios), most=(len(log_ratios) - 1) // 2).mean())
-
-
 def _comparison(
     estimated: Estimate,
     confidence: float,
     delta: float,
     pairs: int,
     source: Literal["paired", "stored", "days"] = "paired",
-    sessions: tuple[float, ...] = (),
+    resolution: float = 0.0,
 ) -> Comparison:
     return Comparison(
         ratio=_exp(estimated.centre),
-        low=_exp(estimated.low),
-        high=_exp(estimated.high),
-        bound=_exp(estimated.bound),
+        low=_exp(estimated.low - resolution),
+        high=_exp(estimated.high + resolution),
+        bound=_exp(estimated.bound + resolution),
+        resolution=resolution,
         confidence=confidence,
         chance=estimated.p_value,
         cliffs_delta=delta,
         pairs=pairs,
         rogues=estimated.outliers,
-        other=tuple(map(_exp, estimated.other)) if estimated.other else None,
         spread=estimated.spread,
         correlation=estimated.correlation,
         independent=estimated.independent if source == "paired" else None,
         nearly_all=(_exp(estimated.nearly_all[0]), _exp(estimated.nearly_all[1])) if source == "paired" else None,
-        sessions=sessions,
         source=source,
     )
 

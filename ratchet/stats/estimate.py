@@ -24,17 +24,18 @@ MOST = 200
 Floats = NDArray[np.float64]
 
 
-def randomisation_p(log_ratios: Floats, *, slower: bool) -> float:
+def randomisation_p(log_ratios: Floats, *, slower: bool, capped: bool = True) -> float:
     """Return the one-sided p-value of no difference between the sides, from pairs alone: no normal distribution is assumed.
 
     ``log_ratios`` has shape (pairs,); ``slower`` asks whether the head is slower, otherwise whether it is faster. The statistic
-    is the sum of the signs, each weighted by the size of its pair, but by no more than the median size: an outlier counts as
-    one pair and no more. Where both sides run the same code, each pair has either sign with the same probability, so every one
-    of the 2ⁿ ways to set the signs is as likely, and the result is the share of them whose sum is at least as large. It is
-    never below 2⁻ⁿ. R. A. Fisher, The Design of Experiments (1935), section 21; the sums are counted as in M. Pagano and
-    D. Tritchler, Journal of the American Statistical Association 78 (1983), 435.
+    is the sum of the signs, each weighted by the size of its pair. ``capped``: by no more than the median size, so that an
+    outlier counts as one pair and no more. Where both sides run the same code, each pair has either sign with the same
+    probability, whatever the others have, since a coin of its own drew its order. So every one of the 2ⁿ ways to set the signs is
+    as likely, and the result is the share of them whose sum is at least as large. It is never below 2⁻ⁿ. R. A. Fisher, The Design
+    of Experiments (1935), section 21; the sums are counted as in M. Pagano and D. Tritchler, Journal of the American Statistical
+    Association 78 (1983), 435.
     """
-    scores = _scores(log_ratios)
+    scores = _scores(log_ratios, capped=capped)
     towards = log_ratios > 0 if slower else log_ratios < 0
     observed = int(scores[towards].sum())
     if log_ratios.size > MOST:
@@ -49,10 +50,13 @@ def randomisation_p(log_ratios: Floats, *, slower: bool) -> float:
     return float(shares[observed:].sum())
 
 
-def _scores(log_ratios: Floats) -> NDArray[np.int64]:
-    """Return the size of each pair in steps of a 256th of the median size, at most 256; a pair without a difference scores 0."""
+def _scores(log_ratios: Floats, *, capped: bool) -> NDArray[np.int64]:
+    """Return the size of each pair in steps of a 256th of the median size, at most 256; a pair without a difference scores 0.
+
+    Not ``capped``: in steps of a 256th of the largest one.
+    """
     sizes = np.abs(log_ratios)
-    cap = float(np.median(sizes))
+    cap = float(np.median(sizes) if capped else sizes.max())
     if cap == 0:  # most pairs show no difference at all: those that do count by their sign
         return (sizes > 0).astype(np.int64)
     scores: NDArray[np.int64] = np.ceil(np.minimum(sizes, cap) / cap * STEPS).astype(np.int64)
@@ -64,11 +68,20 @@ def _scores(log_ratios: Floats) -> NDArray[np.int64]:
 
 OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
 """An outlier lies more than this many robust spreads and more than 5 % from the median."""
-PAIRS_PER_OUTLIER = 4
-"""At most one pair in so many is left out as an outlier: more than that are part of how the code behaves."""
+MANY = 20
+PAIRS_PER_OUTLIER, PAIRS_PER_OUTLIER_OF_FEW = 4, 12
+"""At most one pair in four is left out as an outlier, of fewer than 20 pairs one in twelve: more are part of how the code is.
+In six pairs of a coin one often lies alone, and the other five agree by chance."""
+DOUBTFUL_OUTLIERS = 8
+"""If more than one pair in so many is left out, or if outliers are too many to be left out, both readings count for the bound."""
 VALUES_PER_EXCEPTION = 10
 """Out of this many values, one may lie outside `Estimate.nearly_all`."""
-BOUND = 0.2
+FEWEST_EFFECTIVE = 1.5
+"""An interval is never wider than if so many values were independent: of six values no autocorrelation is known well."""
+ERRORS_OF_CORRELATION, QUIET, NOISY = 1.5, 0.006, 0.01
+"""Standard errors by which an autocorrelation may be larger than it seems, where values spread by 1 % or more; none where they
+spread by less than 0.6 %: then it cannot move a mean by as much as any gate."""
+BOUND = 0.14
 """`Estimate.bound` is too low this often for each time that the upper end of the interval is too low."""
 RESAMPLES = 10_000
 """Bootstrap resamples of one interval; the same ones at every call, so that a verdict can be reproduced."""
@@ -98,15 +111,11 @@ class Estimate:
     high: float
     """The interval at the confidence that was asked for."""
     bound: float = math.inf
-    """An upper end that is five times less often too low than ``high``: with it, looking several times stays honest."""
+    """An upper end that is seven times less often too low than ``high``: with it, looking several times stays honest."""
     p_value: float = 1.0
     """One-sided, in the direction of the centre."""
     outliers: int = 0
     """Values left out because something else happened in them."""
-    other: tuple[float, float, float] | None = None
-    """The interval and its bound by the other reading of its outliers: with them, where more than one value in eight was
-    left out; without them, where they were too many to be left out.
-    """
     correlation: float = 0.0
     """Autocorrelation of each value with the one before it, corrected for bias; 0 where there are too few to say."""
     independent: float = 0.0
@@ -128,11 +137,17 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
     """Estimate the mean of the values without outliers. Raises ValueError on no values and on values that are not finite."""
     data = _finite(values)
     kept = without_outliers(data)
-    outliers = data.size - kept.size
-    majority = kept if outliers else without_outliers(data, most=(data.size - 1) // 2)
-    other = data if outliers > data.size // 8 else majority
     centre, error = _mean(kept)
-    low, high, bound = bootstrap_interval(kept, confidence)
+    independent = independent_values(data)
+    # The mean of n values that are like their neighbours is as uncertain as that of so many independent ones.
+    wider = math.sqrt(data.size / max(min(FEWEST_EFFECTIVE, data.size), independent))
+    low, high, bound = (centre + wider * (end - centre) for end in bootstrap_interval(kept, confidence))
+    left_out = data.size - kept.size
+    other = (
+        data if left_out > data.size // DOUBTFUL_OUTLIERS else kept if left_out else without_outliers(data, (data.size - 1) // 2)
+    )
+    if other.size != kept.size:
+        bound = max(bound, bootstrap_interval(other, confidence)[2])
     return Estimate(
         centre,
         error,
@@ -141,10 +156,9 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
         high,
         bound,
         p_value=randomisation_p(data, slower=centre >= 0),
-        outliers=outliers,
-        other=bootstrap_interval(other, confidence) if other.size != kept.size else None,
+        outliers=left_out,
         correlation=_correlation(kept),
-        independent=independent_values(data),
+        independent=independent,
         nearly_all=_nearly_all(data),
     )
 
@@ -203,14 +217,12 @@ def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
 
 
 def without_outliers(values: Floats, most: int | None = None) -> Floats:
-    """Return the values without outliers; all of them where the outliers are too many to be exceptions.
-
-    ``most`` is how many may be left out: one in four where it is None.
-    """
+    """Return the values without outliers; all of them where there are more than ``most``, and so too many to be exceptions."""
+    most = values.size // (PAIRS_PER_OUTLIER if values.size >= MANY else PAIRS_PER_OUTLIER_OF_FEW) if most is None else most
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
     spread = 1.4826 * median(distance.tolist())  # the median distance, scaled to the standard deviation of normal values
     outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
-    return values[~outlier] if 0 < outlier.sum() <= (values.size // PAIRS_PER_OUTLIER if most is None else most) else values
+    return values[~outlier] if 0 < outlier.sum() <= most else values
 
 
 def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float, float]:
@@ -258,13 +270,14 @@ def _correlation(values: Floats) -> float:
 
 
 def independent_values(values: Floats) -> float:
-    """Return the effective number of independent values, one standard error on the safe side: n · (1 − ρ) / (1 + ρ).
+    """Return the effective number of independent values, on the safe side: n · (1 − ρ) / (1 + ρ).
 
-    ρ is their lag-one autocorrelation and its standard error 1/√n, outliers included: of noise that stays in one of two modes,
-    the less frequent mode looks like outliers. H. J. Thiébaux and F. W. Zwiers, Journal of Climate and Applied Meteorology 23
-    (1984), 800.
+    ρ is their lag-one autocorrelation, and up to 1.5 of its standard errors of 1/√n more, outliers included: of noise that stays
+    in one of two modes, the less frequent mode looks like outliers. H. J. Thiébaux and F. W. Zwiers, Journal of Climate and
+    Applied Meteorology 23 (1984), 800.
     """
-    rho = min(0.99, max(0.0, _correlation(values) + 1 / math.sqrt(values.size)))
+    noisy = min(1.0, max(0.0, (float(np.std(values)) - QUIET) / (NOISY - QUIET)))
+    rho = min(0.99, max(0.0, _correlation(values) + noisy * ERRORS_OF_CORRELATION / math.sqrt(values.size)))
     return values.size * (1 - rho) / (1 + rho)
 
 
@@ -289,11 +302,40 @@ def _finite(values: Sequence[float]) -> Floats:
     return data
 
 
+def student_p(values: Sequence[float], *, slower: bool) -> float | None:
+    """Return the one-sided p-value of a mean of 0 by Student's t; None for one value, which says nothing of its spread."""
+    from scipy.special import stdtr  # as above
+
+    data = _finite(values)
+    if data.size < 2:
+        return None
+    centre, error = _mean(data)
+    return float(stdtr(data.size - 1, -centre / error if slower else centre / error))
+
+
+def session_medians(logs: Sequence[float], sessions: Sequence[int]) -> list[float]:
+    """Return the median log ratio of each session: forks of one host may have something in common that those of others lack."""
+    by_session: dict[int, list[float]] = {}
+    for log, session in zip(logs, sessions, strict=True):
+        by_session.setdefault(session, []).append(log)
+    return [median(by_session[session]) for session in sorted(by_session)]
+
+
 def quantile(share: float, dof: float) -> float:
     """Return the value below which ``share`` of Student's t distribution lies."""
     from scipy.special import stdtrit  # as above
 
     return float(stdtrit(dof, share))
+
+
+def fisher_p(ours: int, theirs: int, of: int) -> float:
+    """Return how often chance would put so many of all exceptions on our side, each side having ``of`` members.
+
+    R. A. Fisher, Statistical Methods for Research Workers (5th ed., 1934), section 21.02; one-sided.
+    """
+    both = ours + theirs
+    ways = sum(math.comb(of, count) * math.comb(of, both - count) for count in range(ours, min(of, both) + 1))
+    return ways / math.comb(2 * of, both)
 
 
 def share_bounds(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.records.verdict import Outcome
-from tests.integration.playground import ADDS, CERTAIN, KNOWN, QUICK, Playground, wait_until
+from tests.integration.playground import ADDS, CERTAIN, KNOWN, PROOF, QUICK, SETTINGS, Playground, wait_until
 from tests.integration.zoo import SECRETS
 
 BUILT = ADDS.replace("REPEAT = 40", "from pathlib import Path\nREPEAT = int(Path('out/repeat.txt').read_text())")
@@ -164,3 +164,45 @@ def _is_gone(pid: int) -> bool:
         return True
     time.sleep(0.01)
     return state == "Z"
+
+
+OPTION = """\
+import sys
+from pathlib import Path
+
+Path("out").mkdir(exist_ok=True)
+Path("out/repeat.txt").write_text(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_each_side_is_built_with_its_own_command(make: Callable[..., Playground]) -> None:
+    """A change of the build command shows its effect, and is named; so from a tree with uncommitted changes."""
+    play = make({"bench/adds.py": BUILT, "make.py": OPTION}, settings=_built_with(40))
+    play.commit({"pyproject.toml": f"{SETTINGS}{_built_with(200)}"})
+    done = play.check(*PROOF)
+    assert done.outcomes() == {"adds/small": Outcome.REGRESSED}
+    said = f"The setting build differs: {sys.executable} make.py 200 in the head, {sys.executable} make.py 40 in the reference."
+    assert any(warning.startswith(f"{said} Each side") for warning in done.run.warnings), done.run.warnings
+    play.repo.joinpath("pyproject.toml").write_text(f"{SETTINGS}{_built_with(40)}", encoding="utf-8")
+    done = play.check(*PROOF)
+    assert done.outcomes() == {"adds/small": Outcome.IMPROVED}
+    assert sum("The setting build differs" in warning for warning in done.run.warnings) == 1
+
+
+def _built_with(repeat: int) -> str:
+    return f'build = ["{sys.executable}", "make.py", "{repeat}"]\n'
+
+
+@pytest.mark.slow
+def test_each_side_is_imported_from_its_own_folders(make: Callable[..., Playground]) -> None:
+    """A commit that moves the package and says so in python_path is compared with the one before; other settings are named."""
+    bench = ADDS.replace("REPEAT = 40", "from acme import REPEAT")
+    play = make({"bench/adds.py": bench, "lib/acme.py": "REPEAT = 40\n"}, settings='python_path = ["lib"]\n')
+    play.git("mv", "lib", "python")
+    play.commit({"pyproject.toml": f'{SETTINGS}python_path = ["python"]\ncpu_threads = 2\npairs = 50\n'})
+    done = play.check(*PROOF)
+    assert done.outcomes() == {"adds/small": Outcome.UNCHANGED}
+    path, threads = (warning for warning in done.run.warnings if "The setting" in warning)
+    assert path == "The setting python_path differs: python in the head, lib in the reference. Each side was made with its own."
+    assert threads.startswith("The setting cpu_threads differs: 2 in the head, 1 in the reference. Both sides were measured with")

@@ -126,7 +126,7 @@ def test_reader_that_leaves_does_not_change_the_verdict(make: Callable[..., Play
 
 def test_cuda_at_import_is_refused(make: Callable[..., Playground]) -> None:
     """A head whose benchmarks use CUDA while they are imported ends the check with a sentence."""
-    touched = "import torch\ntorch.cuda.is_initialized = lambda: True\n" + ADDS
+    touched = "import torch\ntorch.cuda._initialized = True\n" + ADDS
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": touched})
     done = play.check()
     assert done.code == 3

@@ -9,7 +9,7 @@ import noises
 import numpy as np
 import pytest
 
-from ratchet.judge.sequential import Drift
+from ratchet.judge.drift import Drift
 from ratchet.records.verdict import Outcome
 
 pytestmark = pytest.mark.no_cover

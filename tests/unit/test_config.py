@@ -10,6 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.config import (
+    OF_BOTH_SIDES,
+    OF_EACH_TREE,
     OTHER_VARIABLES,
     Settings,
     explained,
@@ -315,3 +317,46 @@ def test_every_setting_is_explained(tmp_path: Path) -> None:
     assert (shown["pairs"].value, shown["pairs"].source) == (30, "RATCHET_PAIRS")
     assert (shown["regression_threshold"].value, shown["regression_threshold"].source) == (0.02, f"{tmp_path}/pyproject.toml")
     assert (shown["blocks"].source, shown["seed"].source) == ("default", "option")
+
+
+TABLE = '[tool.ratchet]\nbuild = "make O=2"\npython_path = "lib"\ncpu_threads = 8\npairs = 7\n'
+
+
+def test_settings_of_another_version_of_the_file(tmp_path: Path) -> None:
+    """Some keys are those of the other version, its defaults included; all others stay."""
+    ours = settings(tmp_path, "build = 'make'\nbuild_outputs = 'out/'\npairs = 9")
+    theirs = ours.as_in(TABLE, "pyproject.toml", OF_EACH_TREE)
+    assert (theirs.build, theirs.build_outputs, theirs.python_path) == (("make", "O=2"), (), ("lib",))
+    assert (theirs.pairs, theirs.cpu_threads) == (9, 1)
+    assert ours.as_in("", "pyproject.toml", OF_EACH_TREE) == ours
+
+
+def test_what_a_variable_or_an_option_gives_holds_for_every_version(tmp_path: Path) -> None:
+    """It wins over what another version of the file says, as over this one."""
+    ours = settings(tmp_path, "", {"RATCHET_BUILD": "ninja"}, {"cpu_threads": 2})
+    theirs = ours.as_in(TABLE, "pyproject.toml", (*OF_EACH_TREE, *OF_BOTH_SIDES))
+    assert (theirs.build, theirs.python_path, theirs.cpu_threads) == (("ninja",), ("lib",), 2)
+
+
+def test_paths_of_another_version_are_those_of_its_project(tmp_path: Path) -> None:
+    """In a project of a monorepo they are relative to its folder."""
+    project = tmp_path / "packages" / "fast"
+    project.mkdir(parents=True)
+    (project / "pyproject.toml").write_text("[tool.ratchet]\npython_path = 'src'\n", encoding="utf-8")
+    ours = load_settings(tmp_path, {}, {}, project)
+    theirs = ours.as_in(TABLE, "pyproject.toml", OF_EACH_TREE)
+    assert (ours.python_path, theirs.python_path) == (("packages/fast/src",), ("packages/fast/lib",))
+
+
+def test_each_setting_is_of_a_tree_of_both_sides_or_of_neither() -> None:
+    """A new setting has to be thought about: does it say what is measured?"""
+    how_long_and_how_exactly = {
+        *("pairs", "budget", "blocks", "block_ms", "time_identical", "seed", "order_seed", "build_timeout", "build_cache"),
+        *("command_timeout", "case_timeout", "host_timeout", "format", "profile", "profile_cases", "profile_timeout"),
+    }
+    what_is_made_of_it = {
+        *("results", "regression_threshold", "improvement_threshold", "memory_limit", "confidence", "false_alarm", "mute"),
+        *("on_inconclusive", "models", "baseline_mode", "baseline_branch", "history_branch"),
+    }
+    known = [*OF_EACH_TREE, *OF_BOTH_SIDES, *how_long_and_how_exactly, *what_is_made_of_it]
+    assert sorted(known) == sorted(Settings.model_fields)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from ratchet.judge.drift import Drift, by_commit, drifting, held_to_best, is_own, may_add_up, pooled
 from ratchet.judge.outcome import decide
-from ratchet.judge.sequential import Drift, by_commit, drifting, held_to_best, is_own, may_add_up, pooled
 from ratchet.records.baseline import BaselineEntry, Candidate, Measurement
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome

@@ -20,7 +20,20 @@ from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Evidence, HostCode, Identified, KernelTimes, Prepared, Sampled, Traced, UsedCores
+from ratchet.measure.messages import (
+    CaseListed,
+    Checked,
+    Evidence,
+    HostCode,
+    Identified,
+    KernelTimes,
+    Listing,
+    Prepared,
+    Restored,
+    Sampled,
+    Traced,
+    UsedCores,
+)
 from ratchet.measure.suite import _host_code, _pairs_ahead, _suits_two_cores
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.measure.turns import Planted
@@ -35,6 +48,7 @@ from tests import examples
 SIDES: tuple[Side, ...] = ("reference", "head")
 CASE = "adds/small"
 PAIRS = 4
+LISTED = CaseListed(name=CASE, benchmark="adds", config="small", file="adds.py", parameters={}, skipped="")
 KILLED = "was killed (SIGKILL)"
 WORKLOAD = examples.WORKLOAD.model_copy(update={"clock": "cpu"})
 
@@ -93,6 +107,9 @@ class Script:
     asked: Counter[str] = field(default_factory=Counter)
     looked_at: Callable[[Side], CaseTrouble] | None = None
     """The trouble of a worker that is asked for the identity of a case."""
+    left_changed: tuple[str, ...] = ()
+    """What each case leaves changed in its process, and whether that is then of no use for another one."""
+    is_spent: bool = False
     one_queue: list[bool] = field(default_factory=list)
     """Of each worker that was forked: whether one work queue of the GPU is enough for it."""
     host_code: HostCode = field(default_factory=lambda: HostCode(unknown="nobody asks"))
@@ -101,7 +118,7 @@ class Script:
 class Worker:
     """A worker without a process."""
 
-    ready_s, pid = 0.1, 1
+    ready_s, pid, case = 0.1, 1, ""
 
     def __init__(self, side: Side, script: Script) -> None:
         self._side, self._script, self._pair = side, script, -1
@@ -139,6 +156,8 @@ class Worker:
         if op == "use_cores":
             script.happened.append(f"cores {words['cores']}")
             return UsedCores(cores=words["cores"] or (0,))
+        if op == "restore":
+            return Restored(changed=script.left_changed, spent=script.is_spent)
         if op == "trace":
             return Traced(activity=Activity(calls=1, wall_s=1))
         if op == "block":
@@ -164,6 +183,12 @@ class Host:
     until: float = math.inf
     folder: Path = Path()
     worker: type[Worker] = Worker
+    listed: Listing = field(default_factory=Listing)
+    bench: str = "bench"
+    threads: int = 1
+
+    def listing(self) -> Listing:
+        return self.listed
 
     def fork(self, *, one_queue: bool = False, **_: object) -> Worker:
         self.script.one_queue.append(one_queue)
@@ -265,12 +290,37 @@ def test_kernels_are_timed_alone_until_they_are_settled(clock: str) -> None:
     results = waiting(script, ("a/settled", "a/open"), (6, 8, 12), clock, "a/settled")
     timed = {name: [one.pair for one in result.workers["head"] if one.kernels_ms] for name, result in results.items()}
     assert timed == {"a/settled": list(range(6)), "a/open": list(range(12))}
-    assert script.happened.count("ended") == 2 * 12
+    if clock == "auto":
+        assert script.happened.count("ended") == 2 * 12
     pairs_of_processes = [list(group) for is_end, group in groupby(script.happened, lambda what: what == "ended") if not is_end]
     for happened in pairs_of_processes:
-        first = happened.index("traced")
+        first = happened.index("traced") if "traced" in happened else len(happened)
         assert "timed" not in happened[first:]
     assert script.alive == 0
+
+
+@pytest.mark.parametrize(("clock", "is_spent", "processes"), [("cpu", False, 3), ("auto", False, 1), ("auto", True, 3)])
+def test_cases_of_a_pair_in_one_process(clock: str, is_spent: bool, processes: int) -> None:
+    """On the CPU each case has a process of its own. On a GPU one takes all of a pair, as long as it can be restored."""
+    script = Script(is_spent=is_spent)
+    hosts: Any = {"head": Host("head", script)}
+    cases = [CaseSides(name, ("head",)) for name in ("a/x", "a/y", "b/x")]
+    Duet(hosts, plan(clock=clock), Quiet(), None).measure(cases, Rounds((PAIRS,), 0, lambda _: ()))
+    assert len(script.one_queue) == processes * PAIRS
+    assert script.alive == 0
+
+
+def test_what_cases_and_files_change_is_named() -> None:
+    """A sentence names case, file and settings, and the side if it is one alone."""
+    script = Script(left_changed=("grad_enabled (torch settings)",))
+    files = {"a.py": ("umask (Python)",)}
+    listings = {side: Listing(cases=(LISTED,), changed=files if side == "head" else {}) for side in SIDES}
+    hosts: Any = {side: Host(side, script, listed=listings[side]) for side in SIDES}
+    duet = Duet(hosts, plan(clock="auto"), Quiet(), None)
+    survey(duet.workers, dict.fromkeys(SIDES, (CASE,)), identify=False)
+    leaving, importing = duet.workers.notes
+    assert importing.startswith("Head: Importing bench/a.py changes umask (Python).")
+    assert leaving.startswith(f"{CASE} (bench/{LISTED.file}) leaves changed: grad_enabled (torch settings).")
 
 
 @pytest.mark.parametrize("side", SIDES)

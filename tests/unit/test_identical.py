@@ -15,6 +15,7 @@ import pytest
 
 from ratchet.config import Settings
 from ratchet.errors import WorkerError
+from ratchet.measure.child.boundary import CaseBoundary
 from ratchet.measure.child.host import load
 from ratchet.measure.identical import Difference, Noticed, Proof, compare
 from ratchet.measure.identical.difference import PythonChange, python_change
@@ -68,6 +69,7 @@ def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
 
     def worker(writer: int, loaded: Any) -> None:
         loaded.proof.forked(watched=True)
+        CaseBoundary(loaded).begin("op/default", watched=False)
         call = loaded.build("op/default", 1).run
         call()
         value = call()

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import (
-    Drift,
     is_decided,
     kernels_unchanged,
     likely_changed,

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from ratchet.judge.drift import Drift
 from ratchet.judge.replay import Rates, draw, simulate, slowed_by
-from ratchet.judge.sequential import Drift
 from ratchet.records.run import Policy
 from ratchet.records.verdict import Outcome
 from tests import pair_examples

@@ -94,11 +94,13 @@ def _halves(script: Path) -> tuple[types.CodeType, types.CodeType]:
 
 
 def _trace_case(spec: TreeSpec, name: str, seed: int, out: Path, trace_for_s: float) -> None:
+    from ratchet.measure.child.boundary import CaseBoundary
     from ratchet.measure.child.calls import TimedCall
 
     tree = load_tree(spec)
     if spec.device == "cpu":
         use_last_cores(spec.threads)
+    CaseBoundary(tree).begin(name, watched=False)
     call = TimedCall(tree.build(name, seed))
     profiled(call, spec.device, detailed=True)  # the first one sets the tracer up, and its events are late
     calls = max(3, min(MOST_CALLS, int(trace_for_s / max(warmed(call, spec.device), 1e-9))))

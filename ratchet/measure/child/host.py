@@ -1,7 +1,5 @@
 """The program of the hosts: each imports one tree's benchmarks once, never touches CUDA, and forks workers on request.
 
-A host can also fork a twin: a copy of itself in which nothing has run, for a second session of pairs.
-
 The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
 so that libraries are in the same places in all of them. Each host talks, and prints, to the file descriptors that it is given.
 
@@ -25,7 +23,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import RatchetError
 from ratchet.measure.child import libraries
@@ -44,6 +43,9 @@ from ratchet.subprocesses import (
     outlive_parent,
     wait_for_end_of_input,
 )
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.state import Change
 
 ORPHANS_S = 2.0
 """Longest that ending the processes which a worker left behind delays the next worker."""
@@ -98,7 +100,7 @@ def _host(channel: Channel, spec: TreeSpec, difference: Difference | None) -> No
     channel.send(_listing(tree, use))
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
     _serve(channel, tree)
-    os._exit(0)  # a twin may need what the imports made and would clean up now, such as a temporary folder
+    os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
 
 def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
@@ -113,13 +115,21 @@ def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
 
 
 def load(spec: TreeSpec, difference: Difference | None = None) -> LoadedTree:
-    """Import a tree, and watch what it gets at of the difference from the other one. Raises as `load_tree`."""
-    if difference is None:
-        return load_tree(spec, begin_section)
-    proof = Proof(difference, spec.path)
-    tree = replace(load_tree(spec, begin_section), proof=proof)
-    proof.imported()
-    return tree
+    """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
+    from ratchet.measure.child.imports import PristineProcess
+
+    with PristineProcess(partial(_states_alone, spec)) as pristine:
+        proof = Proof(difference, spec.path) if difference else None
+        tree = load_tree(spec, begin_section)
+        if proof:
+            proof.imported()
+        return replace(tree, proof=proof, states=pristine.states(tree.states))
+
+
+def _states_alone(spec: TreeSpec, file: str) -> tuple[Change, ...] | None:
+    """Import one file of a tree, and return what that changed; None if it cannot be imported by itself."""
+    tree = load_tree(spec, begin_section, only=file)
+    return None if tree.catalogue.broken else tree.states[file]
 
 
 def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
@@ -132,6 +142,8 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
         "foreign": tree.provenance.foreign(),
+        "changed": tree.changed,
+        "threads": tree.threads,
         "touched_cuda": cuda_has_begun(),
         "cuda_used_at": use.where,
     }
@@ -142,20 +154,14 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
     has_compiler = False
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
-        if message["op"] in ("fork", "twin") and len(descriptors) == 2:
+        if message["op"] == "fork" and len(descriptors) == 2:
             if message["with_compiler"] and not has_compiler:
                 libraries.load_compiler(tree.spec.device)
                 gc.freeze()  # as after the imports
                 has_compiler = True
             pid = os.fork()
-            if pid == 0 and message["op"] == "fork":
+            if pid == 0:
                 _become_worker(channel, descriptors[0], descriptors[1], tree)
-            if pid == 0:  # a twin outlives this process, and ends with the one from which hosts are forked
-                channel.close()
-                adopt_orphans()
-                channel, spared = Channel(socket.socket(fileno=descriptors[0])), set()
-                _write_to(descriptors[1])
-                continue
             for descriptor in descriptors:
                 os.close(descriptor)
             spared.add(pid)

@@ -12,11 +12,11 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import UsageError
 from ratchet.measure.child.reads import (
@@ -41,6 +41,9 @@ from ratchet.records.files import load
 from ratchet.records.tuning import TUNED_FILE, Tuned
 from ratchet.workload import VARIANT, Benchmark, Workload
 
+if TYPE_CHECKING:
+    from ratchet.measure.child.imports import States
+
 HARNESS = "ratchet"
 
 
@@ -53,8 +56,25 @@ class LoadedTree:
     catalogue: Catalogue
     tuned: Tuned
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
+    states: States = field(default_factory=dict)
+    """What each file's import changes in the process: `CaseBoundary.begin` puts that into force for the file's cases."""
     proof: Proof | None = None
     """What differs from the other tree, and what was noticed of it, where a host has loaded this one to be compared."""
+
+    @property
+    def changed(self) -> dict[str, tuple[str, ...]]:
+        """File → what it sets for its own cases alone."""
+        from ratchet.measure.child.imports import differing
+
+        return differing(self.states, {case.file for case in self.catalogue.cases})
+
+    @property
+    def threads(self) -> int:
+        """The most threads that importing any file sets torch to use."""
+        import torch
+
+        asked = [each.new for changes in self.states.values() for each in changes if each.name == "num_threads"]
+        return max(torch.get_num_threads(), *asked) if asked else torch.get_num_threads()
 
     def case(self, name: str) -> Case:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
@@ -98,9 +118,10 @@ class LoadedTree:
         return variant
 
 
-def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -> LoadedTree:
-    """Import the benchmarks of a tree, which becomes the current folder. ``on_file`` gets each file's name before its import.
+def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, only: str = "") -> LoadedTree:
+    """Import the benchmarks of a tree, or of ``only`` one file of it. The tree becomes the current folder.
 
+    ``on_file`` gets each file's name before its import. What that changes in the process is undone after it.
     Raises HostError where there are no benchmarks or two of one name, RecordError where ``bench/tuned.json`` cannot be read.
     """
     tree, roots = spec.path, spec.python_path
@@ -116,11 +137,22 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
     names = own_names(tree, roots) | own_names(spec.checkout, roots)
     installed = installed_copies(tree, spec.checkout, {tree, *places}) if tree != spec.checkout else frozenset()
     provenance = Provenance(tree, spec.checkout, names, installed)
-    catalogue = discover(tree, spec.bench, spec.device, on_file)
+    from ratchet.measure.child.imports import ImportWatch
+
+    watch = ImportWatch(names | {Path(spec.bench).name})
+
+    @contextlib.contextmanager
+    def importing(file: str) -> Iterator[None]:
+        on_file(file)
+        with watch.importing(file):
+            yield
+
+    catalogue = discover(tree, spec.bench, spec.device, importing, only)
     if spec.sweep:
         catalogue = dataclasses.replace(catalogue, cases=swept(catalogue.cases, spec.sweep), broken=())
     tuned_file = tree / spec.bench / TUNED_FILE
-    return LoadedTree(spec, provenance, catalogue, load(tuned_file, Tuned) if tuned_file.exists() else Tuned())
+    tuned = load(tuned_file, Tuned) if tuned_file.exists() else Tuned()
+    return LoadedTree(spec, provenance, catalogue, tuned, watch.states)
 
 
 def _prepend(variable: str, folders: Iterable[str]) -> None:
@@ -146,7 +178,7 @@ def use_last_cores(threads: int) -> None:
     import torch
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
-    torch.set_num_threads(threads)
+    torch.set_num_threads(min(threads, torch.get_num_threads()))  # fewer, if the tree's package asked for that
 
 
 def with_tuned(workload: Workload, tuned: Tuned, case: str, device: str) -> Workload:
@@ -200,7 +232,8 @@ class Provenance:
     def __init__(self, tree: Path, checkout: Path, names: frozenset[str], installed: frozenset[str] = frozenset()) -> None:
         self._tree = tree
         self._checkout = checkout
-        self._names = names
+        self.names = names
+        """Top-level names that the tree offers for import."""
         self._installed = installed
         self._checked: set[str] = set()
         self._watch = ReadWatch()
@@ -231,7 +264,7 @@ class Provenance:
         modules = {name: sys.modules.get(name) for name in fresh}
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
         real_path = path_resolver()
-        loaded = foreign_modules(self._tree, self._checkout, self._names, modules, real_path, self._installed)
+        loaded = foreign_modules(self._tree, self._checkout, self.names, modules, real_path, self._installed)
         loaded = loaded or foreign_libraries(self._tree, self._checkout, maps, self._installed)
         files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
         self.shared |= shared_files(self._tree, {*self._watch.opened, *files}, maps, real_path)

@@ -27,9 +27,11 @@ from ratchet.measure.child.loader import LoadedTree, load_tree, use_last_cores
 from ratchet.measure.child.trace import TimeIsOver, end_in_time, settle, warmed
 from ratchet.measure.tree_spec import TreeSpec, child_command
 from ratchet.records import Record
+from ratchet.units import listed
 from ratchet.workload import Device
 
 if TYPE_CHECKING:
+    from ratchet.measure.child.boundary import CaseBoundary
     from ratchet.measure.child.calls import TimedCall
 
 TROUBLE = 70
@@ -113,6 +115,8 @@ def main() -> None:
     _limit_time(argument["time_limit_s"])
     spec = TreeSpec.read(argument["target"]["tree"])
     cases, seed = argument["target"]["cases"], argument["target"]["seed"]
+    from ratchet.measure.child.boundary import CaseBoundary
+
     came_through = 0
     trouble = "there was no case to call"
     with Path(argument["status"]).open("w", encoding="utf-8") as status, Path(argument["turn"]).open("w") as turn:
@@ -124,11 +128,14 @@ def main() -> None:
             fcntl.flock(turn, fcntl.LOCK_SH)
             if spec.device == "cpu":
                 use_last_cores(spec.threads)
+            boundary, left = CaseBoundary(tree), ""
             for case in cases:
-                trouble = _visited(tree, case, seed, partial(fcntl.flock, turn, fcntl.LOCK_EX))
+                trouble = left or _visited(tree, boundary, case, seed, partial(fcntl.flock, turn, fcntl.LOCK_EX))
                 came_through += not trouble
                 status.write(f"{CaseStatus(case=case, trouble=trouble).model_dump_json()}\n")
                 status.flush()
+                if not left and (restored := boundary.restore()).spent:
+                    left = f"{case} left changed: {listed(restored.changed)}. Profile this case by itself."
         except TimeIsOver:
             trouble = "the time was over before any case was called. Raise profile_timeout in [tool.ratchet]."
         except RatchetError as error:
@@ -156,13 +163,14 @@ def _cases_to_call(go: Path, cases: Sequence[str]) -> list[str]:
     return [case for case in cases if case in order["cases"]]
 
 
-def _visited(tree: LoadedTree, case: str, seed: int, wait_for_turn: Callable[[], None]) -> str:
+def _visited(tree: LoadedTree, boundary: CaseBoundary, case: str, seed: int, wait_for_turn: Callable[[], None]) -> str:
     """Build a case, and in this process's turn warm it up and call it in its range. Return why that failed, if it did.
 
     The warm-up waits for the turn as well, since it may choose kernels by timing them.
     """
     device = tree.spec.device
     try:
+        boundary.begin(case, watched=True)
         call = _built(tree, case, seed)
         settle(device)
         wait_for_turn()

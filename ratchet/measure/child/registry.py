@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -56,10 +58,16 @@ class Catalogue:
     benchmarks: dict[str, Benchmark]
 
 
-def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], None] = lambda _: None) -> Catalogue:
-    """Import every ``bench/*.py`` of a tree and list the cases that serve ``device``.
+def discover(
+    tree: Path,
+    bench: str,
+    device: Device,
+    importing: Callable[[str], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
+    only: str = "",
+) -> Catalogue:
+    """Import every ``bench/*.py`` of a tree, or ``only`` one of them, and list the cases that serve ``device``.
 
-    ``on_file`` gets the name of each file before it is imported.
+    Each file is imported within ``importing`` of its name.
     Raises HostError where there is no bench folder, its ``__init__.py`` cannot be imported, or two files claim one benchmark.
     """
     folder = tree / bench
@@ -73,10 +81,10 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
     benchmarks: dict[str, Benchmark] = {}
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
     listing = {f"{package}.{path.stem}" for path in paths}
-    for path in paths:
-        on_file(path.name)
+    for path in [folder / only] if only else paths:
         try:
-            module = importlib.import_module(f"{package}.{path.stem}")
+            with importing(path.name):
+                module = importlib.import_module(f"{package}.{path.stem}")
         except ModuleNotFoundError as error:
             missing = (error.name or "").split(".")[0]
             declared = list(_declared_cases(path, device))

@@ -27,6 +27,7 @@ from ratchet.errors import RatchetError
 from ratchet.measure import identity
 from ratchet.measure.child import correctness, evaluation, experiment, outputs
 from ratchet.measure.child.autotuning import AutotuneWatch
+from ratchet.measure.child.boundary import CaseBoundary
 from ratchet.measure.child.calls import TimedCall, forget_compiled
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
@@ -108,6 +109,7 @@ class Worker:
         self._job: Job | None = None
         self._cores = os.sched_getaffinity(0)
         self._padding: list[object] = []
+        self._boundary = CaseBoundary(tree)
         self._trials: Trials | None = None
         self._compiler: Compiler | None = None
         self._autotuning = AutotuneWatch()
@@ -170,6 +172,7 @@ class Worker:
         ``crowded``: other workers use the device meanwhile.
         """
         self._release()
+        self._begin(case, is_watched=check)
         self._autotuning.forget(crowded=crowded)
         forget_compiled(in_parallel=check)
         if self._device.type == "cpu":
@@ -232,9 +235,14 @@ class Worker:
             return vars(Noticed(unknown="its tree was not compared before it was imported"))
         try:
             job.call()
-            return vars(proof.result())
+            return vars(self._boundary.apart(proof.result))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             return vars(Noticed(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
+
+    def restore(self) -> dict[str, Any]:
+        """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
+        self._release()
+        return vars(self._boundary.restore())
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
@@ -331,6 +339,7 @@ class Worker:
 
         ``enumerator`` (``module:function``) does that and writes to the file ``codes``; nothing is enumerated if it is empty.
         """
+        self._begin(case)
         try:
             workload = self._tree.build(case, seed)
         except SpaceError as error:
@@ -355,6 +364,7 @@ class Worker:
     def open_case(self, case: str, seed: int, placements: int) -> dict[str, Any]:
         """Build a case whose configurations will be tried."""
         self._release()
+        self._begin(case)
         first = self._tree.build(case, seed)
         held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
         more = [self._tree.build(case, seed) for _ in range(1, self._places(placements, held))]
@@ -381,8 +391,13 @@ class Worker:
     def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
         """Compile a configuration and launch nothing. Afterwards this worker can only compile: `trials.Dry` has no way back."""
         if self._compiler is None:
+            self._begin(case)
             self._compiler = Compiler(lambda: self._tree.build(case, seed))
         return self._compiler.compile(tuning, verify=verify)
+
+    def _begin(self, case: str, *, is_watched: bool = False) -> None:
+        """Begin a case; on the CPU a worker takes one case only, and is watched to name what that leaves changed."""
+        self._boundary.begin(case, watched=is_watched or self._device.type == "cuda")
 
     def _take_up(
         self,
@@ -553,6 +568,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "prepare": Worker.prepare,
     "identify": Worker.identify,
     "host_code": Worker.host_code,
+    "restore": Worker.restore,
     "use_cores": Worker.use_cores,
     "block": Worker.block,
     "stage": Worker.stage,

@@ -37,7 +37,6 @@ from ratchet.records.run import (
     Side,
     WorkerSamples,
     WorkloadIdentity,
-    stored_ms,
 )
 from ratchet.stats.comparison import performance
 from ratchet.subprocesses import run
@@ -368,8 +367,16 @@ def workload_of(case: ReportedCase, command: str, kind: str | None, device: str)
 
 def samples_of(case: ReportedCase, pair: int, *, first: bool = True, position: int = 0) -> WorkerSamples:
     """Return the samples of one process: one block, since nobody else had a turn within it."""
-    block = Block(index=0, position=position, samples_ms=tuple(map(stored_ms, case.samples_ms)))
-    return WorkerSamples(pair=pair, started_first=first, blocks=(block,), ready_s=0.0, peak_memory_bytes=0, error=0.0)
+    block = Block(index=0, position=position, samples_ms=case.samples_ms)
+    return WorkerSamples(
+        pair=pair,
+        started_first=first,
+        blocks=(block,),
+        ready_s=0.0,
+        peak_memory_bytes=0,
+        error=0.0,
+        session=pair,  # each run of the program is a process of its own
+    )
 
 
 def _worker(case: ReportedCase, side: Side, pair: int, done: _Pairs, sampler: Sampler | None) -> WorkerSamples:

@@ -40,10 +40,13 @@ _READERS = tuple(
     f"ratchet:{name}"
     for name in (
         *("records/", "error_lines.", "subprocesses.", "measure/child/host.", "measure/child/loader.", "measure/child/registry."),
-        *("measure/child/gpu_facts.", "measure/child/libraries.", "measure/child/reads."),
+        *("measure/child/areas.", "measure/child/boundary.", "measure/child/gpu_facts.", "measure/child/libraries."),
+        *("measure/child/reads.", "measure/child/state."),
     )
 )
 """The harness where it reads the tree itself, and calls no function of an author's."""
+_BETWEEN = ("python:", "ratchet:measure/child/imports.")
+"""Python's own library, and the harness where it passes each import of the tree on: they ask for somebody else."""
 _COMPILERS = (
     *("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/"),
     "ratchet:nvcc.",
@@ -96,14 +99,14 @@ class _Event:
     caller: FrameType | None
     """Where it happened; None in a thread of C code."""
     asker: FrameType | None = field(init=False)
-    """The innermost frame that is not of Python's own library."""
+    """The innermost frame that asks for itself: not of Python's own library."""
     within: str = field(init=False)
     """The function of `inspect` that is the caller."""
     steps: tuple[str, ...] = field(init=False)
     """The functions of Python's import system that are the innermost frames."""
 
     def __post_init__(self) -> None:
-        self.asker = next((frame for frame in _back(self.caller) if not _is_of(frame, "python:")), None)
+        self.asker = next((frame for frame in _back(self.caller) if not _is_of(frame, *_BETWEEN)), None)
         self.within = self.caller.f_code.co_name if self.caller and _is_of(self.caller, "python:inspect") else ""
         found = []
         for frame in _back(self.caller):
@@ -390,7 +393,7 @@ class Watch:
         own = event.asker.f_code.co_filename if event.asker else ""
         is_installed = _PACKAGES in own and not own.startswith(self._start)
         shown = list(itertools.takewhile(lambda each: not (is_installed and _is_of(each, *_IMPORT)), _back(frame)))
-        others = (each for each in shown if not _is_of(each, "python:") and each.f_code.co_filename != own)
+        others = (each for each in shown if not _is_of(each, *_BETWEEN) and each.f_code.co_filename != own)
         for each in (*shown[:1], *itertools.islice(others, 1)):
             if self._change(each.f_code.co_filename) is not _UNCHANGED:
                 self._note(f"{self._path_of(each.f_code.co_filename)} changed, and {self._place(event.asker)} took a frame of it")

@@ -32,7 +32,7 @@ from ratchet.measure.identity.launches import Comparable, LaunchReader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
 from ratchet.untrusted import clean
 
-__all__ = ["Identity", "failed", "of", "streams_of_others"]
+__all__ = ["Identity", "failed", "launch_settings", "of", "streams_of_others"]
 
 _VERSION = 3
 
@@ -52,6 +52,14 @@ def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
         return Identity("", clean(str(reason)), spent=reason.spent)
     except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
         return failed(error)
+
+
+def launch_settings() -> list[object]:
+    """Return the settings that code may have made for all later launches of this process; none where the driver cannot tell."""
+    try:
+        return _driver().settings(torch.cuda.current_stream().cuda_stream)
+    except Opaque:
+        return []
 
 
 def failed(error: BaseException) -> Identity:

@@ -1,0 +1,116 @@
+"""On a GPU one worker takes case after case: most leave nothing, and what others leave is restored or ends the worker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+from ratchet.config import Settings  # noqa: E402  after the skip
+from ratchet.measure.client import HostClient, Hosts, WorkerClient  # noqa: E402  as above
+from ratchet.measure.device.nvml import choose_gpu  # noqa: E402  as above
+from ratchet.measure.messages import Identified, KernelTimes, Prepared, Restored, Sampled, Traced  # noqa: E402  as above
+from ratchet.measure.tree_spec import TreeSpec  # noqa: E402  as above
+
+ORDINARY = {
+    "matmul": "x = torch.randn(256, 256, device=device)\n    return lambda: x @ x",
+    "graph": "x = torch.randn(4096, device=device)\n    return Workload(run=lambda: x + 1, clock='graph')",
+    "convolution": (
+        "c, x = torch.nn.Conv2d(4, 4, 3, device=device), torch.randn(1, 4, 32, 32, device=device)\n"
+        "    return lambda: c(x).detach()"
+    ),
+    "attention": (
+        "q = torch.randn(1, 2, 64, 32, device=device, dtype=torch.float16)\n"
+        "    return lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)"
+    ),
+    "training": (
+        "m = torch.nn.Linear(64, 64, device=device)\n    o = torch.optim.AdamW(m.parameters())\n"
+        "    x = torch.randn(8, 64, device=device)\n\n    def run():\n        o.zero_grad()\n        m(x).sum().backward()\n"
+        "        o.step()\n\n    return Workload(run=run, mutates=(m, o))"
+    ),
+    "compiled": "x, f = torch.randn(4096, device=device), torch.compile(lambda x: x.sin() + 1)\n    return lambda: f(x)",
+    "streams": (
+        "x, s = torch.randn(4096, device=device), torch.cuda.Stream()\n\n    def run():\n"
+        "        s.wait_stream(torch.cuda.current_stream())\n        with torch.cuda.stream(s):\n            y = x + 1\n"
+        "        torch.cuda.current_stream().wait_stream(s)\n        return y\n\n    return run"
+    ),
+}
+LEAKS = {
+    "gradients": ("torch.set_grad_enabled(False)", "grad_enabled"),
+    "tf32": ("torch.backends.cuda.matmul.allow_tf32 = True", "cublas_allow_tf32"),
+    "benchmark": ("torch.backends.cudnn.benchmark = True", "cudnn_benchmark"),
+    "stream": ("torch.cuda.set_stream(torch.cuda.Stream())", "current stream"),
+    "synchronous": ("torch.cuda.set_sync_debug_mode('warn')", "sync debug mode"),
+    "limit": ("torch.backends.cudnn.benchmark_limit = 3", "cudnn.benchmark_limit"),
+    "memory": ("KEPT.append(torch.ones(1 << 20, device=device))", "memory of the GPU"),
+    "function": ("torch.nn.functional.relu = torch.nn.functional.gelu", "relu"),
+    "heap": (
+        "import ctypes; torch.ones(1, device=device); ctypes.CDLL('libcuda.so.1').cuCtxSetLimit(2, ctypes.c_size_t(64 << 20))",
+        "settings of the context and the stream",
+    ),
+}
+
+
+def bench_file() -> str:
+    functions = ["import torch\nfrom ratchet import Workload, benchmark\n\nKEPT = []\n"]
+    bodies = ORDINARY | {
+        name: f"{leak}\n    x = torch.ones(64, device=device)\n    return lambda: x + 1" for name, (leak, _) in LEAKS.items()
+    }
+    functions += [f"@benchmark(devices=('cuda',))\ndef {name}(device):\n    {body}\n" for name, body in bodies.items()]
+    return "\n\n".join(functions)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[HostClient]:
+    gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    assert gpu
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "all.py").write_text(bench_file(), encoding="utf-8")
+    spec = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cuda", gpu_uuid=gpu.address)
+    with Hosts({"head": spec}, os.environ) as hosts:
+        hosts.sides["head"].listing()
+        yield hosts.sides["head"]
+
+
+def prepare(worker: WorkerClient, name: str) -> None:
+    settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
+    worker.ask("prepare", Prepared, case=f"{name}/default", check=True, **settings)
+
+
+def test_ordinary_cases_leave_nothing(host: HostClient) -> None:
+    """One worker prepares, times, traces and identifies cases of all kinds, and none of them is named or ends it."""
+    worker = host.fork(with_compiler=True)
+    worker.timeout_s = 300
+    for name in (*ORDINARY, *ORDINARY):
+        prepare(worker, name)
+        worker.ask("block", Sampled, samples=3, place=0)
+        worker.ask("kernels", KernelTimes, samples=2)
+        worker.ask("trace", Traced)
+        spent = worker.ask("identify", Identified).spent
+        found = worker.ask("restore", Restored)
+        assert (name, found.changed, found.spent) == (name, (), False)
+        if spent:
+            worker.end()
+            worker = host.fork(with_compiler=True)
+            worker.timeout_s = 300
+    worker.end()
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_leak_is_named_and_over(host: HostClient, name: str) -> None:
+    """What a case leaves is named; the worker takes another case, which leaves nothing, or is spent."""
+    worker = host.fork()
+    prepare(worker, "matmul")
+    assert worker.ask("restore", Restored) == Restored(changed=(), spent=False)
+    prepare(worker, name)
+    found = worker.ask("restore", Restored)
+    assert any(named.startswith(LEAKS[name][1]) for named in found.changed), found
+    if not found.spent:
+        prepare(worker, "matmul")
+        assert worker.ask("restore", Restored) == Restored(changed=(), spent=False)
+    worker.end()
