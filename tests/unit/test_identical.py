@@ -24,7 +24,7 @@ from ratchet.measure.messages import HostCode
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import CaseRun
 from tests import examples
-from tests.planted_changes import HARMLESS, LATER, SEEN, Change, Text
+from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text
 
 pytestmark = pytest.mark.no_cover
 
@@ -254,3 +254,26 @@ def test_a_kernel_counts_once_it_is_compiled(tmp_path: Path) -> None:
             assert bool(side["noticed"]) is counts, side
         comment = answers(tmp_path / f"comment {counts}", Change("", base, {"kit/kernels.py": "# a comment\n" + kernel}))
         assert [side["noticed"] for side in comment.values()] == [[], []]
+
+
+def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
+    """A case is not said to have changed what the watch takes out of the way, and nothing of it comes back with the next case."""
+    base = {"kit/op.py": "def value(): return 1\ndef other(): return 1\n", "bench/op.py": BENCH}
+    trees = [write(tmp_path / name, base).resolve() for name in ("base", "head")]
+    write(trees[1], {"kit/op.py": "def value(): return 1\ndef other(): return 2\ndef more(): pass\n"})
+    difference = compare(*trees, "bench", "results")
+
+    def host(writer: int) -> None:
+        originals = os.stat, vars, sys.getprofile()
+        loaded = load(spec_of(trees[1]), difference)
+        assert loaded.proof is not None
+        boundary = CaseBoundary(loaded)
+        loaded.proof.forked(watched=True)
+        assert os.stat is not originals[0]
+        boundary.begin("op/default", watched=True)
+        loaded.build("op/default", 1).run()
+        noticed, restored = boundary.apart(loaded.proof.result), boundary.restore()
+        assert (os.stat, vars, sys.getprofile()) == originals
+        os.write(writer, json.dumps([noticed.noticed, restored.changed, restored.spent]).encode())
+
+    assert json.loads(forked(host)) == [[], [], False]
