@@ -107,14 +107,15 @@ class CaseThresholds:
         if not comparison.is_paired:
             return True
         margin = abs(math.log(comparison.ratio) - math.log(threshold))
-        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level)
+        sessions = self.sessions if threshold > 1 else min(self.sessions, FEWEST_SESSIONS)  # nobody is blamed for a gain
+        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level, sessions)
         return self.has_pairs(comparison, threshold) and agree and margin >= self.margin(comparison)
 
-    def has_sessions(self, comparison: Comparison, chance: float | None, level: float) -> bool:
+    def has_sessions(self, comparison: Comparison, chance: float | None, level: float, fewest: int) -> bool:
         """Return whether there are enough sessions, and they agree: what hosts have of their own is a chance like any other."""
-        if self.sessions <= 1:
+        if fewest <= 1:
             return True
-        return len(comparison.sessions) >= self.sessions and chance is not None and chance <= level
+        return len(comparison.sessions) >= fewest and chance is not None and chance <= level
 
     def allows_total(self, comparison: Comparison, total: Total) -> bool:
         """Return whether the evidence suffices to call the total slower."""
@@ -123,7 +124,7 @@ class CaseThresholds:
             total.low > 1
             and total.chance <= level
             and comparison.pairs >= self.fewest
-            and self.has_sessions(comparison, total.sessions_chance, level)
+            and self.has_sessions(comparison, total.sessions_chance, level, self.sessions)
         )
 
     def has_pairs(self, comparison: Comparison, threshold: float) -> bool:
@@ -335,7 +336,7 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         chance = next(text for digits in range(2, 18) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level)
         p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
         missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level):
+    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level, thresholds.sessions):
         least, most = (units.change(end(sessions), 1) for end in (min, max))
         missing = f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
     elif math.log(comparison.ratio / gate) < margin:

@@ -26,7 +26,7 @@ from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
 from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels
 
-LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 26, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
 """Cases of each direction that are measured further when the time is over."""
