@@ -25,6 +25,7 @@ from ratchet.judge.outcome import (
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
 from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels
+from ratchet.stats.estimate import share_bounds
 
 LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 26, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
@@ -126,7 +127,9 @@ def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int)
     if total is None or total.processes >= PROCESSES[look] or comparison.surely_below >= past_gate:
         return False
     ours, theirs = total.slow_processes
-    looks_slow = (total.ratio > past_gate or ours > theirs) and total.chance <= OPEN_LEVELS[look - 1]
+    most = share_bounds(ours, total.processes)[1] * (total.process_factor - 1)  # what such processes may add to the mean
+    is_enough = ours > theirs and most > thresholds.policy.regression
+    looks_slow = (total.ratio > past_gate or is_enough) and total.chance <= OPEN_LEVELS[look - 1]
     return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 

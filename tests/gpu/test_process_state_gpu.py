@@ -43,7 +43,7 @@ ORDINARY = {
 LEAKS = {
     "gradients": ("torch.set_grad_enabled(False)", "grad_enabled"),
     "tf32": ("torch.backends.cuda.matmul.allow_tf32 = True", "cublas_allow_tf32"),
-    "benchmark": ("torch.backends.cudnn.benchmark = True", "cudnn_benchmark"),
+    "cudnn": ("torch.backends.cudnn.benchmark = True", "cudnn_benchmark"),
     "stream": ("torch.cuda.set_stream(torch.cuda.Stream())", "current stream"),
     "synchronous": ("torch.cuda.set_sync_debug_mode('warn')", "sync debug mode"),
     "limit": ("torch.backends.cudnn.benchmark_limit = 3", "cudnn.benchmark_limit"),
