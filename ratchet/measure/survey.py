@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 from ratchet.errors import RatchetError
 from ratchet.measure.client import CaseTrouble, Lost, WorkerClient
+from ratchet.measure.identical import OPENED_ELSEWHERE
 from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.measure.messages import HostCode, Identified, Prepared, Traced
 from ratchet.measure.workers import Crew, Workers
@@ -193,7 +194,7 @@ def _survey_case(
 
 def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes: int) -> None:
     """Ask for the host code of the cases that both sides have, and whose launches do not prove them to be the same."""
-    wanted: deque[tuple[_Survey, str]] = deque()
+    needed: list[tuple[_Survey, str]] = []
     for survey in surveys.values():
         prepared = {name: case for name, case in survey.cases.items() if isinstance(case, PreparedCase)}
         if known := next((case.host for case in prepared.values() if case.host.always), None):
@@ -204,15 +205,24 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
         if len(found) == len(SIDES) and (
             any(case.opaque or case.waits_for_host for case in found) or found[0].digest != found[1].digest
         ):
-            wanted += [(survey, name) for survey, case in zip(surveys.values(), found, strict=True) if case.host is NOT_LOOKED_AT]
+            needed += [(survey, name) for survey in surveys.values()]
 
-    def lane() -> None:
-        for survey, name in _taken(wanted):
-            case = survey.cases[name]
-            if isinstance(case, PreparedCase):
+    def look(is_wanted: Callable[[HostCode], bool], lanes: int) -> None:
+        wanted = deque(
+            (survey, name, case)
+            for survey, name in needed
+            if isinstance(case := survey.cases[name], PreparedCase) and is_wanted(case.host)
+        )
+
+        def lane() -> None:
+            for survey, name, case in _taken(wanted):
                 survey.cases[name] = replace(case, host=_host_code(workers, survey, name))
 
-    workers.at_once([lane] * min(lanes * len(SIDES), len(wanted)))
+        workers.at_once([lane] * min(lanes, len(wanted)))
+
+    look(lambda host: host is NOT_LOOKED_AT, lanes * len(SIDES))
+    workers.wait_for_ends()
+    look(lambda host: any(OPENED_ELSEWHERE in each for each in host.noticed), 1)  # perhaps by a worker beside it
 
 
 def _host_code(workers: Workers, survey: _Survey, name: str) -> HostCode:

@@ -423,7 +423,7 @@ def _namespaces_of(name: str, module: types.ModuleType) -> dict[str, Area]:
     classes = {
         f"{name}.{each}": value for each, value in list(vars(module).items()) if top == "torch" and _is_class_of(name, value)
     }
-    return {name: _namespace(vars(module), is_own=top not in ("torch", "triton"))} | {
+    return {name: _namespace(vars(module), is_own=top not in WATCHED)} | {
         each: Area(partial(dict, vars(value)), partial(_set_attribute, value), is_code=True, hides=partial(_inherits, value))
         for each, value in classes.items()
     }

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ratchet.errors import WorkerError
 from ratchet.measure.identical.difference import Difference, compare
-from ratchet.measure.identical.watch import Watch
+from ratchet.measure.identical.watch import OPENED_ELSEWHERE, Watch
 
-__all__ = ["Difference", "Noticed", "Proof", "compare"]
+__all__ = ["OPENED_ELSEWHERE", "Difference", "Noticed", "Proof", "compare"]
 
 
 @dataclass(frozen=True)

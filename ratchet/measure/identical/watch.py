@@ -82,6 +82,7 @@ _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "mars
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
 _UNCHANGED = PythonChange()
+OPENED_ELSEWHERE = "something that is not this process's Python opened it"
 MOST_NOTICED = 50
 _LONGEST_PATH = 4096
 
@@ -182,7 +183,7 @@ class Watch:
         self._is_on = False
         for file, count in self._natives.counts().items():
             if count > self._known[path := self._touched(file)]:
-                self._note(f"{path} {self._paths[path]}, and something that is not Python opened it")
+                self._note(f"{path} {self._paths[path]}, and {OPENED_ELSEWHERE}")
         if self._has_code and (trouble := self._functions.trouble()):
             self._note(f"functions changed, and {trouble}")
         codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
