@@ -77,7 +77,7 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     ],
 )
 def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: str) -> None:
-    """Without pairs, sessions that agree, the test, or enough distance in noise that persists, slower is not proven, and says why."""
+    """Without pairs, sessions that agree, the test, or distance in noise that persists, slower is not proven, and says why."""
     outcome, reason = decide(seen(**changes), BAR)
     if not missing:
         assert outcome is Outcome.REGRESSED

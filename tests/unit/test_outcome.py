@@ -472,7 +472,7 @@ THRESHOLDS = st.floats(0.001, 0.5)
 def test_what_each_outcome_takes(
     bounds: list[float], gate: float, goal: float, pairs: int, chance: float, sessions: int, sessions_chance: float
 ) -> None:
-    """A change needs interval, threshold, pairs, sessions and both p-values; past the gate without these is slower, and no pass."""
+    """A change needs interval, threshold, pairs, sessions and both p-values; past the gate without these is slower, no pass."""
     low, ratio, high, bound = bounds
     evidence = {"pairs": pairs, "chance": chance, "sessions": (ratio,) * sessions, "sessions_chance": sessions_chance}
     seen = reports.comparison(ratio, low=low, high=high, bound=bound, **evidence)
