@@ -34,8 +34,8 @@ PROCESSES = (40, 80, 160)
 """Numbers of processes of each side, light ones included, at which the total of an unchanged case is looked at.
 
 Of code that is slow in one process of ten, 40 hold none with a probability of 1.5 %; of one in five, 0.01 %."""
-OPEN_LEVELS = (0.5, 0.3, 0.0)
-"""p-values up to which a total that looks slower is looked at further."""
+OPEN_LEVELS = (0.5, 0.3)
+"""p-values up to which a total that looks slower is looked at at the second and at the third of these numbers."""
 LATER = 1.4
 """Growth of the pairs from look to look beyond `LOOKS`."""
 
@@ -75,7 +75,8 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
     needed = sessions_needed(policy, sum(1 for case in cases if case.reference))
     enough = next((number for number in looks(pairs) if number >= CHANGE_PAIRS and sessions_of(number) >= needed), pairs)
     unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
-    slower = sorted((name for name, one in unproven.items() if one.low > 1), key=lambda name: unproven[name].low, reverse=True)
+    low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
+    slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
     faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
     return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
 
