@@ -117,13 +117,14 @@ class CaseThresholds:
         return len(comparison.sessions) >= self.sessions and chance is not None and chance <= level
 
     def allows_total(self, comparison: Comparison, total: Total) -> bool:
-        """Return whether the evidence suffices to call the total slower."""
-        level = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE)
+        """Return whether the evidence suffices to call the total slower. It comes from the same pairs, with their noise."""
+        level, past_gate = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE), 1 + self.policy.regression
         return (
             total.low > 1
             and total.chance <= level
-            and comparison.pairs >= self.fewest
+            and self.has_pairs(comparison, past_gate)
             and self.has_sessions(comparison, total.sessions_chance, level)
+            and math.log(total.ratio / past_gate) >= self.margin(comparison)
         )
 
     def has_pairs(self, comparison: Comparison, threshold: float) -> bool:

@@ -164,8 +164,9 @@ def test_light_pairs_count_for_the_total_alone() -> None:
 def slow_now_and_then(ratio: float = 1.2, **changes: object) -> Comparison:
     """A typical time that is unchanged, with a mean that is proven to be slower, unless ``changes`` say otherwise."""
     usual = {"low": 1.05, "high": 1.4, "chance": 1e-9, "sessions_chance": 1e-9, "processes": 40}
-    own = {name: changes.pop(name) for name in ("pairs", "sessions", "resolution") if name in changes}
-    return reports.comparison(1.0, **own).model_copy(update={"total": Total(ratio=ratio, **(usual | changes))})
+    own = {name: changes.pop(name) for name in [*changes] if name not in Total.model_fields}
+    total = Total(ratio=ratio, **(usual | changes))
+    return reports.comparison(1.0).model_copy(update={**own, "total": total})
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,10 @@ def slow_now_and_then(ratio: float = 1.2, **changes: object) -> Comparison:
         ({"sessions_chance": TOTAL_LEVEL * 1.001}, Outcome.SLOWER),
         ({"sessions_chance": None}, Outcome.SLOWER),
         ({"pairs": 19}, Outcome.SLOWER),
+        ({"spread": 0.02, "independent": 19.9, "nearly_all": (1.0, 1.2)}, Outcome.SLOWER),  # pairs of noise that stays
+        ({"spread": 0.02, "independent": 20.0, "nearly_all": (1.0, 1.2)}, Outcome.REGRESSED),
+        ({"spread": 0.06, "correlation": 0.5}, Outcome.SLOWER),  # three spreads past the gate are 23 %
+        ({"spread": 0.04, "correlation": 0.5}, Outcome.REGRESSED),
         ({"sessions": (1.0,) * 4}, Outcome.SLOWER),
         ({"chance": BAR.level * 9.99}, Outcome.SLOWER),
         ({"chance": BAR.level * 10.01}, Outcome.INCONCLUSIVE),
