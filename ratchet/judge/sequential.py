@@ -17,8 +17,6 @@ from ratchet.judge.outcome import (
     CaseThresholds,
     compared,
     decide,
-    sessions_needed,
-    sessions_of,
     thresholds_for,
     with_persistence,
 )
@@ -53,6 +51,11 @@ def looks_for_change(pairs: int) -> int:
     return max(1, sum(1 for number in looks(pairs) if number >= CHANGE_PAIRS))
 
 
+def first_look_for_change(thresholds: CaseThresholds, pairs: int) -> int:
+    """Return the number of pairs at which a case may first be called changed; ``pairs`` where that would take more."""
+    return next((number for number in looks(pairs) if number >= thresholds.pairs_needed), pairs)
+
+
 def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift] | None = None) -> set[str]:
     """Return the names of the cases that more pairs could still decide; a case without a reference is never among them.
 
@@ -72,8 +75,7 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    needed = sessions_needed(policy, sum(1 for case in cases if case.reference))
-    enough = next((number for number in looks(pairs) if number >= CHANGE_PAIRS and sessions_of(number) >= needed), pairs)
+    enough = first_look_for_change(thresholds_for(policy, sum(1 for case in cases if case.reference), 1), pairs)
     unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
     low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
     slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
