@@ -150,6 +150,14 @@ def test_sessions_of_a_check() -> None:
     assert [sessions_of(pairs) for pairs in (1, 8, 9, 11, 12, 20, 28, 40, 100)] == [1, 1, 2, 2, 3, 5, 8, 12, 32]
 
 
+@pytest.mark.parametrize(("sessions", "pairs"), [(1, 20), (4, 20), (5, 20), (6, 21), (7, 24), (8, 27)])
+def test_pairs_that_are_needed(sessions: int, pairs: int) -> None:
+    """A change takes twenty pairs, and as many as come from so many sessions."""
+    assert replace(BAR, sessions=sessions).pairs_needed == pairs
+    assert sessions_of(pairs) >= sessions
+    assert pairs == 20 or sessions_of(pairs - 1) < sessions
+
+
 def test_other_times_are_not_held_to_pairs() -> None:
     """What was not measured in pairs has neither sessions nor an order: its p-value decides."""
     apart = {"source": "stored", "pairs": 6, "sessions": (), "sessions_chance": None}
