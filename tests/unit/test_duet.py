@@ -17,10 +17,10 @@ import pytest
 from scipy import stats
 
 from ratchet.errors import ForeignModuleError, HostError
-from ratchet.judge.outcome import session_of
+from ratchet.judge.outcome import session_of, thresholds_for
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
+from ratchet.measure.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import (
     CaseListed,
@@ -43,7 +43,7 @@ from ratchet.measure.workers import Workers
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.records.profile import Activity, Peaks
-from ratchet.records.run import CaseRun, LostWorker, Plan, Side
+from ratchet.records.run import CaseRun, LostWorker, Plan, Policy, Side
 from ratchet.records.verdict import Outcome
 from ratchet.stats.comparison import compare_workers, medians_ms
 from tests import examples
@@ -297,6 +297,11 @@ def test_kernels_are_timed_alone_until_they_are_settled(clock: str) -> None:
         first = happened.index("traced") if "traced" in happened else len(happened)
         assert "timed" not in happened[first:]
     assert script.alive == 0
+
+
+def test_kernels_can_be_proven_to_be_slower_in_large_runs() -> None:
+    """They are timed in as many pairs as a change of one of ten thousand cases takes."""
+    assert KERNEL_PAIRS >= thresholds_for(Policy(), 10_000, 5).pairs_needed
 
 
 @pytest.mark.parametrize(("clock", "is_spent", "processes"), [("cpu", False, 3), ("auto", False, 1), ("auto", True, 3)])
