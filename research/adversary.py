@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
 from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, session_of, thresholds_for
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs
 from ratchet.stats.estimate import randomisation_p, session_medians, student_p, without_outliers
+from ratchet.stats.total import PairTotal
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)
@@ -262,6 +263,87 @@ def coverage(index: int, runs: int, seed: int) -> list[float]:
     return [count / runs for count in (*held, unchanged_cases)]
 
 
+# Slow now and then: processes of a call of 2 ms, of which three calls make a block
+
+CALLS, BLOCKS = 3, 8
+
+
+@dataclass(frozen=True)
+class Occasional:
+    """A share of the processes of a side takes ``process`` times as long, and a share of its calls ``call`` times."""
+
+    share: float = 0.0
+    process: float = 1.0
+    call_share: float = 0.0
+    call: float = 1.0
+
+    def drawn(self, rng: np.random.Generator, processes: int, calls: int) -> Floats:
+        """Times of calls, of shape (processes, calls)."""
+        times = rng.normal(1.0, 0.004, (processes, calls)) * rng.normal(1.0, 0.003, (processes, 1))
+        slow = np.where(rng.random((processes, 1)) < self.share, self.process, 1.0)
+        return np.asarray(times * slow * np.where(rng.random((processes, calls)) < self.call_share, self.call, 1.0))
+
+
+NOW_AND_THEN: tuple[tuple[str, Occasional, Occasional], ...] = (
+    ("unchanged, quiet", Occasional(), Occasional()),
+    ("unchanged, one call in a hundred 5×", Occasional(call_share=0.01, call=5), Occasional(call_share=0.01, call=5)),
+    ("unchanged, one call in ten 10×", Occasional(call_share=0.1, call=10), Occasional(call_share=0.1, call=10)),
+    ("unchanged, one process in twenty 2×", Occasional(0.05, 2.0), Occasional(0.05, 2.0)),
+    ("unchanged, one process in five +50 %", Occasional(0.2, 1.5), Occasional(0.2, 1.5)),
+    ("every tenth call 50×", Occasional(call_share=0.1, call=50), Occasional()),
+    ("every third call 4×", Occasional(call_share=1 / 3, call=4), Occasional()),
+    ("one process in five +50 %", Occasional(0.2, 1.5), Occasional()),
+    ("one process in ten 2×", Occasional(0.1, 2.0), Occasional()),
+    ("one process in twenty 2×", Occasional(0.05, 2.0), Occasional()),
+    ("one process in five +50 %, beside one in twenty 2×", Occasional(0.24, 1.6), Occasional(0.05, 2.0)),
+)
+"""Name, head and reference."""
+
+
+def looked_at(head: Occasional, reference: Occasional, rng: np.random.Generator) -> tuple[Outcome, int, int]:
+    """Return the outcome of one case as a check looks at it, its pairs and its processes of each side. Time is no limit."""
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
+    sides = [side.drawn(rng, PAIRS, BLOCKS * CALLS) for side in (head, reference)]
+    medians = [np.median(side.reshape(PAIRS, BLOCKS, CALLS), axis=2) for side in sides]
+    logs = np.median(np.log(medians[0]) - np.log(medians[1]), axis=1).tolist()
+    totals = [PairTotal(sides[0][pair], sides[1][pair], session_of(pair)) for pair in range(PAIRS)]
+    comparison = None
+    for count in looks(PAIRS):
+        comparison = compare_pairs(pairs_of(logs[:count]), POLICY.confidence, totals[:count])
+        assert comparison is not None
+        if is_decided(comparison, bar, None):
+            break
+    assert comparison is not None
+    pairs, processes = comparison.pairs, totals[: comparison.pairs]
+    for look, wanted in enumerate(PROCESSES):
+        if not is_total_open(comparison, bar, look):
+            break
+        light = [side.drawn(rng, wanted - len(processes), CALLS) for side in (head, reference)]
+        processes += [PairTotal(ours, theirs, processes[-1].session) for ours, theirs in zip(*light, strict=True)]
+        comparison = compare_pairs(pairs_of(logs[:pairs]), POLICY.confidence, processes)
+        assert comparison is not None
+    return decide(comparison, bar)[0], pairs, len(processes)
+
+
+def _looked_at(index: int, runs: int) -> list[tuple[Outcome, int, int]]:
+    _, head, reference = NOW_AND_THEN[index]
+    rng = np.random.default_rng((SEED, index, 11))
+    return [looked_at(head, reference, rng) for _ in range(runs)]
+
+
+def now_and_then(runs: int, pool: Executor) -> None:
+    print(f"Slow now and then, {runs:,} cases each: their outcomes, in %, and what was looked at on average.\n")
+    table("head", "red", "slower, not proven", "inconclusive", "unchanged", "pairs", "processes")
+    found = [pool.submit(_looked_at, index, runs) for index in range(len(NOW_AND_THEN))]
+    for (name, *_), of_name in zip(NOW_AND_THEN, found, strict=True):
+        ended = of_name.result()
+        counts = Counter(outcome for outcome, *_ in ended)
+        shares = (counts[o] / runs for o in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.UNCHANGED))
+        means = (sum(column) / runs for column in list(zip(*ended, strict=True))[1:])
+        row(name, *(f"{100 * share:.1f}" for share in shares), *(f"{mean:.1f}" for mean in means))
+    print()
+
+
 # Tables
 
 
@@ -353,7 +435,7 @@ def intervals(runs: int, pool: Executor) -> None:
 def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every number of runs")
-    parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals"], help="one of the tables")
+    parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals", "total"], help="one of the tables")
     parser.add_argument(
         "--noise", default="", help="unchanged code under noises whose names hold this text, all with the most runs"
     )
@@ -366,6 +448,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
             histories(max(5, round(300 * options.scale)), max(20, round(1000 * min(1.0, options.scale))), pool)
         if options.only in (None, "intervals"):
             intervals(max(50, round(4000 * options.scale)), pool)
+        if options.only in (None, "total"):
+            now_and_then(max(20, round(1000 * options.scale)), pool)
         if options.only in (None, "unchanged"):
             unchanged(options.scale, options.noise, pool)
     print(f"{time.perf_counter() - started:.0f} s")

@@ -265,20 +265,17 @@ def _end(search: SearchRecord, case: CaseRun, pairs: int, *, is_bad: bool) -> En
 
 
 def _same_code(case: CaseRun, search: SearchRecord) -> CommitVerdict | None:
-    """Return a commit that was looked at and has the same code: the same launches, or all of the host code."""
-    for one in search.looked_at:
-        digests = (one.identity, case.identity.get("head")), (one.host_code, case.host_code.get("head"))
-        if one.end and any(known and known == now for known, now in digests):
-            return one
-    return None
+    """Return a commit that was looked at and launches the same machine code in the same way."""
+    now = case.identity.get("head")
+    return next((one for one in search.looked_at if one.end and now and one.identity == now), None)
 
 
 def _judged(search: SearchRecord, snapshot: Snapshot, case: CaseRun, site: _Site, *, is_bad: bool) -> CommitVerdict:
     """Return the verdict on a commit whose case was surveyed, and timed unless its code is known."""
 
     def verdict(name: VerdictName, reason: str, comparison: Comparison | None = None) -> CommitVerdict:
-        digests = {"identity": case.identity.get("head", ""), "host_code": case.host_code.get("head", "")}
-        return _verdict(snapshot, name, reason).model_copy(update={"comparison": comparison, **digests})
+        told = {"comparison": comparison, "identity": case.identity.get("head", "")}
+        return _verdict(snapshot, name, reason).model_copy(update=told)
 
     if case.identical:
         return verdict("good", "Its code is the same as that of GOOD; it was not timed.")

@@ -10,9 +10,9 @@ The rule, for a case that was timed in pairs:
    0.09 % / cases / looks; and so has Student's t over the sessions, of which there are at least four. The hosts of a session are
    started on their own. IMPROVED is the mirror image, past its own threshold.
 2. The same is asked about the total, the mean of everything that was timed, with 0.01 % / cases / looks.
-3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most ten times the level, and some of that
+3. SLOWER: the whole interval is past the gate, or the total is with a p-value of at most five times the level, and some of that
    is missing. It is never a pass.
-4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
+4. UNCHANGED: the interval is below the gate, and so is the upper end of the 99.3 % interval: cases are looked at several times.
    And nothing that is slow now and then speaks against it.
 5. INCONCLUSIVE: anything else.
 
@@ -61,7 +61,7 @@ LUCKY_HOSTS = 4
 """Of so many pairs of hosts of the same code, one at most has a slow head and a fast reference, if hosts run in two modes."""
 TOTAL_SHARE = 0.1
 """Share of the false alarms that the total may cause; the typical time has the rest."""
-TOTAL_SLOWER, TOTAL_DOUBTFUL = 10, 0.05
+TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
 """A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is no pass."""
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
@@ -112,14 +112,15 @@ class CaseThresholds:
         if not comparison.is_paired:
             return True
         margin = abs(math.log(comparison.ratio) - math.log(threshold))
-        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level)
+        sessions = self.sessions if threshold > 1 else min(self.sessions, FEWEST_SESSIONS)  # nobody is blamed for a gain
+        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level, sessions)
         return self.has_pairs(comparison, threshold) and agree and margin >= self.margin(comparison)
 
-    def has_sessions(self, comparison: Comparison, chance: float | None, level: float) -> bool:
+    def has_sessions(self, comparison: Comparison, chance: float | None, level: float, fewest: int) -> bool:
         """Return whether there are enough sessions, and they agree: what hosts have of their own is a chance like any other."""
-        if self.sessions <= 1:
+        if fewest <= 1:
             return True
-        return len(comparison.sessions) >= self.sessions and chance is not None and chance <= level
+        return len(comparison.sessions) >= fewest and chance is not None and chance <= level
 
     def allows_total(self, comparison: Comparison, total: Total) -> bool:
         """Return whether the evidence suffices to call the total slower. It comes from the same pairs, with their noise."""
@@ -128,7 +129,7 @@ class CaseThresholds:
             total.low > 1
             and total.chance <= level
             and self.has_pairs(comparison, past_gate)
-            and self.has_sessions(comparison, total.sessions_chance, level)
+            and self.has_sessions(comparison, total.sessions_chance, level, self.sessions)
             and math.log(total.ratio / past_gate) >= self.margin(comparison)
         )
 
@@ -341,7 +342,7 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         chance = next(text for digits in range(2, 18) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level)
         p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
         missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level):
+    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level, thresholds.sessions):
         least, most = (units.change(end(sessions), 1) for end in (min, max))
         missing = f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
     elif math.log(comparison.ratio / gate) < margin:

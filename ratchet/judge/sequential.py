@@ -21,19 +21,19 @@ from ratchet.judge.outcome import (
     with_persistence,
 )
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
-from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
+from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels
 
-LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 26, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
 """Cases of each direction that are measured further when the time is over."""
-PROCESSES = (40, 80, 160)
+PROCESSES = (40, 80, 160, 240)
 """Numbers of processes of each side, light ones included, at which the total of an unchanged case is looked at.
 
 Of code that is slow in one process of ten, 40 hold none with a probability of 1.5 %; of one in five, 0.01 %."""
-OPEN_LEVELS = (0.5, 0.3)
-"""p-values up to which a total that looks slower is looked at at the second and at the third of these numbers."""
+OPEN_LEVELS = (0.5, 0.3, 0.1)
+"""p-values up to which a total that looks slower is looked at at the second of these numbers, at the third and at the fourth."""
 LATER = 1.4
 """Growth of the pairs from look to look beyond `LOOKS`."""
 
@@ -120,21 +120,17 @@ def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int)
     """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower so far, and perhaps slow now and then."""
     comparisons = _comparisons(cases, policy)
     thresholds = thresholds_of_run(comparisons, policy, pairs)
-    found = set()
-    for name, comparison in comparisons.items():
-        total = comparison.total if comparison else None
-        if comparison is None or total is None or total.processes >= PROCESSES[look]:
-            continue
-        outcome, _ = decide(comparison, thresholds)
-        is_open = look == 0 or (_looks_slow(total, policy) and total.chance <= OPEN_LEVELS[look - 1])
-        if is_open and outcome not in SLOWDOWNS and comparison.surely_below < 1 + policy.regression:
-            found.add(name)
-    return found
+    return {name for name, comparison in comparisons.items() if comparison and is_total_open(comparison, thresholds, look)}
 
 
-def _looks_slow(total: Total, policy: Policy) -> bool:
+def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int) -> bool:
+    """Return whether a case that is not slower needs ``PROCESSES[look]`` processes to be called that: the first number always."""
+    total, past_gate = comparison.total, 1 + thresholds.policy.regression
+    if total is None or total.processes >= PROCESSES[look] or comparison.surely_below >= past_gate:
+        return False
     ours, theirs = total.slow_processes
-    return total.ratio > 1 + policy.regression or ours > theirs
+    looks_slow = (total.ratio > past_gate or ours > theirs) and total.chance <= OPEN_LEVELS[look - 1]
+    return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 
 def _seem_changed(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison]:

@@ -169,6 +169,7 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
             "workload": head.workload if head else None,
             "performance": head.performance if head else None,
             "identity": {side: run.identity["head"] for side, run in sides if run and "head" in run.identity},
+            "host_same": False,
             "host_code": {},
             "host_difference": None,
             "reference": other.head if other else (),

@@ -185,17 +185,18 @@ class HostClient:
             )
         return found
 
-    def fork(self, *, with_compiler: bool = False, one_queue: bool = False) -> WorkerClient:
+    def fork(self, *, with_compiler: bool = False, one_queue: bool = False, watched: bool = False) -> WorkerClient:
         """Start a fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` comes first.
 
         A worker that crashes before it has its device is replaced, twice at most. ``with_compiler``: the host first loads torch's
         compiler, if it has not yet, so that no worker spends seconds on that. ``one_queue``: on a GPU, all streams share one work
-        queue, and a context takes a third of the time to make; for calls that use one stream, or that are not timed.
+        queue, and a context takes a third of the time to make; for calls that use one stream, or that are not timed. ``watched``:
+        the worker notes what it notices of the difference between the trees, until it is asked; nothing is timed before that.
         """
         tries = 0
         while True:
             try:
-                return self._started(with_compiler=with_compiler, one_queue=one_queue)
+                return self._started(with_compiler=with_compiler, one_queue=one_queue, watched=watched)
             except Crashed as error:
                 tries += 1
                 if time.monotonic() >= self.until:
@@ -203,12 +204,12 @@ class HostClient:
                 if tries > REPEATS:
                     raise _no_device(error) from None
 
-    def _started(self, *, with_compiler: bool, one_queue: bool) -> WorkerClient:
+    def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
         started = time.perf_counter()
         pid, channel, output = self._forked(with_compiler=with_compiler)
         worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.step_timeout_s))
         try:
-            self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue).l2_bytes
+            self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
         except CaseTrouble as error:
             worker.end()
             if isinstance(error, Crashed) or time.monotonic() >= self.until:

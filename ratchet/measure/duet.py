@@ -43,8 +43,8 @@ KERNEL_PAIRS, KERNEL_SAMPLES = 40, 5
 """Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side.
 
 40 pairs come from twelve sessions: more than the largest runs need to prove that kernels are slower."""
-LIGHT_S, MORE_LIGHT_S = 8.0, 40.0
-"""Seconds that light pairs may take for cases that look unchanged, and for those in which a process was slow."""
+LIGHT_S, MORE_LIGHT_S = 8.0, 30.0
+"""Seconds that light pairs may take for all cases that look unchanged, and then for those in which a process was slow."""
 CHECKED_SHARE = 0.25
 """Share of a check's pairs whose results are checked after they were timed, besides the first and the last pair of each round."""
 
@@ -201,11 +201,12 @@ class Duet:
         self, cases: Sequence[CaseSides], rounds: Rounds, results: Mapping[str, Measured], first_pair: int
     ) -> None:
         """Take light pairs, for cases that may be slow in few processes: fresh workers that time one block each."""
-        pair = first_pair
+        pair, deadline = first_pair, 0.0
         for look, count in enumerate(rounds.processes):
             names = rounds.totals(results, look)
             going = [case for case in cases if case.name in names and results[case.name].left(case.sides) == SIDES]
-            deadline = time.monotonic() + (LIGHT_S if look == 0 else MORE_LIGHT_S)
+            if look < 2:
+                deadline = time.monotonic() + (LIGHT_S, MORE_LIGHT_S)[look]
             if going:
                 self.progress.stage(f"Looking at {count} processes of {plural(len(going), 'case')}")
             while time.monotonic() < deadline:

@@ -9,7 +9,6 @@ A benchmark's code runs in the process that sends them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -127,32 +126,22 @@ class Prepared(Record):
     """Of the result, where it was checked and can be compared with that of another process."""
 
 
-class HostParts(Record):
-    """The identity of a case's host code: see `ratchet.measure.host_code`."""
+class HostCode(Record):
+    """What a case noticed of the difference between two trees: see `ratchet.measure.identical`."""
 
-    parts: dict[Line, Annotated[str, Field(max_length=128)]] = {}
-    """Part of the tree → digest."""
-    note: Line = ""
-    """Why everything in the tree counts."""
+    noticed: tuple[Line, ...] = ()
+    always: bool = False
+    """All cases of its tree notice that."""
     unknown: Line = ""
-    """Why it is not compared; then there are no parts."""
+    """Why nobody knows."""
 
-    @property
-    def digest(self) -> str:
-        """Return one digest of all parts; no text where it is not compared."""
-        text = json.dumps(self.parts, sort_keys=True)
-        return "" if self.unknown else hashlib.sha256(text.encode()).hexdigest()
-
-    def difference(self, reference: HostParts) -> str:
-        """Return why the head's host code, this one, is not the same as the reference's; no text where it is."""
+    def difference(self, reference: HostCode) -> str:
+        """Return why the head's host code, this one, may do something else than the reference's; no text if it cannot."""
         if self.unknown or reference.unknown:
             return f"its host code is not compared: {self.unknown or reference.unknown}"
-        labels = sorted(name for name in self.parts.keys() | reference.parts if self.parts.get(name) != reference.parts.get(name))
-        if not labels:
-            return ""
-        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
-        note = self.note or reference.note
-        return f"{labels[0]}{more} changed" + (f", and every file of the tree counts: {note}" if note else "")
+        noticed = dict.fromkeys(self.noticed + reference.noticed)
+        more = f"; and {len(noticed) - 1} more" if len(noticed) > 1 else ""
+        return f"{next(iter(noticed))}{more}" if noticed else ""
 
 
 class Identified(Record):

@@ -412,6 +412,7 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
     unfit = _no_verdict(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
+    same, difference = _host_code(found["head"], found["reference"]) if len(found) == len(SIDES) else (False, None)
     errors = {side: prepared[side].error for side in SIDES if side in prepared and prepared[side].has_reference}
     failures = () if unfit else tuple(broken[side].failure for side in SIDES if side in broken)
     agreement = None
@@ -429,17 +430,26 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
             "errors_before": errors,
             "has_reference": head is None or head.has_reference,
             "agreement": agreement,
-            "identity": {side: found[side].digest for side in SIDES if side in found and found[side].digest},
-            "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
-            "host_code": {side: found[side].host.digest for side in SIDES if side in found and found[side].host.digest},
-            "host_difference": found["head"].host.difference(found["reference"].host) or None
-            if len(found) == len(SIDES)
-            else None,
+            "identity": {side: digest for side in SIDES if side in found and (digest := found[side].digest_of_all)},
+            "opaque": next((answer.opaque_or_waiting for answer in found.values() if answer.opaque_or_waiting), None),
+            "host_same": same,
+            "host_difference": difference,
             "failures": (*case.failures, *failures),
             "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
             "unfit": unfit or _too_big(_bytes_of_pair(answers), free),
         }
     )
+
+
+def _host_code(head: PreparedCase, reference: PreparedCase) -> tuple[bool, str | None]:
+    """Return whether host code is proved to be the same, and why not. Where the GPU waits for it, launches may not contradict."""
+    difference = head.host.difference(reference.host)
+    if head.prepared.tuning != reference.prepared.tuning:
+        difference = difference or "its tuned parameters changed"
+    waits, digests = head.waits_for_host or reference.waits_for_host, {head.digest, reference.digest}
+    if waits and len(digests - {""}) > 1:
+        difference = difference or "its launches, machine code or data differ"
+    return not difference, difference or None
 
 
 def _no_verdict(broken: Mapping[Side, UnpreparedCase]) -> str | None:

@@ -18,13 +18,13 @@ from typing import TypeVar
 from ratchet.errors import RatchetError
 from ratchet.measure.client import CaseTrouble, Lost, WorkerClient
 from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.measure.messages import HostParts, Identified, Prepared, Traced
+from ratchet.measure.messages import HostCode, Identified, Prepared, Traced
 from ratchet.measure.workers import Crew, Workers
 from ratchet.records.profile import Activity
 from ratchet.records.run import SIDES, Failure, LostWorker, Side
 
 T = TypeVar("T")
-NOT_LOOKED_AT = HostParts(unknown="it was not looked at")
+NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class PreparedCase:
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
-    host: HostParts = NOT_LOOKED_AT
-    """The identity of its host code, where its launches do not prove it to be the same on both sides."""
+    host: HostCode = NOT_LOOKED_AT
+    """What it noticed of the difference between the trees, where its launches do not prove it to be the same on both sides."""
     lost: tuple[LostWorker, ...] = ()
     """Workers that were lost before one succeeded."""
     waits_for_host: bool = True
@@ -45,6 +45,16 @@ class PreparedCase:
     """Cores that the process kept busy, on average, while the GPU waited for it; None where that is not known."""
     one_by_one: bool = False
     """Each launch of a call is known to wait for the one before it."""
+
+    @property
+    def digest_of_all(self) -> str:
+        """The digest of its launches, where these are all that is timed."""
+        return "" if self.waits_for_host else self.digest
+
+    @property
+    def opaque_or_waiting(self) -> str:
+        """Why its launches do not tell whether it is the same."""
+        return self.opaque or ("the GPU waits for the host while it is timed" if self.digest and self.waits_for_host else "")
 
 
 @dataclass(frozen=True)
@@ -117,7 +127,7 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
     worker: WorkerClient | None = None
     for name in _taken(survey.left):
         try:
-            worker = worker or workers.fork(survey.side, one_queue=True)  # nothing is timed in it
+            worker = worker or workers.fork(survey.side, one_queue=True, watched=survey.identify)  # nothing is timed in it
             case, spent = _survey_case(workers, survey, worker, name, crowded=True)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
@@ -137,7 +147,7 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
     crew, side = Crew(), survey.side
     while survey.left:
         name, spent = survey.left.popleft(), True
-        workers.fill(crew, side, name)
+        workers.fill(crew, side, name, watched=survey.identify)
         try:
             case, spent = _survey_case(workers, survey, crew.workers[side], name, crowded=False)
             survey.cases[name] = case
@@ -166,7 +176,7 @@ def _survey_case(
     case = PreparedCase(prepared, lost=lost)
     if not (survey.identify or survey.look):
         return case, not workers.restored(survey.side, worker)
-    host = worker.ask("host_code", HostParts) if survey.identify and is_fresh else NOT_LOOKED_AT
+    host = worker.ask("host_code", HostCode) if survey.identify and is_fresh else NOT_LOOKED_AT
     try:
         identified = worker.ask("identify", Identified)
     except Lost:
@@ -184,10 +194,16 @@ def _survey_case(
 def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes: int) -> None:
     """Ask for the host code of the cases that both sides have, and whose launches do not prove them to be the same."""
     wanted: deque[tuple[_Survey, str]] = deque()
+    for survey in surveys.values():
+        prepared = {name: case for name, case in survey.cases.items() if isinstance(case, PreparedCase)}
+        if known := next((case.host for case in prepared.values() if case.host.always), None):
+            survey.cases |= {name: replace(case, host=known) for name, case in prepared.items()}
     for name in dict.fromkeys(name for survey in surveys.values() for name in survey.cases):
         sides = [survey.cases.get(name) for survey in surveys.values()]
         found = [case for case in sides if isinstance(case, PreparedCase)]
-        if len(found) == len(SIDES) and (any(case.opaque for case in found) or found[0].digest != found[1].digest):
+        if len(found) == len(SIDES) and (
+            any(case.opaque or case.waits_for_host for case in found) or found[0].digest != found[1].digest
+        ):
             wanted += [(survey, name) for survey, case in zip(surveys.values(), found, strict=True) if case.host is NOT_LOOKED_AT]
 
     def lane() -> None:
@@ -199,14 +215,14 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
     workers.at_once([lane] * min(lanes * len(SIDES), len(wanted)))
 
 
-def _host_code(workers: Workers, survey: _Survey, name: str) -> HostParts:
+def _host_code(workers: Workers, survey: _Survey, name: str) -> HostCode:
     worker: WorkerClient | None = None
     try:
-        worker = workers.fork(survey.side, one_queue=name not in survey.lost)
+        worker = workers.fork(survey.side, one_queue=name not in survey.lost, watched=True)
         workers.prepare(survey.side, worker, name, workers.plan.seed, check=False)
-        return worker.ask("host_code", HostParts)
+        return worker.ask("host_code", HostCode)
     except CaseTrouble as error:  # what was prepared before will say so again when it is timed
-        return HostParts(unknown=f"looking at it failed: {error}")
+        return HostCode(unknown=f"looking at it failed: {error}")
     finally:
         if worker:
             workers.let_go(worker)

@@ -167,6 +167,8 @@ class PairTimer:
             self._sample(side, "block", count, place=0, untimed=count > 1)
         for position, side in enumerate(reversed(first)):
             self._take_block(results[side], side, 0, position, count, place=0, untimed=count > 1)
+        if cores:
+            self._use_cores(())
 
     def _take_block(
         self, result: WorkerResult, side: Side, index: int, position: int, count: int, *, place: int, untimed: bool

@@ -155,15 +155,18 @@ class Workers:
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fill(self, crew: Crew, side: Side, name: str) -> None:
-        """Fork a worker of this side for the crew, unless it has one that may take this case. Raises HostError."""
+    def fill(self, crew: Crew, side: Side, name: str, *, watched: bool = False) -> None:
+        """Fork a worker of this side for the crew, unless it has one that may take this case. Raises HostError.
+
+        ``watched`` as in `HostClient.fork`.
+        """
         worker = crew.workers.get(side)
         if worker and worker.case not in ("", name):
             crew.case, crew.prepared = "", {}
             if not (self.in_parallel and self.restored(side, worker)):
                 self.let_go(crew.workers.pop(side))
         if side not in crew.workers:
-            crew.workers[side] = self.fork(side, one_queue=self.one_queue)
+            crew.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
 
     def restored(self, side: Side, worker: WorkerClient) -> bool:
         """Return whether a worker may take another case: its process is as it was before the last one.
@@ -179,9 +182,9 @@ class Workers:
             self._changed[side][worker.case] = answer.changed
         return self.in_parallel and not answer.spent
 
-    def fork(self, side: Side, *, one_queue: bool = False) -> WorkerClient:
+    def fork(self, side: Side, *, one_queue: bool = False, watched: bool = False) -> WorkerClient:
         """Return a fresh worker with a usable device: sooner with ``one_queue`` (see `HostClient.fork`). Raises HostError."""
-        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue)
+        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue, watched=watched)
         self._note_worker(worker.pid, alive=True)
         return worker
 

@@ -30,8 +30,7 @@ class CommitVerdict(Record):
     comparison: Comparison | None = None
     """The commit against GOOD, where it was timed."""
     identity: str = ""
-    host_code: str = ""
-    """Digests of its code, as in `CaseRun`."""
+    """Digest of its launches, as in `CaseRun`."""
 
     @property
     def end(self) -> End | None:

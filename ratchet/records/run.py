@@ -304,11 +304,12 @@ class CaseRun(Record):
     """Digest of each side's machine code and launches, where the case exposes them."""
     opaque: str | None = None
     """Why a case has no such digest."""
-    host_code: dict[Side, str] = {}
-    """Digest of all that each side's process can have run or read in its tree. Both sides were looked at in one run: with those
-    of another run, in which the environment may have been another, these cannot be compared."""
+    host_same: bool = False
+    """Neither side's process got at anything that differs between the trees, both looked at in one run."""
     host_difference: str | None = None
-    """The first part of the host code that differs, or the reason why it was not compared."""
+    """The first difference that one of them got at, or the reason why nobody knows."""
+    host_code: dict[Side, str] = {}
+    """In older records: a digest of each side's host code. Equal ones meant that it is the same."""
     reference_tree: Tree | None = None
     """The code of the reference side, where it is not that of the run."""
     in_head: bool = True
@@ -322,7 +323,7 @@ class CaseRun(Record):
     @property
     def identical(self) -> bool:
         """Return whether both sides do the same work: the same launches of the same machine code, or the same host code."""
-        same = self.launches_the_same or _are_equal(self.host_code)
+        same = self.launches_the_same or self.host_same or _are_equal(self.host_code)
         return same and self.workload == self.reference_workload
 
     @property
@@ -332,7 +333,7 @@ class CaseRun(Record):
 
 
 def _are_equal(digests: dict[Side, str]) -> bool:
-    return len(digests) == 2 and len(set(digests.values())) == 1
+    return len(digests) == len(SIDES) and len(set(digests.values())) == 1
 
 
 class RunRecord(Record):

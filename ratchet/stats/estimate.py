@@ -78,10 +78,10 @@ VALUES_PER_EXCEPTION = 10
 """Out of this many values, one may lie outside `Estimate.nearly_all`."""
 FEWEST_EFFECTIVE = 1.5
 """An interval is never wider than if so many values were independent: of six values no autocorrelation is known well."""
-ERRORS_OF_CORRELATION, QUIET, NOISY = 1.5, 0.006, 0.01
+ERRORS_OF_CORRELATION, QUIET, NOISY = 1.5, 0.005, 0.01
 """Standard errors by which an autocorrelation may be larger than it seems, where values spread by 1 % or more; none where they
-spread by less than 0.6 %: then it cannot move a mean by as much as any gate."""
-BOUND = 1 / 7
+spread by less than 0.5 %: then it cannot move a mean by as much as any gate."""
+BOUND = 0.14
 """`Estimate.bound` is too low this often for each time that the upper end of the interval is too low."""
 RESAMPLES = 10_000
 """Bootstrap resamples of one interval; the same ones at every call, so that a verdict can be reproduced."""

@@ -26,7 +26,7 @@ from ratchet.measure.messages import (
     CaseListed,
     Checked,
     Evidence,
-    HostParts,
+    HostCode,
     Identified,
     KernelTimes,
     Listing,
@@ -36,7 +36,7 @@ from ratchet.measure.messages import (
     Traced,
     UsedCores,
 )
-from ratchet.measure.suite import _pairs_ahead, _suits_two_cores
+from ratchet.measure.suite import _host_code, _pairs_ahead, _suits_two_cores
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.measure.turns import Planted
 from ratchet.measure.workers import Workers
@@ -115,6 +115,7 @@ class Script:
     is_spent: bool = False
     one_queue: list[bool] = field(default_factory=list)
     """Of each worker that was forked: whether one work queue of the GPU is enough for it."""
+    host_code: HostCode = field(default_factory=lambda: HostCode(unknown="nobody asks"))
 
 
 class Worker:
@@ -169,8 +170,8 @@ class Worker:
         if op == "finish" and words["evidence"] and script.results:
             result = script.results[side]
             return Checked(error=0, evidence=(Evidence(place="the output", kind="x", limit=0.1, norm=result, sketch=(result,)),))
-        if expected is HostParts:
-            return HostParts(unknown="nobody asks")
+        if expected is HostCode:
+            return self._script.host_code
         return Checked(error=0) if expected is Checked else Identified(digest="", opaque="nobody asks")
 
     def end(self) -> None:
@@ -1074,6 +1075,39 @@ def test_on_a_gpu_launches_can_be_looked_at_without_the_host_code(identify: bool
     assert [isinstance(one, PreparedCase) and one.waits_for_host for one in found] == [False, False]
     assert [isinstance(one, PreparedCase) and bool(one.opaque) for one in found] == [identify, identify]
     assert (script.asked["identify"], script.asked["host_code"]) == (2, times)
+
+
+@pytest.mark.parametrize(("always", "times"), [(True, 2), (False, 8)])
+def test_on_a_gpu_what_every_case_notices_is_asked_once(always: bool, times: int) -> None:
+    """What the imports noticed of the difference holds for all cases of a side; else each is asked in a worker of its own."""
+    script = Script(host_code=HostCode(noticed=("a.py changed, and it was imported",), always=always))
+    names = {side: [f"case/{n}" for n in range(4)] for side in SIDES}
+    surveyed = survey(duet_of(script, GPU_PLAN).workers, names, identify=True)
+    assert {
+        isinstance(one, PreparedCase) and one.host == script.host_code for side in SIDES for one in surveyed[side].values()
+    } == {True}
+    assert script.asked["host_code"] == times
+
+
+@pytest.mark.parametrize(
+    ("head", "reference", "difference"),
+    [
+        ({}, {}, None),
+        ({"host": HostCode(noticed=("a changed",))}, {}, "a changed"),
+        ({"digest": "a", "waits_for_host": False}, {"digest": "b", "waits_for_host": False}, None),
+        ({"digest": "a"}, {"digest": "b"}, "its launches, machine code or data differ"),
+        ({"digest": "a"}, {"opaque": "a stream of its own"}, None),
+    ],
+)
+def test_where_the_gpu_waits_launches_may_not_contradict_host_code(
+    head: dict[str, Any], reference: dict[str, Any], difference: str | None
+) -> None:
+    """Host code that is the same is enough, unless the GPU waits for it and launches are known to differ."""
+    prepared = duet_of(Script()).workers.prepare("head", Host("head", Script()).fork(), CASE, 1, check=True)
+    one, other = (PreparedCase(prepared, **{"host": HostCode(), **known}) for known in (head, reference))
+    assert _host_code(one, other) == (difference is None, difference)
+    tuned = replace(other, prepared=prepared.model_copy(update={"tuning": {"BLOCK": 64}}))
+    assert _host_code(one, tuned)[0] is False
 
 
 def test_on_a_gpu_a_case_whose_worker_is_lost_while_it_is_looked_at_is_timed() -> None:

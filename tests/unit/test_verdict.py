@@ -517,7 +517,7 @@ def test_identical_code_of_two_runs() -> None:
 
 def test_host_code_of_two_runs_is_not_compared() -> None:
     """Two runs may have had two environments, so equal host code says nothing there."""
-    same = named("a/x", host_code={"head": "a", "reference": "a"})
+    same = named("a/x", host_same=True)
     assert judge_run(examples.run_of(same), Baseline()).cases[0].outcome is Outcome.IDENTICAL
     assert two((same,), (same,))[0].outcome is Outcome.UNFIT
 

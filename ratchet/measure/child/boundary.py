@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
 from ratchet.measure.child.loader import LoadedTree
 from ratchet.measure.child.state import Change, ProcessState, left_running, names_of, write
 
+Result = TypeVar("Result")
 KEPT_BYTES = 1 << 20
 """Memory of the GPU that a case may leave allocated: it would count in the peak of the next one, whose figure shows no less."""
 
@@ -52,6 +55,16 @@ class CaseBoundary:
         if watched and changes:
             self._begun = ProcessState(own)
         self._case, self._modules = case, set(sys.modules)
+
+    def apart(self, act: Callable[[], Result]) -> Result:
+        """Do something to this process that is no doing of the case, and that `restore` leaves as it is."""
+        own = self._tree.provenance.names
+        before = ProcessState(own)
+        result = act()
+        changes = before.changes_to(ProcessState(own))
+        for state in {id(each): each for each in (self._neutral, self._begun) if each}.values():
+            state.accept(changes)
+        return result
 
     def restore(self) -> Restored:
         """Undo what the case left changed, now that it is released.

@@ -24,7 +24,7 @@ from typing import Any
 
 from ratchet.errors import WorkerError
 from ratchet.measure.child.libraries import WhenImported
-from ratchet.measure.host_code.acts import HARNESS_FOLDER
+from ratchet.measure.identical.watch import HARNESS_FOLDER
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import die_with_parent
 

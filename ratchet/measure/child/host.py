@@ -21,7 +21,7 @@ import select
 import socket
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,10 @@ from ratchet.errors import RatchetError
 from ratchet.measure.child import libraries
 from ratchet.measure.child.gpu_facts import CudaUse, cuda_has_begun, facts_for_imports
 from ratchet.measure.child.loader import LoadedTree, load_tree
-from ratchet.measure.host_code import HostCode
+from ratchet.measure.identical import Difference, Proof, compare
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import Channel
+from ratchet.records.run import SIDES
 from ratchet.subprocesses import (
     adopt_orphans,
     begin_section,
@@ -52,6 +53,7 @@ ORPHANS_S = 2.0
 
 def main() -> None:
     hosts = json.loads(sys.argv[1])["hosts"]
+    trees = [TreeSpec.read(host["tree"]) for host in hosts]
     die_with_parent()  # needed while torch is imported, which takes seconds: nobody reads the input yet
     if select.select([0], [], [], 0)[0]:  # the parent ended before that
         return
@@ -61,16 +63,17 @@ def main() -> None:
     outlive_parent()
     adopt_orphans()
     faulthandler.enable()  # so that the last lines of a worker that crashes say where
+    difference = difference_of(trees)
     # Threads of linear algebra, which libraries start when they are imported: they repair themselves after a fork.
     warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork\(\)", DeprecationWarning)
-    for host in hosts:
+    for host, tree in zip(hosts, trees, strict=True):
         if os.fork() == 0:
             die_with_parent()
             adopt_orphans()
             _close_files(other for other in hosts if other is not host)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             _write_to(host["output"])
-            _host(Channel(socket.socket(fileno=host["conversation"])), TreeSpec.read(host["tree"]))
+            _host(Channel(socket.socket(fileno=host["conversation"])), tree, difference)
             return
     _close_files(hosts)  # otherwise whoever asks a host that has ended waits for ever
     wait_for_end_of_input()
@@ -84,37 +87,43 @@ def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
         os.close(host["output"])
 
 
-def _host(channel: Channel, spec: TreeSpec) -> None:
+def _host(channel: Channel, spec: TreeSpec, difference: Difference | None) -> None:
     answered = facts_for_imports(spec.path, channel) if spec.device == "cuda" else contextlib.nullcontext(CudaUse())
     try:
         with answered as use:
-            tree = load(spec)
+            tree = load(spec, difference)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
     libraries.load_ahead(tree)
     channel.send(_listing(tree, use))
-    was_enabled = gc.isenabled()
-    if tree.code is not None:
-        gc.disable()  # it would look through a million new objects again and again, none of which is garbage
-        tree.code.update()
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
-    if was_enabled:
-        gc.enable()
     _serve(channel, tree)
     os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
 
-def load(spec: TreeSpec) -> LoadedTree:
-    """Import a tree, once its files have been read: the imports may write some. Raises as `load_tree`."""
+def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
+    """Return what differs between two trees, before either is imported, which may write files; None where nobody asks."""
+    both = [tree for tree in trees if tree.identified and tree.path != tree.checkout]  # a checkout may hold an environment
+    if len(both) < len(SIDES):
+        return None
+    try:
+        return compare(both[0].path, both[1].path, both[0].bench, both[0].results)
+    except OSError as error:
+        return Difference(unknown=f"the trees cannot be read: {error.strerror}")
+
+
+def load(spec: TreeSpec, difference: Difference | None = None) -> LoadedTree:
+    """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
     from ratchet.measure.child.imports import PristineProcess
 
-    is_read = spec.identified and spec.path != spec.checkout  # a checkout may hold a virtual environment of a thousand modules
-    code = HostCode(spec.path, spec.bench, spec.results) if is_read else None
     with PristineProcess(partial(_states_alone, spec)) as pristine:
+        proof = Proof(difference, spec.path) if difference else None
         tree = load_tree(spec, begin_section)
-        return replace(tree, code=code, states=pristine.states(tree.states))
+        if proof:
+            proof.imported()
+        return replace(tree, proof=proof, states=pristine.states(tree.states))
 
 
 def _states_alone(spec: TreeSpec, file: str) -> tuple[Change, ...] | None:

@@ -35,7 +35,7 @@ from ratchet.measure.child.reads import (
 )
 from ratchet.measure.child.registry import Case, Catalogue, discover
 from ratchet.measure.device.environment import cpu_model
-from ratchet.measure.host_code import HostCode
+from ratchet.measure.identical import Proof
 from ratchet.measure.tree_spec import Sweep, TreeSpec
 from ratchet.records.files import load
 from ratchet.records.tuning import TUNED_FILE, Tuned
@@ -58,8 +58,8 @@ class LoadedTree:
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
     states: States = field(default_factory=dict)
     """What each file's import changes in the process: `CaseBoundary.begin` puts that into force for the file's cases."""
-    code: HostCode | None = None
-    """The tree as the identity of host code takes it, where a host has loaded it."""
+    proof: Proof | None = None
+    """What differs from the other tree, and what was noticed of it, where a host has loaded this one to be compared."""
 
     @property
     def changed(self) -> dict[str, tuple[str, ...]]:

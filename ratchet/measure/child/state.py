@@ -19,7 +19,18 @@ from typing import Any
 
 import torch
 
-from ratchet.measure.child.areas import ENVIRONMENT, GONE, IMPORTS, PYTHON, PYTHON_SETTINGS, WATCHED, Area, areas_of, variables
+from ratchet.measure.child.areas import (
+    ENVIRONMENT,
+    GONE,
+    IMPORTS,
+    PYTHON,
+    PYTHON_SETTINGS,
+    WATCHED,
+    Area,
+    areas_of,
+    is_gone,
+    variables,
+)
 from ratchet.subprocesses import children
 
 MOST_NAMED = 50
@@ -64,6 +75,14 @@ class ProcessState:
                 if change.old is not change.new and _counts(area, change):
                     found.append(change)
         return found
+
+    def accept(self, changes: Iterable[Change]) -> None:
+        """Take the new values of these changes for those that were there from the start."""
+        for change in changes:
+            if change.area in self._values:
+                values = self._values[change.area][1]
+                values.pop(change.name, None)
+                values |= {} if is_gone(change.new) else {change.name: change.new}
 
 
 def write(changes: Iterable[Change], *, undo: bool = False) -> None:

@@ -35,7 +35,7 @@ from ratchet.measure.child.trace import kernels_ms, trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, Lead, Samples
 from ratchet.measure.cores import keep_to
-from ratchet.measure.host_code import FunctionWatch, HostIdentity
+from ratchet.measure.identical import Noticed
 from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
@@ -139,8 +139,13 @@ class Worker:
                 "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
             }
 
-    def start(self, *, one_queue: bool) -> dict[str, Any]:
-        """Get the device ready: a CUDA context, or the cores for the CPU. ``one_queue``: all streams may share a work queue."""
+    def start(self, *, one_queue: bool, watched: bool = False) -> dict[str, Any]:
+        """Get the device ready: a CUDA context, or the cores for the CPU. ``one_queue``: all streams may share a work queue.
+
+        ``watched``: the first case that is prepared will be asked for its `host_code`; nothing may be timed before that.
+        """
+        if self._tree.proof:
+            self._tree.proof.forked(watched=watched)
         if self._device.type == "cuda":
             with one_work_queue() if one_queue else contextlib.nullcontext():
                 torch.zeros(1, device=self._device)
@@ -203,39 +208,36 @@ class Worker:
         call, clock = job.call, job.clocks[0]
         del job
         waits = self._device.type == "cuda"  # until it is known that it does not; what the CPU's clock times is the host itself
+        busy = None
         try:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
             if clock.name != "cpu":
                 waits, busy = _waits_for_host(clock)
-                if waits:
-                    opaque = "the GPU waits for the host while it is timed"
-                    return {"digest": "", "opaque": opaque, "waits_for_host": True, "busy_cores": busy}
             device, by_graph = "cpu" if clock.name == "cpu" else "cuda", clock.name in ("graph", "cold-graph")
             del clock  # with what it allocated for itself
             self._forget_memory()
             found = vars(identity.of(call, self._tree.provenance.tree, device))
             # A graph runs in as many queues as it needs, whatever streams it was captured from.
             uses_one_stream = by_graph or (self._streams is not None and self._streams == identity.streams_of_others())
-            return {**found, "waits_for_host": waits, "one_by_one": found["one_by_one"] and uses_one_stream}
+            return {**found, "waits_for_host": waits, "busy_cores": busy, "one_by_one": found["one_by_one"] and uses_one_stream}
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
-            return {**vars(identity.failed(error)), "waits_for_host": waits}
+            return {**vars(identity.failed(error)), "waits_for_host": waits, "busy_cores": busy}
 
     def host_code(self) -> dict[str, Any]:
-        """Return the identity of the prepared case's host code.
+        """Return what the prepared case has noticed of the difference between its tree and the other one.
 
-        What an earlier case has done in this process (filled a cache, imported a module) does not show in the host code of this
-        one: ask for it in a worker that has prepared nothing else.
+        What an earlier case has done in this process (filled a cache, imported a module) this one does not do again: ask in a
+        worker that has prepared nothing else.
         """
-        job, code = self._current(), self._tree.code
-        if code is None:
-            return vars(HostIdentity(unknown="its tree was not read before it was imported"))
+        job, proof = self._current(), self._tree.proof
+        if proof is None:
+            return vars(Noticed(unknown="its tree was not compared before it was imported"))
         try:
-            with FunctionWatch() as watch:
-                job.call()
-            return vars(code.identity(self._tree.benchmark(job.case), job.call.workload.tuning, watch.ran))
+            job.call()
+            return vars(self._boundary.apart(proof.result))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
-            return vars(HostIdentity(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
+            return vars(Noticed(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
 
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""

@@ -1,0 +1,580 @@
+"""Changes between two trees: most of them change what a call returns, and none of these may be taken for identical.
+
+`tests/unit/test_identical.py` plants each one. A call of the benchmark returns ``kit.op.value()``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Text = str | bytes | Path | None
+"""The content of a file; a Path is what a symbolic link points to; None: there is no such file."""
+BENCH = """\
+from kit.op import value
+from ratchet import benchmark
+
+
+@benchmark
+def op(*, device):
+    return value
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Two trees. ``head`` has what differs from ``base``."""
+
+    sentence: str
+    """How the call gets at what was changed."""
+    base: Mapping[str, Text]
+    head: Mapping[str, Text] = field(default_factory=dict)
+    modes: tuple[str, int, int] | None = None
+    """A file with its mode in either tree."""
+    library: Mapping[str, str] = field(default_factory=dict)
+    """Files of a package that both sides have installed."""
+    bench: str = BENCH
+    python: tuple[int, int] = (3, 11)
+    """The first Python in which it makes a difference."""
+
+
+def in_op(text: str, **files: Text) -> dict[str, Text]:
+    return {"kit/op.py": text, **files}
+
+
+def _database() -> bytes:
+    data = sqlite3.connect(":memory:")
+    data.execute("create table t (n)")
+    return data.serialize()
+
+
+_DATABASE = _database()
+_HERE = "from pathlib import Path\nROOT = Path(__file__).parent.parent\n"
+
+SEEN = (
+    Change(
+        "a constant is read by a computed name",
+        in_op("from kit import config\ndef value(): return getattr(config, 'DE' + 'LAY')\n", **{"kit/config.py": "DELAY = 2\n"}),
+        {"kit/config.py": "DELAY = 8\n"},
+    ),
+    Change(
+        "a method is reached through attrgetter",
+        in_op(
+            "import operator\nfrom kit import ops\ndef value(): return operator.attrgetter('Op.run')(ops)(None)\n",
+            **{"kit/ops.py": "class Op:\n    def run(self):\n        return 2\n"},
+        ),
+        {"kit/ops.py": "class Op:\n    def run(self):\n        return 8\n"},
+    ),
+    Change(
+        "an __init_subclass__ runs where a class is made, and at no other time",
+        in_op(
+            "from kit.base import Base\nclass Op(Base): pass\ndef value(): return Op.delay\n",
+            **{"kit/base.py": "class Base:\n    def __init_subclass__(cls):\n        cls.delay = 2\n"},
+        ),
+        {"kit/base.py": "class Base:\n    def __init_subclass__(cls):\n        cls.delay = 8\n"},
+    ),
+    Change(
+        "a metaclass counts the methods of a class",
+        in_op(
+            "class Meta(type):\n    def __new__(cls, name, bases, space):\n"
+            "        made = super().__new__(cls, name, bases, space)\n"
+            "        made.delay = len(space)\n        return made\n"
+            "class Op(metaclass=Meta):\n    def run(self): pass\ndef value(): return Op.delay\n"
+        ),
+        in_op(
+            "class Meta(type):\n    def __new__(cls, name, bases, space):\n"
+            "        made = super().__new__(cls, name, bases, space)\n"
+            "        made.delay = len(space)\n        return made\n"
+            "class Op(metaclass=Meta):\n    def run(self): pass\n    def more(self): pass\ndef value(): return Op.delay\n"
+        ),
+    ),
+    Change(
+        "a decorator takes a constant out of the code of a function that is never called",
+        in_op(
+            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\n"
+            "def value_of(): return 2\ndef value(): return value_of\n"
+        ),
+        in_op(
+            "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\n"
+            "def value_of(): return 8\ndef value(): return value_of\n"
+        ),
+    ),
+    Change(
+        "the default of a new function does something when it is made",
+        in_op("N = [2]\ndef note(n): N[0] = n\ndef value(): return N[0]\n"),
+        in_op("N = [2]\ndef note(n): N[0] = n\ndef unused(x=note(8)): return x\ndef value(): return N[0]\n"),
+    ),
+    Change(
+        "an annotation of a function that is never called is read",
+        in_op("def rule(x: 2): pass\ndef value(): return rule.__annotations__['x']\n"),
+        in_op("def rule(x: 8): pass\ndef value(): return rule.__annotations__['x']\n"),
+    ),
+    Change(
+        "a function within another one was changed, and the call keeps it",
+        in_op("def make():\n    def inner():\n        return 2\n    return inner\nvalue = make()\n"),
+        in_op("def make():\n    def inner():\n        return 8\n    return inner\nvalue = make()\n"),
+    ),
+    Change(
+        "a generator began while the tree was imported",
+        in_op(
+            "def numbers():\n    yield 0\n    while True:\n        yield 2\nN = numbers()\nnext(N)\ndef value(): return next(N)\n"
+        ),
+        in_op(
+            "def numbers():\n    yield 0\n    while True:\n        yield 8\nN = numbers()\nnext(N)\ndef value(): return next(N)\n"
+        ),
+    ),
+    Change(
+        "a coroutine runs in a loop of its own",
+        in_op("import asyncio\nasync def later(): return 2\ndef value(): return asyncio.run(later())\n"),
+        in_op("import asyncio\nasync def later(): return 8\ndef value(): return asyncio.run(later())\n"),
+    ),
+    Change(
+        "a descriptor learns its name while a class is made",
+        in_op(
+            "class D:\n    def __set_name__(self, owner, name): owner.n = 2\nclass Op:\n    d = D()\ndef value(): return Op.n\n"
+        ),
+        in_op(
+            "class D:\n    def __set_name__(self, owner, name): owner.n = 8\nclass Op:\n    d = D()\ndef value(): return Op.n\n"
+        ),
+    ),
+    Change(
+        "the callback of a weak reference runs when an object dies",
+        in_op(
+            "import weakref\nfrom kit.hooks import N, died\nclass A: pass\n"
+            "def value():\n    a = A()\n    weakref.finalize(a, died)\n    del a\n    return N[0]\n",
+            **{"kit/hooks.py": "N = [0]\ndef died(): N[0] = 2\n"},
+        ),
+        {"kit/hooks.py": "N = [0]\ndef died(): N[0] = 8\n"},
+    ),
+    Change(
+        "a signal's handler was changed",
+        in_op(
+            "import signal\nfrom kit.hooks import N, heard\nsignal.signal(signal.SIGUSR2, heard)\n"
+            "def value():\n    signal.raise_signal(signal.SIGUSR2)\n    return N[0]\n",
+            **{"kit/hooks.py": "N = [0]\ndef heard(*_): N[0] = 2\n"},
+        ),
+        {"kit/hooks.py": "N = [0]\ndef heard(*_): N[0] = 8\n"},
+    ),
+    Change(
+        "a bare thread that began with the imports did it",
+        in_op(
+            "import _thread, time\nfrom kit.work import N, work\n_thread.start_new_thread(work, ())\n"
+            "def value():\n    while not N[0]: time.sleep(0.001)\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work(): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work(): N[0] = 8\n"},
+    ),
+    Change(
+        "a function is rebuilt of another one's code under another name",
+        in_op(
+            "import types\nfrom kit.work import work\n"
+            "d"
+            "ef value(): return types.FunctionType(work.__code__.replace(co_name='x', co_filename='y', co_qualname='z'), {})()\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a pickle names a function that the file never mentions",
+        in_op(
+            "import pickle\ndef value(): return pickle.loads(b'ckit.work\\nwork\\n(tR.')\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a new overload of a generic function takes the call",
+        in_op("import functools\n@functools.singledispatch\ndef op(x): return 2\ndef value(): return op(1)\n"),
+        in_op(
+            "import functools\n@functools.singledispatch\ndef op(x): return 2\n@op.register\ndef _(x: int): return 8\n"
+            "def value(): return op(1)\n"
+        ),
+    ),
+    Change(
+        "a new function hides one of another module in a star import",
+        in_op(
+            "from kit.a import *\nfrom kit.b import *\n",
+            **{"kit/a.py": "def value(): return 2\n", "kit/b.py": "def other(): return 1\n"},
+        ),
+        {"kit/b.py": "def other(): return 1\ndef value(): return 8\n"},
+    ),
+    Change(
+        "a new file hides a module of Python's own library",
+        in_op("import colorsys\ndef value(): return getattr(colorsys, 'N', 2)\n"),
+        {"colorsys.py": "N = 8\n"},
+    ),
+    Change(
+        "a new folder is a namespace package",
+        in_op("import importlib.util\ndef value(): return 8 if importlib.util.find_spec('kit.extra') else 2\n"),
+        {"kit/extra/notes.md": "x\n"},
+    ),
+    Change(
+        "a finder of the path is asked past the import system",
+        in_op(
+            "from importlib.machinery import PathFinder\nimport kit\nimport kit.other\n"
+            "def value(): return 8 if PathFinder.find_spec('kit.fast', kit.__path__) else 2\n",
+            **{"kit/other.py": ""},
+        ),
+        {"kit/fast.py": ""},
+    ),
+    Change(
+        "a package counts its modules without importing them",
+        in_op("import pkgutil, kit\nN = len(list(pkgutil.iter_modules(kit.__path__)))\ndef value(): return N\n"),
+        {"kit/never.py": "raise RuntimeError\n"},
+    ),
+    Change(
+        "documents are counted by a walk",
+        in_op(
+            _HERE + "import os\ndef value(): return sum(len(files) for _, _, files in os.walk(ROOT / 'docs'))\n",
+            **{"docs/a/one.md": ""},
+        ),
+        {"docs/a/two.md": ""},
+    ),
+    Change(
+        "the size of a document counts",
+        in_op(_HERE + "def value(): return (ROOT / 'README.md').stat().st_size\n", **{"README.md": "12"}),
+        {"README.md": "12345678"},
+    ),
+    Change(
+        "a Python file may be run or not",
+        in_op(_HERE + "import os\ndef value(): return 2 if os.access(ROOT / 'tool.py', os.X_OK) else 8\n", **{"tool.py": ""}),
+        modes=("tool.py", 0o755, 0o644),
+    ),
+    Change(
+        "a document is read by code that is not Python's",
+        in_op(
+            _HERE
+            + "import torch\ndef value(): return int(torch.from_file(str(ROOT / 'notes.md'), size=1, dtype=torch.uint8)[0])\n",
+            **{"notes.md": "2"},
+        ),
+        {"notes.md": "8"},
+    ),
+    Change(
+        "the commit's name is read",
+        in_op(_HERE + "def value(): return int((ROOT / '.git' / 'HEAD').read_text()[0])\n", **{".git/HEAD": "2\n"}),
+        {".git/HEAD": "8\n"},
+    ),
+    Change(
+        "a comment is counted",
+        in_op("import inspect\ndef f():\n    # 12\n    pass\ndef value(): return len(inspect.getsource(f))\n"),
+        in_op("import inspect\ndef f():\n    # 12345678\n    pass\ndef value(): return len(inspect.getsource(f))\n"),
+    ),
+    Change(
+        "a library counts the names of its caller's module",
+        in_op("import counting\ndef value(): return counting.count()\n"),
+        in_op("import counting\ndef unused(): pass\ndef value(): return counting.count()\n"),
+        library={"counting.py": "import sys\ndef count(): return len(sys._getframe(1).f_globals)\n"},
+    ),
+    Change(
+        "a library counts the names around a function that it was given",
+        in_op("import counting\ndef value(): return counting.count(value)\n"),
+        in_op("import counting\ndef unused(): pass\ndef value(): return counting.count(value)\n"),
+        library={"counting.py": "def count(f): return len(getattr(f, '__' + 'glo' + 'bals__'))\n"},
+    ),
+    Change(
+        "a function of Python's own is handed to the module, whose names it tells",
+        in_op(
+            "from kit import other\ndef value(): return len(other.call(globals))\n",
+            **{"kit/other.py": "def call(f): return f()\n"},
+        ),
+        {"kit/other.py": "def call(f): return f()\ndef unused(): pass\n"},
+    ),
+    Change(
+        "a module's names are listed from outside",
+        in_op("from kit import other\ndef value(): return len(dir(other))\n", **{"kit/other.py": "def call(f): return f()\n"}),
+        {"kit/other.py": "def call(f): return f()\ndef unused(): pass\n"},
+    ),
+    Change(
+        "a function that is gone was taken where it was there",
+        in_op(
+            "from kit import other\ndef value(): return getattr(other, 'fa' + 'st', lambda: 8)()\n",
+            **{"kit/other.py": "def slow(): return 8\ndef fast(): return 2\n"},
+        ),
+        {"kit/other.py": "def slow(): return 8\n"},
+    ),
+    Change(
+        "a new function has the name of one of Python's own",
+        in_op("def value(): return max(1, 2)\n"),
+        in_op("def max(*_): return 8\ndef value(): return max(1, 2)\n"),
+    ),
+    Change(
+        "a file is run under another name",
+        in_op(
+            _HERE + "import runpy\ndef value(): return runpy.run_path(str(ROOT / 'settings.py'))['N']\n",
+            **{"settings.py": "N = 2\n"},
+        ),
+        {"settings.py": "N = 8\n"},
+    ),
+    Change(
+        "a tracer calls it, which no other tracer sees",
+        in_op(
+            "import sys\nfrom kit.work import N, work\ndef tracer(*_): work()\ndef f(): pass\n"
+            "def value():\n    sys.settrace(tracer)\n    f()\n    sys.settrace(None)\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work(): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work(): N[0] = 8\n"},
+    ),
+    Change(
+        "an audit hook calls it, which no tracer sees",
+        in_op(
+            "import sys\nfrom kit.work import N, work\ndef hook(event, _):\n"
+            "    if event == 'kit': work()\nsys.addaudithook(hook)\n"
+            "def value():\n    sys.audit('kit')\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work(): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work(): N[0] = 8\n"},
+    ),
+    Change(
+        "a loader is asked for code, and a constant is taken out of it",
+        in_op(
+            "import importlib.util\nfrom kit import work\n"
+            "def code(): return work.__spec__.loader.get_code('kit.work').co_consts[0]\n"
+            "def value(): return max(x for x in code().co_consts if x)\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a process is forked, and what it does is its own",
+        in_op(
+            "import os\ndef value():\n    reader, writer = os.pipe()\n    if os.fork() == 0:\n        from kit.work import N\n"
+            "        os.write(writer, N)\n        os._exit(0)\n    os.close(writer)\n    return int(os.read(reader, 1))\n",
+            **{"kit/work.py": "N = b'2'\n"},
+        ),
+        {"kit/work.py": "N = b'8'\n"},
+    ),
+    Change(
+        "the cache of lines is read without a look at the file",
+        in_op(
+            "import linecache, warnings\nfrom kit import work\nwork.warned()\n"
+            "def value(): return len(linecache.getlines(work.__file__))\n",
+            **{"kit/work.py": "import warnings\ndef warned(): warnings.warn('x', stacklevel=1)\n"},
+        ),
+        {"kit/work.py": "import warnings\ndef warned(): warnings.warn('x', stacklevel=1)\n#\n#\n#\n"},
+    ),
+)
+"""Each gives another value in the head; written before the code was."""
+
+_KERNELS = {
+    "kit/names.py": "NAMES = [*globals(), *locals(), *vars(), *dir()]\n",
+    "kit/one.py": '"""One."""\nimport kit.names\n\n'
+    "SIZE = 2\n\ndef run(x):\n    # a comment\n    return x + SIZE\n\ndef other(x):\n    return x\n",
+    "kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return x * SIZE\n",
+    "kit/lazy.py": "SIZE = 2\n",
+    "README.md": "A project.\n",
+    "pyproject.toml": "[project]\nname = 'kit'\n",
+    "bench/two.py": BENCH.replace("op", "two")
+    .replace("from kit.two import value", "from kit.two import Two")
+    .replace("return value", "return lambda: Two().run(1)"),
+    **in_op("import kit.two\nfrom kit.one import run\ndef value(): return run(1)\n"),
+}
+_ONE = str(_KERNELS["kit/one.py"])
+
+
+def _harmless(sentence: str, head: Mapping[str, Text]) -> Change:
+    return Change(sentence, _KERNELS, head)
+
+
+HARMLESS = (
+    _harmless("a comment", {"kit/one.py": _ONE.replace("# a comment", "# another comment\n    # and one more")}),
+    _harmless("empty lines at the top", {"kit/one.py": "\n\n\n" + _ONE}),
+    _harmless("another format", {"kit/one.py": _ONE.replace("x + SIZE", "(x\n            + SIZE)")}),
+    _harmless("a function that does not run", {"kit/one.py": _ONE.replace("return x\n", "return x * 5\n")}),
+    _harmless(
+        "a method of another operator", {"kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return SIZE * x\n"}
+    ),
+    _harmless("a new function", {"kit/one.py": _ONE + "\ndef more(x, n=1, *, y: int = -2) -> int:\n    return x\n"}),
+    _harmless("a function that nobody used is gone", {"kit/one.py": _ONE.partition("def other")[0]}),
+    _harmless("a new test", {"tests/test_one.py": "def test(): pass\n"}),
+    _harmless("documentation", {"README.md": "The project.\n", "docs/more.md": "x\n", "LICENSE": "x\n"}),
+    _harmless("a workflow", {".github/workflows/ci.yml": "on: push\n"}),
+    _harmless("the project's metadata", {"pyproject.toml": "[project]\nname = 'kernels'\n"}),
+    _harmless("a module that nothing imports", {"kit/lazy.py": "SIZE = 3\n", "kit/new.py": "SIZE = 1\n"}),
+    _harmless("another benchmark", {"bench/two.py": str(_KERNELS["bench/two.py"]).replace("run(1)", "run(2)")}),
+    _harmless("results of ratchet", {"results/baseline.json": "{}\n", "results/history/a.json": "{}\n"}),
+    _harmless("another commit", {".git/HEAD": "2\n"}),
+    _harmless("what a file does as a program", {"kit/one.py": _ONE + "if __name__ == '__main__':\n    print(run(1))\n"}),
+)
+"""Changes after which the benchmark ``op`` is still the same."""
+
+
+_OTHER = {"kit/other.py": "def call(f): return f()\n"}
+_MORE = {"kit/other.py": "def call(f): return f()\ndef unused(): pass\n"}
+
+LATER = (
+    Change(
+        "the names that an import found are read where it keeps them",
+        in_op(
+            "import sys, kit\nimport kit.other\ndef value(): return len(sys.path_importer_cache[kit.__path__[0]]._path_cache)\n",
+            **_OTHER,
+        ),
+        {"kit/never.py": ""},
+    ),
+    Change(
+        "byte code that an import left is read",
+        in_op(
+            "import marshal\nfrom pathlib import Path\nfrom kit import work\n"
+            "def value():\n    code = marshal.loads(Path(work.__cached__).read_bytes()[16:])\n"
+            "    return max(x for x in code.co_consts[0].co_consts if x)\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a function within another one is taken out of the code of that",
+        in_op(
+            "from kit.work import make\ndef value():\n"
+            "    inner = [x for x in make.__code__.co_consts if hasattr(x, 'co_consts')][0]\n"
+            "    return max(x for x in inner.co_consts if x)\n",
+            **{"kit/work.py": "def make():\n    def inner():\n        return 2\n    return inner\n"},
+        ),
+        {"kit/work.py": "def make():\n    def inner():\n        return 8\n    return inner\n"},
+    ),
+    Change(
+        "a module's namespace is taken past its class",
+        in_op("from kit import other\ndef value(): return len(object.__getattribute__(other, '__dict__'))\n", **_OTHER),
+        _MORE,
+    ),
+    Change(
+        "a pipe cannot be made where there is something",
+        in_op(
+            _HERE + "import os\ndef value():\n    try:\n        os.mkfifo(ROOT / 'notes.md')\n"
+            "    except FileExistsError:\n        return 8\n"
+            "    os.remove(ROOT / ('no' + 'tes.md'))\n    return 2\n"
+        ),
+        {"notes.md": ""},
+    ),
+    Change(
+        "the C library is asked for a document",
+        in_op(_HERE + "import ctypes\ndef value(): return ctypes.CDLL(None).access(bytes(ROOT / 'notes.md'), 0)\n"),
+        {"notes.md": ""},
+    ),
+    Change(
+        "the call itself is a function of Python's own",
+        in_op(_HERE + "value = (ROOT / 'notes.md').read_text\n", **{"notes.md": "2"}),
+        {"notes.md": "8"},
+    ),
+    Change(
+        "a thread of a pool lists a folder",
+        in_op(
+            _HERE + "import os\nfrom concurrent.futures import ThreadPoolExecutor\nPOOL = ThreadPoolExecutor(1)\n"
+            "def value(): return len(POOL.submit(os.listdir, ROOT / 'docs').result())\n",
+            **{"docs/one.md": ""},
+        ),
+        {"docs/two.md": ""},
+    ),
+    Change(
+        "the resources of a package are listed",
+        in_op("from importlib.resources import files\ndef value(): return len(list(files('kit').iterdir()))\n"),
+        {"kit/notes.md": ""},
+    ),
+    Change(
+        "two documents are compared",
+        in_op(
+            _HERE + "import filecmp\ndef value(): return filecmp.cmp(ROOT / 'a.md', ROOT / 'b.md')\n",
+            **{"a.md": "1", "b.md": "1"},
+        ),
+        {"b.md": "22"},
+    ),
+    Change(
+        "a function of a package hides a module",
+        in_op("from kit import lazy\ndef value(): return 2 if hasattr(lazy, 'SIZE') else 8\n", **{"kit/lazy.py": "SIZE = 1\n"}),
+        {"kit/__init__.py": "def lazy(): pass\n"},
+    ),
+    Change(
+        "a module gives itself another class",
+        in_op(
+            "from kit import other\ndef value(): return other.count()\n",
+            **{
+                "kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n"
+                "    def count(self): return len(self.__dict__)\n"
+                "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\n"
+            },
+        ),
+        {
+            "kit/other.py": "import sys, types\nclass Own(types.ModuleType):\n    def count(self): return len(self.__dict__)\n"
+            "sys.modules[__name__].__class__ = Own\ndef call(f): return f()\ndef unused(): pass\n"
+        },
+    ),
+    Change(
+        "a folder cannot be made where there is one",
+        in_op(
+            _HERE + "import os\ndef value():\n    try:\n        os.mkdir(ROOT / 'docs')\n"
+            "    except FileExistsError:\n        return 8\n"
+            "    os.rmdir(ROOT / ('do' + 'cs'))\n    return 2\n"
+        ),
+        {"docs/one.md": ""},
+    ),
+    Change(
+        "an exception's frame shows the names around it",
+        in_op(
+            "from kit import other\ndef fail(): raise ValueError\ndef value():\n    try:\n        other.call(fail)\n"
+            "    except ValueError as error:\n        return len(error.__traceback__.tb_next.tb_frame.f_globals)\n",
+            **_OTHER,
+        ),
+        _MORE,
+    ),
+    Change(
+        "a database attaches a document",
+        in_op(
+            _HERE + "import sqlite3\nD = sqlite3.connect(':memory:')\nD.execute('attach ? as d', (str(ROOT / 'data.md'),))\n"
+            "def value(): return D.execute('select count(*) from d.sqlite_master').fetchone()[0]\n",
+            **{"data.md": ""},
+        ),
+        {"data.md": _DATABASE},
+    ),
+    Change(
+        "a package becomes a namespace",
+        in_op(
+            "import kit.sub\ndef value(): return 8 if kit.sub.__file__ is None else 2\n",
+            **{"kit/sub/__init__.py": "", "kit/sub/a.py": ""},
+        ),
+        {"kit/sub/__init__.py": None},
+    ),
+    Change(
+        "a text that runs in a module counts its names",
+        in_op(
+            "from kit import other\ndef value(): return other.call('len(vars())')\n",
+            **{"kit/other.py": "def call(text):\n    return eval(text, globals())\n"},
+        ),
+        {"kit/other.py": "def call(text):\n    return eval(text, globals())\ndef unused(): pass\n"},
+    ),
+    Change(
+        "the first process leaves its result to the next one",
+        in_op(
+            _HERE
+            + "from kit import work\ndef value():\n    kept = ROOT / 'kept.txt'\n    if not kept.exists():\n"
+            + "        kept.write_text(str(work.work()))\n    return int(kept.read_text())\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
+        "a pool hands out the entries of a folder",
+        in_op(
+            _HERE
+            + "import os\nfrom concurrent.futures import ThreadPoolExecutor\nPOOL = ThreadPoolExecutor(1)\n"
+            + "def value(): return [each.stat().st_size for each in POOL.submit(os.scandir, ROOT / 'docs').result()][0]\n",
+            **{"docs/one.md": "1"},
+        ),
+        {"docs/one.md": "12"},
+    ),
+    Change(
+        "a folder has as many links as it has folders",
+        in_op(_HERE + "def value(): return (ROOT / 'docs').stat().st_nlink\n", **{"docs/one.md": ""}),
+        {"docs/more/two.md": ""},
+    ),
+    Change(
+        "a line number is read from a function",
+        in_op("def value(): return value.__code__.co_firstlineno\n"),
+        in_op("# one\n# two\ndef value(): return value.__code__.co_firstlineno\n"),
+    ),
+    Change(
+        "a line number is read from a frame",
+        in_op("import sys\ndef value(): return sys._getframe().f_lineno\n"),
+        in_op("import sys\n# one\n# two\ndef value(): return sys._getframe().f_lineno\n"),
+    ),
+)
+"""The same, of other kinds; written when the code was finished."""

@@ -1,0 +1,279 @@
+"""The proof that two trees are the same for a case: every planted change is noticed, and what changes nothing is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.config import Settings
+from ratchet.errors import WorkerError
+from ratchet.measure.child.boundary import CaseBoundary
+from ratchet.measure.child.host import load
+from ratchet.measure.identical import Difference, Noticed, Proof, compare
+from ratchet.measure.identical.difference import PythonChange, python_change
+from ratchet.measure.identical.watch import NativeOpenings
+from ratchet.measure.messages import HostCode
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.records.run import CaseRun
+from tests import examples
+from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text
+
+pytestmark = pytest.mark.no_cover
+
+
+def write(tree: Path, files: Mapping[str, Text]) -> Path:
+    for name, text in {"kit/__init__.py": "", ".git/HEAD": "1\n", **files}.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(text, Path):
+            path.symlink_to(text)
+        elif text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return tree
+
+
+def spec_of(tree: Path) -> TreeSpec:
+    return TreeSpec.of(Settings(), tree, checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
+
+
+def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
+    """Plant a change. Return what the benchmark ``op`` returns on each side, and what was noticed there."""
+    import torch  # noqa: F401  as in a host
+
+    trees = {
+        "base": write(folder / "a" / "base", {"bench/op.py": change.bench, **change.base}).resolve(),
+        "head": write(folder / "b" / "head", {"bench/op.py": change.bench, **change.base, **change.head}).resolve(),
+    }
+    write(folder / "library", change.library)
+    for side, mode in zip(trees, change.modes[1:] if change.modes else (), strict=False):
+        (trees[side] / change.modes[0]).chmod(mode)
+    difference = compare(trees["base"], trees["head"], "bench", "results")
+
+    def host(writer: int, tree: Path) -> None:
+        sys.path.append(str(folder / "library"))
+        warnings.simplefilter("default")  # as in a host
+        sys.dont_write_bytecode = False
+        loaded = load(spec_of(tree), difference)
+        assert not loaded.catalogue.broken, loaded.catalogue.broken
+        os.write(writer, forked(lambda inner: worker(inner, loaded)).encode())
+
+    def worker(writer: int, loaded: Any) -> None:
+        loaded.proof.forked(watched=True)
+        CaseBoundary(loaded).begin("op/default", watched=False)
+        call = loaded.build("op/default", 1).run
+        call()
+        value = call()
+        os.write(writer, json.dumps({"value": value, **vars(loaded.proof.result())}).encode())
+
+    return {side: json.loads(forked(lambda writer, tree=tree: host(writer, tree))) for side, tree in trees.items()}
+
+
+def forked(work: Callable[[int], None]) -> str:
+    """Return what a function writes to a pipe in a process of its own."""
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            os.close(reader)
+            work(writer)
+        except BaseException:  # noqa: BLE001  the parent cannot see it otherwise
+            traceback.print_exc()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+def parameters(changes: tuple[Change, ...]) -> list[Any]:
+    return [pytest.param(one, id=one.sentence) for one in changes if sys.version_info >= one.python]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", parameters(SEEN + LATER))
+def test_a_change_is_noticed(tmp_path: Path, change: Change) -> None:
+    """A change of what a call returns is noticed on one side at least."""
+    found = answers(tmp_path, change)
+    assert found["base"]["value"] != found["head"]["value"]
+    assert found["base"]["noticed"] or found["head"]["noticed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", parameters(HARMLESS))
+def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> None:
+    """A change that the case does not use is noticed on neither side."""
+    found = answers(tmp_path, change)
+    assert [(side["noticed"], side["unknown"]) for side in found.values()] == [([], "")] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("A = 1", "A = 1  # one", PythonChange()),
+        ("A = 1", "A = True", PythonChange(top="A = True")),
+        ("A = 1\nB = 2", "B = 2\nA = 1", PythonChange(top="the order of its statements")),
+        ("A =", "A = 1", PythonChange(top="what is no Python")),
+        ("def f(): return 1", "def f(): return 2", PythonChange(bodies=frozenset({"f"}))),
+        ("def f(): return 1", "def f():\n  'A text.'\n  return 1", PythonChange(top="def f():")),
+        ("def f(): return 1", "def f(): yield 1", PythonChange(top="def f():")),
+        ("def f(a): return 1", "def f(b): return 1", PythonChange(top="def f(b):")),
+        ("class A:\n  def f(self): return 1", "class A:\n  def f(self): return 2", PythonChange(bodies=frozenset({"A.f"}))),
+        ("class A:\n  def f(self): return 1", "class A:\n  def f(self): return super().f()", PythonChange(top="class A:")),
+        ("A = [lambda: 1]", "A = [lambda: 2]", PythonChange(bodies=frozenset({"<lambda>"}))),
+        ("A = 1", "A = 1\ndef g(x: int = -1, *, y=A): return x", PythonChange(names=frozenset({"g"}))),
+        ("import torch", "import torch\ndef g(x: torch.Tensor): return x", PythonChange(names=frozenset({"g"}))),
+        ("A = 1", "A = 1\ndef g(x: torch.Tensor): return x", PythonChange(top="def g(x: torch.Tensor):")),
+        ("A = 1", "A = 1\ndef g(x=f()): return x", PythonChange(top="def g(x=f()):")),
+        ("A = 1", "A = 1\n@f\ndef g(): pass", PythonChange(top="@f")),
+        ("A = 1", "A = 1\ndef __dir__(): pass", PythonChange(top="def __dir__():")),
+        ("A = 'g h'", "A = 'g h'\ndef g(): pass", PythonChange(top="def g():")),
+        ("def f(): g()", "def f(): g()\ndef g(): pass", PythonChange(top="def g():")),
+        ("def f(): pass", "def f(): g()\ndef g(): pass", PythonChange(bodies=frozenset({"f"}), names=frozenset({"g"}))),
+        ("def f(): pass", "def g(): pass", PythonChange(names=frozenset({"f", "g"}))),
+        ("A = 1", "A = 1\ndef g(): pass\ndef g(): pass", PythonChange(top="def g():")),
+    ],
+)
+def test_two_python_files(before: str, after: str, change: PythonChange) -> None:
+    """Files differ in comments, in bodies of functions, in functions that nothing mentions, or for whoever imports them."""
+    assert python_change(before.encode(), after.encode()) == change
+
+
+def test_two_trees(tmp_path: Path) -> None:
+    """Whatever few programs read waits to be noticed; everything else, and settings of ratchet, count for every case."""
+    same = {"a.bin": "\0", "link": Path("a.bin"), "kit/a.py": "A = 1\n", "notes.md": "", "built.txt": "TREE/lib"}
+    trees = [write(tmp_path / name, same) for name in ("one", "other")]
+    for tree in trees:
+        (tree / "built.txt").write_text(f"{tree}/lib")
+    assert compare(*trees, "bench", "results") == Difference()
+    head = {
+        "a.bin": "1",
+        "kit/a.py": "A = 2\n",
+        "docs/new.md": "",
+        "notes.md": None,
+        "pyproject.toml": "[tool.ratchet]\n",
+        "kit.egg-info/LICENSE": "",
+        "kit/__pycache__/a.cpython-311.pyc": b"1234\0\0\0\0",
+        "kit/__pycache__/b.cpython-311.pyc": b"1234\1\0\0\0",
+        ".git/HEAD": "2",
+    }
+    write(trees[1], head)
+    (trees[1] / "link").unlink()
+    (trees[1] / "link").symlink_to("kit")
+    found = compare(*trees, "bench", "results")
+    assert found.paths == {
+        ".git": "changed",
+        "docs": "is new",
+        "docs/new.md": "is new",
+        "kit/a.py": "changed",
+        "notes.md": "is gone",
+    } | {"kit.egg-info": "is new"}
+    assert found.one_sided == {"docs", "docs/new.md", "notes.md", "kit.egg-info"}
+    assert found.python == {"kit/a.py": PythonChange(top="A = 2")}
+    counted = ("a.bin changed", "kit.egg-info/LICENSE is new", "kit/__pycache__/b.cpython-311.pyc is new", "link leads elsewhere")
+    assert found.counted == (*counted, "the settings in pyproject.toml changed")
+
+
+def test_what_always_counts_is_not_watched(tmp_path: Path) -> None:
+    """Without a difference nothing is watched, nor where every case has noticed one anyway."""
+    proof = Proof(Difference(), tmp_path)
+    proof.imported()
+    proof.forked(watched=True)
+    assert proof.result() == Noticed(always=True)
+    for difference in (Difference(counted=("a changed",), paths={"b.md": "changed"}), Difference(unknown="too large")):
+        assert Proof(difference, tmp_path).result() == Noticed(difference.counted, always=True, unknown=difference.unknown)
+
+
+def test_where_nobody_can_watch_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that refuses to watch files costs time, and no run."""
+
+    def refuse(*_: object) -> None:
+        raise WorkerError("no more watches")
+
+    monkeypatch.setattr(NativeOpenings, "__init__", refuse)
+    stat = os.stat
+    proof = Proof(Difference(paths={"b.md": "changed"}), tmp_path)
+    assert proof.result() == Noticed(unknown="no more watches", always=True)
+    assert os.stat is stat
+
+
+def test_what_is_timed_is_not_watched(tmp_path: Path) -> None:
+    """A worker that nobody will ask runs with the functions of Python's own, and what an author put in their place stays."""
+
+    def host(writer: int) -> None:
+        originals = os.stat, sys.modules["posix"].stat, vars, sys.getprofile()
+        proof = Proof(
+            Difference(paths={"a.py": "changed"}, python={"a.py": PythonChange("", frozenset({"f"}), frozenset({"g"}))}), tmp_path
+        )
+        assert os.stat is not originals[0]
+        own = os.access = lambda *_: True
+        proof.imported()
+        proof.forked(watched=False)
+        assert (os.stat, sys.modules["posix"].stat, vars, sys.getprofile()) == originals
+        assert os.access is own
+        os.write(writer, b"done")
+
+    assert forked(host) == "done"
+
+
+def test_a_difference_is_named() -> None:
+    """The first that was noticed is named; what is not compared says why."""
+    one, other = HostCode(noticed=("a.md changed, and b.py:1 opened it", "c")), HostCode(noticed=("c",))
+    assert one.difference(other) == "a.md changed, and b.py:1 opened it; and 1 more"
+    assert HostCode().difference(other) == "c"
+    assert HostCode().difference(HostCode()) == ""
+    assert one.difference(HostCode(unknown="the trees are too large")) == "its host code is not compared: the trees are too large"
+
+
+@pytest.mark.parametrize(("digests", "same"), [({"head": "a", "reference": "a"}, True), ({"head": "a"}, False)])
+def test_older_records_have_digests_of_host_code(digests: dict[str, str], same: bool) -> None:
+    """A record of before there was this proof is read; equal digests meant the same."""
+    text = examples.compared(host_code=digests).model_dump_json()
+    assert CaseRun.model_validate_json(text, strict=True).identical is same
+
+
+def test_a_kernel_counts_once_it_is_compiled(tmp_path: Path) -> None:
+    """The source of a Triton kernel is read where it is defined; what changed in it is noticed only where it was compiled."""
+    pytest.importorskip("triton")
+    kernel = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef scale(x):\n    tl.store(x, tl.load(x) * 2)\n"
+    compiled = "from triton.compiler import ASTSource\nfrom triton.backends.compiler import GPUTarget\nfrom kit import kernels\n"
+    compiled += "def value():\n    source = ASTSource(kernels.scale, {'x': '*fp32'})\n    return len(source.hash())\n"
+    for text, counts in ((compiled, True), ("from kit import kernels\ndef value(): return 1\n", False)):
+        base = {"kit/kernels.py": kernel, "kit/op.py": text}
+        found = answers(tmp_path / str(counts), Change("", base, {"kit/kernels.py": kernel.replace("* 2", "* 3")}))
+        for side in found.values():
+            assert bool(side["noticed"]) is counts, side
+        comment = answers(tmp_path / f"comment {counts}", Change("", base, {"kit/kernels.py": "# a comment\n" + kernel}))
+        assert [side["noticed"] for side in comment.values()] == [[], []]
+
+
+def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
+    """A case is not said to have changed what the watch takes out of the way, and nothing of it comes back with the next case."""
+    base = {"kit/op.py": "def value(): return 1\ndef other(): return 1\n", "bench/op.py": BENCH}
+    trees = [write(tmp_path / name, base).resolve() for name in ("base", "head")]
+    write(trees[1], {"kit/op.py": "def value(): return 1\ndef other(): return 2\ndef more(): pass\n"})
+    difference = compare(*trees, "bench", "results")
+
+    def host(writer: int) -> None:
+        originals = os.stat, vars, sys.getprofile()
+        loaded = load(spec_of(trees[1]), difference)
+        assert loaded.proof is not None
+        boundary = CaseBoundary(loaded)
+        loaded.proof.forked(watched=True)
+        assert os.stat is not originals[0]
+        boundary.begin("op/default", watched=True)
+        loaded.build("op/default", 1).run()
+        noticed, restored = boundary.apart(loaded.proof.result), boundary.restore()
+        assert (os.stat, vars, sys.getprofile()) == originals
+        os.write(writer, json.dumps([noticed.noticed, restored.changed, restored.spent]).encode())
+
+    assert json.loads(forked(host)) == [[], [], False]
