@@ -967,7 +967,7 @@ def test_light_pairs_count_for_no_median() -> None:
 
 
 def test_light_pairs_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take eight seconds, and for cases in which a process was slow forty more; a pair that has begun is finished."""
+    """They take eight seconds, and for cases in which a process was slow thirty more; a pair that has begun is finished."""
     now = [0.0]
 
     def sampled(_: Side, count: int) -> Sampled:
@@ -986,7 +986,7 @@ def test_light_pairs_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> Non
     rounds = Rounds((6,), 0, lambda _: (), processes=(1000, 2000), totals=totals)
     duet.measure([CaseSides("a/x", SIDES)], rounds)
     assert began[1] - began[0] == 8.0  # four turns of half a second are a pair
-    assert now[0] - began[1] == 40.0
+    assert now[0] - began[1] == 30.0
 
 
 def test_light_pairs_need_both_sides() -> None:

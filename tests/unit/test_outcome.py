@@ -318,7 +318,7 @@ APRIL = (1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002)
     ("percent", "outcome", "said"),
     [
         (-1, Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
-        (0, Outcome.INCONCLUSIVE, "at 99.29 % certainty to +3.62 %, across the gate of 3 %."),
+        (0, Outcome.INCONCLUSIVE, "at 99.3 % certainty to +3.64 %, across the gate of 3 %."),
         (2, Outcome.INCONCLUSIVE, "across the gate of 3 %"),
         (6, Outcome.SLOWER, "`ratchet check` compares them side by side."),
         (20, Outcome.REGRESSED, "Slower by 19.93 %, past the gate of 3 %."),
@@ -451,7 +451,7 @@ def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Ou
     assert found is outcome
     if bound and found is Outcome.INCONCLUSIVE:
         assert reason == (
-            "The interval reaches from −1.00 % to +2.00 %, and at 99.29 % certainty to +3.00 %, across the gate of 3 %."
+            "The interval reaches from −1.00 % to +2.00 %, and at 99.3 % certainty to +3.00 %, across the gate of 3 %."
         )
 
 

@@ -19,13 +19,13 @@ SURE = {"a/x": pair_examples.pairs([0.0, 0.0004, -0.0004]), "a/y": pair_examples
 
 
 def test_rates_of_what_is_sure() -> None:
-    """Quiet pairs are never red and stop at six; a slowdown far past the gate is always caught, at 28 pairs of six sessions."""
+    """Quiet pairs are never red and stop at six; a slowdown far past the gate is always caught, at 26 pairs of six sessions."""
     found = simulate(SURE, POLICY, pairs=100, runs=50)
     assert found == Rates(0.0, None, 0.0, 6.0, 50, {"a/x": 0.0, "a/y": 0.0})
     found = simulate(SURE, POLICY, pairs=100, runs=50, planted={"a/y": 1.1})
-    assert found == Rates(0.0, 1.0, 0.0, 17.0, 50, {"a/x": 0.0, "a/y": 1.0})
+    assert found == Rates(0.0, 1.0, 0.0, 16.0, 50, {"a/x": 0.0, "a/y": 1.0})
     found = simulate(SURE, POLICY, pairs=100, runs=50, planted={"a/y": 0.8})
-    assert (found.caught, found.any_red, found.pairs_mean) == (0.0, 0.0, 17.0)
+    assert (found.caught, found.any_red, found.pairs_mean) == (0.0, 0.0, 13.0)  # a gain takes four sessions
     found = simulate({"a/y": SURE["a/y"]}, POLICY, pairs=100, runs=50, planted={"a/y": 1.1})
     assert (found.caught, found.pairs_mean) == (1.0, 20.0)
 
@@ -126,7 +126,7 @@ def test_slower_code_is_caught(gate: float, planted: float, caught: float) -> No
     assert found.caught is not None
     assert found.caught >= caught
     assert min(found.red.values()) >= 0.95
-    assert found.pairs_mean <= 29
+    assert found.pairs_mean <= 27
 
 
 @pytest.mark.no_cover
