@@ -477,7 +477,7 @@ def test_what_each_outcome_takes(
     evidence = {"pairs": pairs, "chance": chance, "sessions": (ratio,) * sessions, "sessions_chance": sessions_chance}
     seen = reports.comparison(ratio, low=low, high=high, bound=bound, **evidence)
     outcome, reason = decide(seen, pair_examples.bar(Policy(regression=gate, improvement=goal)))
-    proof = pairs >= 20 and chance == 0 and sessions >= 5 and sessions_chance == 0
+    proof = pairs >= 20 and chance == 0 and sessions >= (5 if ratio > 1 else 4) and sessions_chance == 0
     expected = (
         Outcome.REGRESSED
         if proof and low > 1 and ratio > 1 + gate
