@@ -82,7 +82,7 @@ def test_lost_workers(make: Callable[..., Playground]) -> None:
             assert [one.side for one in case.lost] == [side] * 3
         else:
             assert verdict.outcome not in (Outcome.FAILED, Outcome.UNFIT), verdict
-            assert [len(case.head), len(case.reference)] == [PAIRS, PAIRS]
+            assert done.pairs(case.name) == list(range(PAIRS))
             assert [(one.side, one.pair) for one in case.lost] == [(side, None if what == "survey" else 1)]
     warnings = " ".join(done.report.warnings)
     assert "1 pair of lost/head_once was measured again: the head's worker was killed (SIGKILL)." in warnings
@@ -250,6 +250,6 @@ def test_a_case_that_looks_unchanged_stays_with_its_processes(
 ) -> None:
     """However undecided it is, no host is started anew for it; once the budget is spent, it takes no more pairs."""
     done, found = sessions(make, tmp_path / "seen", IN_TURNS, *LENIENT, *budget)
-    assert len(done.case("adds/x").head) == pairs
+    assert done.pairs("adds/x") == list(range(pairs))
     assert len(set().union(*found.values())) == 2
     assert "Starting fresh processes" not in done.err
