@@ -34,8 +34,8 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
 
 @pytest.mark.slow
 def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
-    """Once the budget is spent, what looks slower gets the pairs of a proof, of six sessions; so does what looks faster, until that
-    is proven."""
+    """Once the budget is spent, what looks slower gets the pairs of six sessions, a proof; so does what looks faster, until it
+    has one."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": SLOW_EXTRA}, {"bench/adds.py": SLOW_ADDS, "bench/extra.py": EXTRA})
     done = play.check(*PROOF, "--budget", "1ms")
     assert len(done.pairs("adds/small")) == 26
