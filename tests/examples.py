@@ -304,11 +304,14 @@ def waiting(case: CaseRun, **shares: float) -> CaseRun:
 
 
 def longer(case: CaseRun, times: int) -> CaseRun:
-    """The case with its pairs so many times over."""
-    sides = {"head": case.head, "reference": case.reference}
+    """The case with its pairs so many times over, in the sessions that a check takes for so many."""
     update = {
-        side: tuple(replace(worker, pair=worker.pair + again * len(workers)) for again in range(times) for worker in workers)
-        for side, workers in sides.items()
+        side: tuple(
+            replace(worker, pair=(pair := worker.pair + again * len(workers)), session=session_of(pair))
+            for again in range(times)
+            for worker in workers
+        )
+        for side, workers in (("head", case.head), ("reference", case.reference))
     }
     return case.model_copy(update=update)
 

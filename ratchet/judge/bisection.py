@@ -18,7 +18,7 @@ from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.bisection import End, SearchRecord
 from ratchet.stats.comparison import Pair
-from ratchet.stats.estimate import randomisation_p, session_medians
+from ratchet.stats.estimate import randomisation_p, session_medians, student_p
 
 ERROR = 0.01
 """How often a search may name a wrong commit."""
@@ -72,13 +72,13 @@ def differs(pairs: Sequence[Pair], level: float) -> bool:
 def _is_above(pairs: Sequence[Pair], way: float, least: float, level: float) -> bool:
     """Return whether log ratios, times ``way``, are above ``least``.
 
-    By the test, with as many pairs and sessions as any change takes, and in each session.
+    By the test over pairs, with as many of them as any change takes, and by Student's t over at least four sessions.
     """
     values = [way * pair.log_ratio - least for pair in pairs]
     sessions = session_medians(values, [pair.session for pair in pairs])
     return (
         len(values) >= CHANGE_PAIRS
         and len(sessions) >= FEWEST_SESSIONS
-        and min(sessions) > 0
+        and (student_p(sessions, slower=True) or 0.0) <= level
         and randomisation_p(np.array(values), slower=True) <= level
     )

@@ -21,9 +21,7 @@ from ratchet.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 
 ANCHOR_PAIRS = 16
-"""Pairs that a case gets against its anchor: as many from the second processes as from the first. No verdict ends them early,
-so that the index does not lean to where it was decided.
-"""
+"""Pairs that a case gets against its anchor. No verdict ends them early: else the index would lean to where it was decided."""
 
 MOST_PROFILES = 100
 """Profiles of a run that are kept: as many as a check makes at most (`profile_cases`)."""

@@ -100,6 +100,11 @@ class CaseThresholds:
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
+    @property
+    def pairs_needed(self) -> int:
+        """Return the fewest pairs that can prove a change, of a case that looked changed from the first session on."""
+        return max(self.fewest, FIRST_SESSION + (self.sessions - 2) * SESSION_PAIRS + 1 if self.sessions > 1 else 0)
+
     def allows(self, comparison: Comparison, threshold: float) -> bool:
         """Return whether the evidence suffices for a change past ``threshold``, a ratio."""
         if comparison.chance > self.level:
@@ -118,13 +123,14 @@ class CaseThresholds:
         return len(comparison.sessions) >= fewest and chance is not None and chance <= level
 
     def allows_total(self, comparison: Comparison, total: Total) -> bool:
-        """Return whether the evidence suffices to call the total slower."""
-        level = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE)
+        """Return whether the evidence suffices to call the total slower. It comes from the same pairs, with their noise."""
+        level, past_gate = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE), 1 + self.policy.regression
         return (
             total.low > 1
             and total.chance <= level
-            and comparison.pairs >= self.fewest
+            and self.has_pairs(comparison, past_gate)
             and self.has_sessions(comparison, total.sessions_chance, level, self.sessions)
+            and math.log(total.ratio / past_gate) >= self.margin(comparison)
         )
 
     def has_pairs(self, comparison: Comparison, threshold: float) -> bool:
@@ -442,7 +448,7 @@ def smallest_slowdown(
     ``spread`` is the standard deviation of one pair's log ratio; all ``pairs`` pairs are measured. None where these are too few
     to prove any change.
     """
-    if pairs < thresholds.fewest or sessions_of(pairs) < thresholds.sessions:
+    if pairs < thresholds.pairs_needed:
         return None
     gate = math.log1p(thresholds.policy.regression) + margin + resolution
     return math.expm1(min(needed_change(gate, spread, thresholds, pairs, POWER), LARGEST_LOG))

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from ratchet.errors import Exit
 from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import (
-    CHANGE_PAIRS,
     CaseThresholds,
     decide,
     needed_change,
@@ -26,7 +25,7 @@ from ratchet.judge.outcome import (
     thresholds_for,
     with_smallest_slowdown,
 )
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.run import CaseRun, Plan, Policy, RunRecord
 from ratchet.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
@@ -218,7 +217,7 @@ def _case(
         spread=pooled.spread,
         bias=pooled.centre,
         bias_error=pooled.error,
-        detectable_first=smallest_slowdown(pooled.spread, thresholds, min(pairs, CHANGE_PAIRS)),
+        detectable_first=smallest_slowdown(pooled.spread, thresholds, first_look_for_change(thresholds, pairs)),
         detectable_most=smallest_slowdown(pooled.spread, thresholds, pairs),
         red=unchanged.red[name],
         caught=slowed.red[name],
@@ -232,7 +231,7 @@ def smallest_gate(spread: float, pairs: int, thresholds: CaseThresholds) -> floa
 
     ``spread`` is the standard deviation of one pair's log ratio. At most 100 %.
     """
-    most = max(CHANGE_PAIRS, pairs)
+    most = max(thresholds.pairs_needed, pairs)
 
     def holds(steps: int) -> bool:
         gate, beyond = (math.log1p(by * steps * _STEP) for by in (1, BEYOND))

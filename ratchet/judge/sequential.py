@@ -17,8 +17,6 @@ from ratchet.judge.outcome import (
     CaseThresholds,
     compared,
     decide,
-    sessions_needed,
-    sessions_of,
     thresholds_for,
     with_persistence,
 )
@@ -36,7 +34,7 @@ PROCESSES = (40, 80, 160, 240)
 
 Of code that is slow in one process of ten, 40 hold none with a probability of 1.5 %; of one in five, 0.01 %."""
 OPEN_LEVELS = (0.5, 0.3, 0.1)
-"""p-values up to which a total that looks slower is looked at further."""
+"""p-values up to which a total that looks slower is looked at at the second of these numbers, at the third and at the fourth."""
 LATER = 1.4
 """Growth of the pairs from look to look beyond `LOOKS`."""
 
@@ -52,6 +50,11 @@ def looks(pairs: int) -> tuple[int, ...]:
 def looks_for_change(pairs: int) -> int:
     """Count the looks at which a case may be called changed: its false alarms are shared among them."""
     return max(1, sum(1 for number in looks(pairs) if number >= CHANGE_PAIRS))
+
+
+def first_look_for_change(thresholds: CaseThresholds, pairs: int) -> int:
+    """Return the number of pairs at which a case may first be called changed; ``pairs`` where that would take more."""
+    return next((number for number in looks(pairs) if number >= thresholds.pairs_needed), pairs)
 
 
 def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift] | None = None) -> set[str]:
@@ -73,10 +76,10 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    needed = sessions_needed(policy, sum(1 for case in cases if case.reference))
-    enough = next((number for number in looks(pairs) if number >= CHANGE_PAIRS and sessions_of(number) >= needed), pairs)
+    enough = first_look_for_change(thresholds_for(policy, sum(1 for case in cases if case.reference), 1), pairs)
     unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
-    slower = sorted((name for name, one in unproven.items() if one.low > 1), key=lambda name: unproven[name].low, reverse=True)
+    low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
+    slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
     faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
     return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
 

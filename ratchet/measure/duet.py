@@ -39,8 +39,10 @@ from ratchet.records.profile import Peaks
 from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, Failure, LostWorker, Plan, Side
 from ratchet.units import plural
 
-KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
-"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
+KERNEL_PAIRS, KERNEL_SAMPLES = 40, 5
+"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side.
+
+40 pairs come from twelve sessions: more than the largest runs need to prove that kernels are slower."""
 LIGHT_S, MORE_LIGHT_S = 8.0, 30.0
 """Seconds that light pairs may take for all cases that look unchanged, and then for those in which a process was slow."""
 CHECKED_SHARE = 0.25

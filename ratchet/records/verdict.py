@@ -210,7 +210,7 @@ class CaseCalibration(Record):
     """Mean log ratio; its sign is the head's."""
     bias_error: NotNegative
     detectable_first: NotNegative | None
-    """MDE of a case that takes 20 pairs, the fewest that can prove a change; None where a case takes fewer."""
+    """MDE of a case that takes the fewest pairs that can prove a change; None where a case takes fewer."""
     detectable_most: NotNegative | None
     """MDE of a case that takes every pair it may."""
     red: NotNegative

@@ -22,7 +22,7 @@ from ratchet.untrusted import CELL, log_line
 def calibration_lines(done: Calibration) -> list[str]:
     """Return a table of the cases, the noisiest first, then sentences that say what it means."""
     listed = sorted(done.cases, key=lambda case: -case.spread)
-    rows = [("Case", "Pairs", "Spread", "Bias", "MDE 20", "MDE most", "Red", "Caught", "Gate"), *map(_row, listed)]
+    rows = [("Case", "Pairs", "Spread", "Bias", "MDE first", "MDE most", "Red", "Caught", "Gate"), *map(_row, listed)]
     return [*words.aligned(rows, "<>>>>>>>>"), "", *map(log_line, _sentences(done))]
 
 

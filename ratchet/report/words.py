@@ -82,7 +82,7 @@ def word(case: CaseVerdict) -> Word:
 
 def reason(case: CaseVerdict) -> str:
     """Return the reason for an outcome, without the words that the line already has for the outcome itself."""
-    return case.reason.removeprefix("Slower, but not proven: ")
+    return case.reason.removeprefix("Slower, but not proven: ").removeprefix("Slower now and then, but not proven: ")
 
 
 def missing(case: CaseVerdict) -> str:

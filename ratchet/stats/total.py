@@ -60,7 +60,7 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     ratio = float(heads.sum() / references.sum())
     away = (heads - ratio * references) / heads.mean()
     half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))
-    logs = np.log(heads) - np.log(references)
+    logs = _logs(heads / references)
     sessions = session_medians(logs.tolist(), [one.session for one in totals])
     factor, slow = _slow_of(heads, references, SLOW_PROCESS)
     calls = [_slow_of(one.head_ms, one.reference_ms, SLOW_CALL) for one in totals]
@@ -82,11 +82,16 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
 
 def _slow_of(head: Floats, reference: Floats, least: float) -> tuple[float, tuple[int, int]]:
     """Return how many times the median the head's slow values take (1: it has none), and how many are slow on each side."""
-    sides = [np.log(side / np.median(side)) for side in (head, reference)]
+    sides = [_logs(side / np.median(side)) for side in (head, reference)]
     spread = 1.4826 * float(np.median(np.abs(np.concatenate(sides))))
     limit = max(math.log(least), SLOW_SPREADS * spread)
     slow = sides[0][sides[0] > limit]
-    return (float(np.exp(np.median(slow))) if slow.size else 1.0), (int(slow.size), int((sides[1] > limit).sum()))
+    return (math.exp(np.median(slow)) if slow.size else 1.0), (int(slow.size), int((sides[1] > limit).sum()))
+
+
+def _logs(ratios: Floats) -> Floats:
+    """Return the logs by the C library, since the last digit of numpy's depends on the processor."""
+    return np.array([math.log(ratio) for ratio in ratios.tolist()])
 
 
 # Resolution: a clock that counts in steps, or a file that keeps few digits.

@@ -97,6 +97,14 @@ class Finished:
     def case(self, name: str) -> CaseRun:
         return next(case for case in self.run.cases if case.name == name)
 
+    def pairs(self, name: str) -> list[int]:
+        """The pairs of a case, which both sides have; light ones not among them."""
+        head, reference = (
+            [one.pair for one in side if not one.is_light] for side in (self.case(name).head, self.case(name).reference)
+        )
+        assert head == reference
+        return head
+
     def outcomes(self) -> dict[str, Outcome]:
         return {case.name: case.outcome for case in self.report.cases}
 

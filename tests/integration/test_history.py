@@ -29,22 +29,26 @@ LENIENT = ("--gate", "90%", "--improvement", "60%", "--on-inconclusive", "pass")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Playground:
     """Four commits of main, each measured and recorded: slow; fast, and accepted, so that the baseline moved; the same twice.
 
-    The last one is built by a command that fails for the first one, the anchor.
+    The first one, the anchor, is built by a command that fails once the last one is measured.
     """
     folder = tmp_path_factory.mktemp("history")
-    new_repository(folder / "repo", {"bench/adds.py": SLOW_ADDS, "pyproject.toml": SETTINGS + CERTAIN})
+    needed = folder / "needed"
+    needed.touch()
+    built = f'build = ["test", "-f", "{needed}"]\n'
+    new_repository(folder / "repo", {"bench/adds.py": SLOW_ADDS, "pyproject.toml": SETTINGS + CERTAIN + built})
     play = Playground(folder)
     play.commit({"notes.txt": "1\n"}, "slow")
     done(play.ratchet("check", *QUICK, *PROOF))  # on a busy machine six pairs may be too uncertain to enter the baseline
     done(play.ratchet("baseline", "record"))
-    play.commit({"bench/adds.py": ADDS, "new.txt": "1\n"}, "fast")
+    play.commit({"bench/adds.py": ADDS, "pyproject.toml": SETTINGS + CERTAIN}, "fast")
     done(play.ratchet("check", *QUICK, *LENIENT, "--against-baseline"))
     done(play.ratchet("baseline", "record"))
     done(play.ratchet("baseline", "accept", NAME, "--reason", "it is faster"))
     play.commit({"notes.txt": "3\n"}, "same")
     done(play.ratchet("check", *QUICK, *LENIENT, "--against-baseline"))
     done(play.ratchet("baseline", "record"))
-    play.commit({"pyproject.toml": SETTINGS + CERTAIN + 'build = ["test", "-f", "new.txt"]\n'}, "built")
+    needed.unlink()
+    play.commit({"notes.txt": "4\n"}, "last")
     done(play.ratchet("check", *QUICK, *LENIENT, "--against-baseline"))
     done(play.ratchet("baseline", "record"))
     return play
@@ -98,7 +102,7 @@ def test_history_in_a_terminal(moved: Playground) -> None:
     assert overview[2].endswith("█▁▁▁")
     lines = moved.ratchet("history", "adds/*", "--last", "2").out.splitlines()
     assert lines[0].startswith(f"{NAME} on ")
-    assert [line.split()[-1] for line in lines[3:]] == ["same", "on.", "built"]
+    assert [line.split()[-1] for line in lines[3:]] == ["same", "on.", "last"]
     assert "Did you mean adds/small?" in moved.ratchet("history", "adds/smal").sentence
 
 

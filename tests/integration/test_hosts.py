@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -118,51 +117,22 @@ def parent_of_worker(host: HostClient) -> int:
 
 
 @pytest.mark.slow
-def test_a_twin_measures_on_when_its_host_has_ended(make: Callable[..., Playground]) -> None:
-    """A twin is another process with the import of its host and what that made; it ends with the hosts, not with its own."""
-    imports = """
-import atexit, os, pathlib, shutil, tempfile
-made = pathlib.Path(tempfile.mkdtemp())
-atexit.register(shutil.rmtree, made)
-imported_by = os.getpid()
-"""
-    flops = "imported_by if made.exists() else 0"
-    play = make({"bench/adds.py": imports + TREE.replace("flops=size", f"flops={flops}")})
-    with Hosts({"head": spec(play)}, play.environ()) as hosts:
-        host = hosts.sides["head"]
-        cases = host.listing().cases
-        with contextlib.closing(host.twin()) as twin:
-            first = parent_of_worker(host)
-            host.close()
-            wait_until(lambda: status_of(first)[0] == "Z", "the host goes on")
-            assert twin.listing().cases == cases
-            assert prepared(twin, seed=1).workload.flops == first
-            second = parent_of_worker(twin)
-    assert second != first
-    wait_until(lambda: not Path(f"/proc/{second}").exists(), "the twin is still there")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spare", "waits", "at_once"),
-    [(False, False, True), (False, True, True), (False, True, False), (True, True, True), (True, False, True)],
-)
-def test_later_pairs_come_from_a_twin_unless_a_gpu_waits_for_the_host(
-    make: Callable[..., Playground], spare: bool, waits: bool, at_once: bool
-) -> None:
-    """A twin shares its host's import; where a case waits for the host, others import again, sooner or later."""
+@pytest.mark.parametrize("cores", [2, 8])
+def test_each_session_has_hosts_of_its_own(make: Callable[..., Playground], cores: int) -> None:
+    """Hosts of a later session are other processes, which import the tree again, one by one or several at once; none stays."""
     text = "import os\nimported_by = os.getpid()\n" + TREE.replace("flops=size", "flops=imported_by")
     play = make({"bench/adds.py": text})
-    with Sessions({"head": spec(play)}, play.environ()) as sessions:
-        first = sessions.open()
-        first["head"].listing()
-        sessions.keep_twins(first, spare=spare)
-        imported_by = prepared(first["head"], seed=1).workload.flops
-        sessions.replace_twins(waits_for_host=waits, at_once=at_once)
-        later = sessions.renew(["head"])
-        later["head"].listing()
-        assert parent_of_worker(later["head"]) != imported_by
-        assert (prepared(later["head"], seed=1).workload.flops == imported_by) == (not waits)
+    imported_by, parents = [], []
+    with Sessions({"head": spec(play)}, play.environ(), cores=cores) as sessions:
+        host = sessions.open()["head"]
+        for _ in range(4):
+            host.listing()
+            imported_by.append(prepared(host, seed=1).workload.flops)
+            parents.append(parent_of_worker(host))
+            host = sessions.renew(["head"])["head"]
+    assert len(set(parents)) == 4
+    assert imported_by == parents
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in parents), "a host is still there")
 
 
 def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(

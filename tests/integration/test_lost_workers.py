@@ -1,4 +1,4 @@
-"""Real workers that are killed, that hang, and that cheat; and the second set of processes."""
+"""Real workers that are killed, that hang, and that cheat; and the hosts of later sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.records.verdict import Outcome
-from tests.integration.playground import ADDS, PAIRS, QUICK, Finished, Playground
+from tests.integration.playground import ADDS, LENIENT, PAIRS, QUICK, Finished, Playground
 
 LOST = """\
 import os, pathlib, signal, time
@@ -82,7 +82,7 @@ def test_lost_workers(make: Callable[..., Playground]) -> None:
             assert [one.side for one in case.lost] == [side] * 3
         else:
             assert verdict.outcome not in (Outcome.FAILED, Outcome.UNFIT), verdict
-            assert [len(case.head), len(case.reference)] == [PAIRS, PAIRS]
+            assert done.pairs(case.name) == list(range(PAIRS))
             assert [(one.side, one.pair) for one in case.lost] == [(side, None if what == "survey" else 1)]
     warnings = " ".join(done.report.warnings)
     assert "1 pair of lost/head_once was measured again: the head's worker was killed (SIGKILL)." in warnings
@@ -190,13 +190,12 @@ SIDE = "{side}"
 PLANTED = random.SystemRandom().getrandbits(64)  # of this host process, as an offset of its own would be
 
 
-@benchmark(configs={{"noisy": {{}}}}, devices=("cpu",))
+@benchmark(configs={{"x": {{}}}}, devices=("cpu",))
 def adds(*, device):
-    x, seed = torch.ones(2048), torch.initial_seed()
-    slower = (seed - 2025) // 2 % 2 == (SIDE == "head")  # in turns: no number of pairs decides, no side looks slower
-    calls = 160 if slower else 40
+    x, pair = torch.ones(2048), (torch.initial_seed() - 2025) // 2
+    calls = 400 if {slower} else 40
     with open(os.environ["SEEN"], "a") as file:
-        file.write(f"{{seed}} {{SIDE}} {{os.getppid()}} {{PLANTED}}\\n")
+        file.write(f"{{pair}} {{SIDE}} {{os.getppid()}} {{PLANTED}}\\n")
 
     def run():
         for _ in range(calls):
@@ -205,38 +204,52 @@ def adds(*, device):
 
     return Workload(run=run, reference=lambda: x.double() + 1, dtype="float32", flops=2048, bytes=16384)
 """
+SLOWER_HEAD = 'SIDE == "head"'
+IN_TURNS = 'pair % 2 == (SIDE == "head")'
+"""No number of pairs decides, and no side looks slower."""
 
 
-def sessions(make: Callable[..., Playground], seen: Path, *words: str) -> tuple[Finished, dict[int, set[str]]]:
+def sessions(make: Callable[..., Playground], seen: Path, slower: str, *words: str) -> tuple[Finished, dict[int, set[str]]]:
     """A check, and which processes measured each pair."""
-    play = make(*({"bench/adds.py": SESSIONS.format(side=side)} for side in ("reference", "head")))
-    done = play.check(*words, env={"SEEN": str(seen)})
+    play = make(*({"bench/adds.py": SESSIONS.format(side=side, slower=slower)} for side in ("reference", "head")))
+    done = play.check(*words, "--pairs", "12", env={"SEEN": str(seen)})
     found: dict[int, set[str]] = defaultdict(set)
     for line in seen.read_text().splitlines():
-        seed, *process = line.split()
-        found[(int(seed) - 2025) // 2].add(" ".join(process))
+        pair, *process = line.split()
+        found[int(pair)].add(" ".join(process))
     play.assert_clean()
     return done, found
 
 
 @pytest.mark.slow
-def test_undecided_cases_are_measured_on_by_fresh_processes(make: Callable[..., Playground], tmp_path: Path) -> None:
-    """From the ninth pair on both sides' hosts are others, with whatever each process has of its own; the record says so."""
-    done, found = sessions(make, tmp_path / "seen", "--pairs", "12", "--gate", "1%", "--improvement", "1%", "--blocks", "2")
-    noisy = done.case("adds/noisy")
-    assert [worker.pair for worker in noisy.head] == [worker.pair for worker in noisy.reference] == list(range(12))
-    first, second = (set().union(*(found[pair] for pair in part)) for part in (range(8), range(8, 12)))
-    assert len(first) == len(second) == 2, "one host for each side"
-    pids, planted = ({process.split()[part] for process in first} for part in (1, 2))
-    assert not pids & {process.split()[1] for process in second}
-    assert not planted & {process.split()[2] for process in second}
-    assert done.run.plan.restart_after == 8
-    assert "Starting fresh processes for" in done.err
+@pytest.mark.parametrize("budget", [(), ("--budget", "1ms")])
+def test_a_case_that_looks_slower_is_measured_on_by_fresh_processes(
+    make: Callable[..., Playground], tmp_path: Path, budget: tuple[str, ...]
+) -> None:
+    """From the ninth pair on every three pairs come from other hosts, with whatever each has of its own; the record says so.
+
+    So beyond the budget, which must not hide a slowdown.
+    """
+    done, found = sessions(make, tmp_path / "seen", SLOWER_HEAD, *budget)
+    case = done.case("adds/x")
+    assert [worker.pair for worker in case.head] == [worker.pair for worker in case.reference] == list(range(12))
+    assert [worker.session for worker in case.head] == [worker.session for worker in case.reference] == [0] * 8 + [1] * 3 + [2]
+    by_session = [set().union(*(found[pair] for pair in part)) for part in (range(8), range(8, 11), range(11, 12))]
+    assert [len(processes) for processes in by_session] == [2] * 3, "one host for each side"
+    for part in (1, 2):
+        assert len({process.split()[part] for processes in by_session for process in processes}) == 6
+    assert done.run.plan.sessions
+    assert "Starting fresh processes for 1 case that looks changed" in done.err
+    assert done.outcomes() == {"adds/x": Outcome.SLOWER}
+    assert "A regression needs 20 pairs, and this case has 12" in done.verdict("adds/x").reason
 
 
-def test_a_spent_budget_starts_no_fresh_processes(make: Callable[..., Playground], tmp_path: Path) -> None:
-    """The budget counts over both sessions: once it is spent, no process is started anew."""
-    done, found = sessions(make, tmp_path / "seen", "--pairs", "12", "--budget", "1ms", "--gate", "1%")
-    assert len(done.case("adds/noisy").head) == 6
+@pytest.mark.parametrize(("budget", "pairs"), [((), 12), (("--budget", "1ms"), 6)])
+def test_a_case_that_looks_unchanged_stays_with_its_processes(
+    make: Callable[..., Playground], tmp_path: Path, budget: tuple[str, ...], pairs: int
+) -> None:
+    """However undecided it is, no host is started anew for it; once the budget is spent, it takes no more pairs."""
+    done, found = sessions(make, tmp_path / "seen", IN_TURNS, *LENIENT, *budget)
+    assert done.pairs("adds/x") == list(range(pairs))
     assert len(set().union(*found.values())) == 2
     assert "Starting fresh processes" not in done.err

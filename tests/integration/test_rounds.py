@@ -19,24 +19,27 @@ def slower(calls: int) -> str:
 
 
 def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) -> None:
-    """A case that did not change takes a few pairs, one that looks slower takes the twenty that a change needs."""
+    """A case that did not change takes a few pairs, one that looks slower takes those of the six sessions that a change needs."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA}, {"bench/extra.py": SLOW_EXTRA})
     done = play.check(*PROOF)
     assert done.code == 1, done
     assert done.outcomes() == {"adds/small": Outcome.UNCHANGED, "extra/small": Outcome.REGRESSED}
-    few, many = (len(done.case(name).head) for name in ("adds/small", "extra/small"))
-    assert few < 20 <= many
-    assert [worker.pair for worker in done.case("extra/small").reference] == list(range(many))
+    few, many = (done.pairs(name) for name in ("adds/small", "extra/small"))
+    assert len(few) < 20 < 26 <= len(many)
+    assert many == list(range(len(many)))
+    assert len({worker.session for worker in done.case("extra/small").head}) >= 6
+    assert not any(worker.is_light for worker in done.case("extra/small").head)
     assert done.run.plan.pairs == 40
 
 
 @pytest.mark.slow
 def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
-    """Once the budget is spent, what looks slower or faster gets the twenty pairs of a proof, and no more."""
+    """Once the budget is spent, what looks slower gets the pairs of six sessions, a proof; so does what looks faster, until it
+    has one."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": SLOW_EXTRA}, {"bench/adds.py": SLOW_ADDS, "bench/extra.py": EXTRA})
     done = play.check(*PROOF, "--budget", "1ms")
-    slow, fast = (len(done.case(name).head) for name in ("adds/small", "extra/small"))
-    assert (slow, fast) == (20, 20)
+    assert len(done.pairs("adds/small")) == 26
+    assert len(done.pairs("extra/small")) in (20, 26)
     assert done.code in (1, 3), done
     assert done.verdict("adds/small").outcome in SLOWDOWNS
     assert done.verdict("extra/small").outcome not in SLOWDOWNS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -14,6 +15,7 @@ from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictN
 from ratchet.records.run import Tree
 from ratchet.report.lines import search_lines
 from tests.examples import FINGERPRINT, PLAN
+from tests.pair_examples import pairs
 from tests.reports import comparison
 
 
@@ -57,16 +59,39 @@ def test_all_levels_together_are_within_the_error() -> None:
     assert 0.99 * ERROR < sum(most) < ERROR
 
 
-def test_a_change_takes_pairs_and_both_sessions() -> None:
-    """Nineteen pairs show nothing, nor do twenty of which the first session says the opposite."""
-    slow = [0.03 + 0.001 * (index % 3) for index in range(20)]
-    assert end_of(slow, 0.015, 1e-4) == "bad"
-    assert end_of([-log for log in slow], -0.015, 1e-4) == "bad"
-    assert end_of([log - 0.03 for log in slow], 0.015, 1e-4) == "good"
-    assert end_of(slow[:19], 0.015, 1e-4) is None
-    assert end_of([0.0] * 8 + slow + slow, 0.015, 1e-4) is None
+SLOW = tuple(0.03 + 0.001 * (index % 4) for index in range(20))
+
+
+def test_a_commit_is_like_one_end() -> None:
+    """A commit is like the end on whose side of the middle it is; where GOOD is slower, it is the other way round."""
+    slow, as_good = pairs(SLOW), pairs([log - 0.03 for log in SLOW])
+    assert (end_of(slow, 0.015, 1e-4), end_of(as_good, 0.015, 1e-4)) == ("bad", "good")
+    faster, again = pairs([-log for log in SLOW]), pairs([0.03 - log for log in SLOW])
+    assert (end_of(faster, -0.015, 1e-4), end_of(again, -0.015, 1e-4)) == ("bad", "good")
+    assert end_of(pairs([log - 0.0165 for log in SLOW]), 0.015, 1e-4) is None
     assert differs(slow, 1e-4)
-    assert not differs([(-1) ** index * log for index, log in enumerate(slow)], 1e-4)
+    assert differs(faster, 1e-4)
+    assert not differs(pairs([(-1) ** index * log for index, log in enumerate(SLOW)]), 1e-4)
+
+
+def test_what_it_takes() -> None:
+    """Nineteen pairs show nothing, nor do pairs of three sessions, of hosts that do not agree, or a test that chance explains."""
+    assert end_of(pairs(SLOW)[:19], 0.015, 1e-4) is None
+    of_three = [replace(pair, session=pair.session % 3) for pair in pairs(SLOW)]
+    assert end_of(of_three, 0.015, 1e-4) is None
+    assert end_of([replace(pair, session=pair.session % 4) for pair in pairs(SLOW)], 0.015, 1e-4) == "bad"
+    disagree = [replace(pair, log_ratio=pair.log_ratio + 0.2 * (pair.session == 2)) for pair in pairs(SLOW)]
+    assert end_of(disagree, 0.015, 1e-4) is None
+    assert end_of(pairs([0.5 * (-1) ** (index % 3) + log for index, log in enumerate(SLOW)]), 0.015, 1e-4) is None
+    assert end_of(pairs(SLOW), 0.015, 1e-7) is None  # below 2⁻²⁰
+
+
+@pytest.mark.no_cover
+def test_more_pairs_show_more() -> None:
+    """A change of 2 % in pairs that scatter by 1 % is shown by 100 pairs at the latest, however many hosts they come from."""
+    rng, level = np.random.default_rng(4), level_of(ERROR, 3, 100)
+    shown = [end_of(pairs(0.02 + rng.normal(0, 0.01, 100)), 0.01, level) for _ in range(60)]
+    assert shown == ["bad"] * 60
 
 
 @pytest.mark.slow
@@ -88,11 +113,11 @@ def _simulated(rng: np.random.Generator, count: int, change: float, noise: float
         values = (change if place >= first_bad else 0.0) + rng.normal(0, noise, 100)
         values += np.where(rng.random(100) < 0.02, rng.uniform(-0.3, 0.3, 100), 0)
         level = level_of(ERROR, len(looked_at), 100)
-        for pairs in looks(100):
-            seen = values[:pairs].tolist()
+        for taken in looks(100):
+            seen = pairs(values[:taken])
             if place == count - 1:
                 end: End | None = "bad" if differs(seen, level) else None
-                half = float(np.median(seen)) / 2
+                half = float(np.median(values[:taken])) / 2
             else:
                 end = end_of(seen, half, level)
             if end:

@@ -86,7 +86,7 @@ def test_what_is_slower_without_proof_stands_open() -> None:
     assert section.count("A regression needs 20 pairs, and this case has 8") == 1
     first = output.annotations[0]
     assert (first.level, first.title) == ("warning", "normalize/rows_16k slower, not proven +119 % (2.2×)")
-    assert first.message.startswith("Slower, but not proven: +119.3 % [+118.5, +120.0]; pairs scatter by 0.4 %.")
+    assert first.message.startswith("Slower, but not proven: +119.3 % [+118.2, +120.3]; pairs scatter by 0.4 %.")
     assert next(workflow_commands(pages.slower())).startswith("::warning file=bench/normalize.py,line=1,title=normalize/rows_16k")
 
 

@@ -8,17 +8,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+from scipy import stats
 
 from ratchet.errors import ForeignModuleError, HostError
+from ratchet.judge.outcome import session_of, thresholds_for
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
+from ratchet.measure.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import (
     CaseListed,
@@ -41,8 +43,9 @@ from ratchet.measure.workers import Workers
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.records.profile import Activity, Peaks
-from ratchet.records.run import CaseRun, LostWorker, Plan, Side
+from ratchet.records.run import CaseRun, LostWorker, Plan, Policy, Side
 from ratchet.records.verdict import Outcome
+from ratchet.stats.comparison import compare_workers, medians_ms
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -195,10 +198,8 @@ class Host:
         return self.worker(self.side, self.script)
 
 
-def plan(pairs: int = PAIRS, restart_after: int = 0, clock: str = "cpu") -> Plan:
-    return examples.PLAN.model_copy(
-        update={"pairs": pairs, "blocks": 2, "block_ms": 0.3, "clock": clock, "restart_after": restart_after}
-    )
+def plan(pairs: int = PAIRS, sessions: bool = False, clock: str = "cpu") -> Plan:
+    return examples.PLAN.model_copy(update={"pairs": pairs, "blocks": 2, "block_ms": 0.3, "clock": clock, "sessions": sessions})
 
 
 def duet_of(script: Script, chosen: Plan | None = None, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
@@ -299,6 +300,11 @@ def test_kernels_are_timed_alone_until_they_are_settled(clock: str) -> None:
     assert script.alive == 0
 
 
+def test_kernels_can_be_proven_to_be_slower_in_large_runs() -> None:
+    """They are timed in as many pairs as a change of one of ten thousand cases takes."""
+    assert thresholds_for(Policy(), 10_000, 5).pairs_needed <= KERNEL_PAIRS
+
+
 @pytest.mark.parametrize(("clock", "is_spent", "processes"), [("cpu", False, 3), ("auto", False, 1), ("auto", True, 3)])
 def test_cases_of_a_pair_in_one_process(clock: str, is_spent: bool, processes: int) -> None:
     """On the CPU each case has a process of its own. On a GPU one takes all of a pair, as long as it can be restored."""
@@ -341,7 +347,7 @@ def test_a_worker_that_is_lost_while_kernels_are_timed_costs_these_times_only(si
 def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, blocks: int) -> None:
     """One call that takes longer than a block should is a block, with no untimed one before it; half of the blocks suffice then.
 
-    On both sides alike.
+    Shorter calls come in blocks of these samples or one more, as it is drawn, on both sides alike.
     """
     cpu = WORKLOAD.model_copy(update={"clock": "cpu"})
     asked = []
@@ -359,9 +365,40 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ratchet.measure.turns.problem_of", lambda *_: None)  # nobody waits for these calls
         result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
-    for worker in (one for side in SIDES for one in result.workers[side]):
-        assert [len(taken.block.samples_ms) for taken in worker.blocks] == [samples] * blocks
-    assert {untimed for count, untimed in asked if count == samples} == {samples > 1}
+    lengths = {side: [[len(taken.block.samples_ms) for taken in one.blocks] for one in result.workers[side]] for side in SIDES}
+    assert lengths["head"] == lengths["reference"]
+    assert {len(one) for one in lengths["head"]} == {blocks}
+    assert {length for one in lengths["head"] for length in one} == ({samples, samples + 1} if samples > 1 else {samples})
+    assert {untimed for count, untimed in asked if count >= samples} == {samples > 1}
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize(("calls", "every"), [(3, 4), (3, 2), (7, 4), (30, 31)])
+def test_a_call_that_is_slow_now_and_then_is_seen(calls: int, every: int, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its share among the timed calls is about what it is among all, however long blocks are and whichever call comes first."""
+    monkeypatch.setattr("ratchet.measure.turns.WARM_S", -1)
+    monkeypatch.setattr("ratchet.measure.turns.BLOCK_WALL", 1e9)
+    monkeypatch.setattr("ratchet.measure.turns.problem_of", lambda *_: None)
+
+    class Now(Worker):
+        def __init__(self, side: Side, script: Script) -> None:
+            super().__init__(side, script)
+            self.made = first
+
+        def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
+            answer = super().ask(op, expected, **words)
+            if op != "block":
+                return answer
+            numbers = range(self.made, self.made + words["untimed"] + words["samples"])
+            self.made = numbers.stop
+            times = tuple(0.5 if number % every == 0 else 0.1 for number in numbers[words["untimed"] :])
+            return answer.model_copy(update={"samples_ms": times})
+
+    hosts: Any = {side: Host(side, Script(), worker=Now) for side in SIDES}
+    chosen = plan(20).model_copy(update={"blocks": 8, "block_ms": 0.1 * calls})
+    result = Duet(hosts, chosen, Quiet(), None).measure([CaseSides(CASE, SIDES)], Rounds((20,), 0, lambda _: ()))[CASE]
+    timed = [sample for one in result.workers["head"] for taken in one.blocks for sample in taken.block.samples_ms]
+    assert timed.count(0.5) / len(timed) == pytest.approx(1 / every, rel=0.25)
 
 
 class OneTwo:
@@ -503,7 +540,7 @@ def test_what_code_raises_is_not_tried_again(side: Side) -> None:
 
 
 def test_what_is_measured_is_what_files_keep() -> None:
-    """Samples are rounded when they are taken: a run judged again from its file has the same figures to the last digit."""
+    """Samples are kept to the last digit: a run judged again from its file has the same figures."""
     taken_ms = (3 * 1e-4, 0.000_123_456_7)
     result = measured(Script(sampled=lambda _, count: Sampled(samples_ms=(taken_ms * count)[:count])))
     case = examples.compared(head=tuple(one.samples() for one in result.workers["head"]))
@@ -525,7 +562,7 @@ def test_a_planted_slowdown_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (asked["head", 24], asked["reference", 20], asked["head", 20], asked["reference", 24]) == (turns, turns, 0, 0)
     blocks = {side: [taken.block for one in result.workers[side] for taken in one.blocks] for side in SIDES}
     assert {block.samples_ms for block in blocks["reference"]} == {(1e-4,)}
-    assert {block.samples_ms for block in blocks["head"]} == {(1.2e-4,)}
+    assert {block.samples_ms for block in blocks["head"]} == {(math.fsum([1e-4] * 24) / 20,)}
 
 
 @pytest.mark.parametrize(("share", "calls", "more"), [(0.035, 29, 1), (0.2, 20, 4), (1.0, 20, 20), (0.005, 200, 1)])
@@ -642,20 +679,35 @@ def test_what_a_cache_may_explain_is_no_failure() -> None:
     assert "do its declared FLOPs 5 times as fast" in result.failures[0].message
 
 
-def test_each_order_comes_once_in_four_pairs() -> None:
-    """Of who forks first and who times first each combination comes once in four pairs, in an order that is drawn."""
-    combinations = set(product((False, True), repeat=2))
-    orders = [
-        tuple(order_of_pair(1, f"case/{case}", 4 * block + place) for place in range(4))
-        for case in range(9)
-        for block in range(9)
-    ]
-    assert all(set(order) == combinations for order in orders)
-    assert len(set(orders)) > 12
-    assert orders == [
-        tuple(order_of_pair(1, f"case/{case}", 4 * b + place) for place in range(4)) for case in range(9) for b in range(9)
-    ]
-    assert orders[:9] != [tuple(order_of_pair(2, "case/0", 4 * block + place) for place in range(4)) for block in range(9)]
+@pytest.mark.parametrize("coin", [0, 1])
+def test_every_order_of_pairs_is_as_likely(coin: int) -> None:
+    """Of who forks first, and of who times first, each of the 32 ways that five pairs can come out is drawn equally often."""
+    runs = 6400
+    drawn = Counter(tuple(order_of_pair(seed, CASE, pair)[coin] for pair in range(5)) for seed in range(runs))
+    assert len(drawn) == 32
+    assert stats.chisquare(list(drawn.values())).pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    "neighbour",
+    [
+        lambda seed: order_of_pair(seed, CASE, 7),
+        lambda seed: order_of_pair(seed, CASE, 9),
+        lambda seed: order_of_pair(seed, "adds/large", 8),
+        lambda seed: order_of_pair(seed + 1, CASE, 8),
+    ],
+    ids=["the pair before", "the pair after", "the same pair of another case", "the same pair of the next run"],
+)
+def test_no_order_says_anything_of_another(neighbour: Callable[[int], tuple[bool, bool]]) -> None:
+    """Both coins of a pair are independent of each other, and of those of a neighbour: all 16 combinations are as likely."""
+    drawn = Counter((*order_of_pair(seed, CASE, 8), *neighbour(seed)) for seed in range(0, 12_800, 2))
+    assert len(drawn) == 16
+    assert stats.chisquare(list(drawn.values())).pvalue > 0.001
+
+
+def test_an_order_can_be_drawn_again() -> None:
+    """The same seed, case and pair have the same order every time."""
+    assert [order_of_pair(5, CASE, pair) for pair in range(40)] == [order_of_pair(5, CASE, pair) for pair in range(40)]
 
 
 def test_pairs_follow_the_order_that_was_drawn() -> None:
@@ -673,7 +725,7 @@ def test_a_repeat_exchanges_the_sides() -> None:
     """A pair that is repeated has the other side first, so that what always takes the first one is not the code's doing."""
     script = Script(lambda at, pair, tries: killed(at) if (at, pair) == ("head", 1) and tries <= 2 else None)
     measured(script)
-    forks, _ = order_of_pair(plan().seed, CASE, 1)
+    forks, _ = order_of_pair(plan().order_seed, CASE, 1)
     head_first = ["head", "reference", "head", "head", "reference"]
     reference_first = ["reference", "head", "head", "reference", "head"]
     assert [at for at, of in script.built if of == 1] == (head_first if forks else reference_first)
@@ -714,39 +766,95 @@ def test_what_was_measured_again_is_said() -> None:
 
 
 def renewed(
-    undecided: Collection[str], looks: tuple[int, ...], budget_s: float = 0, urgent: Mapping[str, int] | None = None
+    undecided: Collection[str],
+    looks: tuple[int, ...],
+    budget_s: float = 0,
+    urgent: Mapping[str, int] | None = None,
+    changed: Mapping[int, Collection[str]] | None = None,
+    **more: Any,
 ) -> tuple[Mapping[str, Measured], list[Any]]:
-    """Two cases in a plan that renews its hosts after 8 pairs; what was measured, and for which cases hosts were renewed.
+    """Two cases in a plan of several sessions; what was measured, and for which cases hosts were renewed before which pair.
 
-    ``urgent`` has the cases that are worth going beyond the budget, and until how many pairs each is.
+    ``urgent`` has the cases that are worth going beyond the budget, and until how many pairs each is; ``changed`` those that look
+    changed with so many pairs (default: "b/x" always does).
     """
     script, calls = Script(), []
 
-    def restart(names: Collection[str], so_far: Mapping[str, Measured]) -> Any:
-        assert {len(pairs(result, "head")) for name, result in so_far.items() if name in names} == {8}
-        calls.append((sorted(names), script.alive, max(of for _, of in script.built)))
+    def restart(names: Collection[str], _: Mapping[str, Measured]) -> Any:
+        assert script.alive == 0
+        calls.append((max((of for _, of in script.built), default=-1) + 1, sorted(names)))
         return {side: Host(side, script) for side in SIDES}
 
-    duet = duet_of(script, plan(looks[-1], restart_after=8))
+    duet = duet_of(script, plan(looks[-1], sessions=True, **more))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
 
     def still_urgent(results: Mapping[str, Measured]) -> list[str]:
         return [name for name, most in (urgent or {}).items() if len(pairs(results[name], "head")) < most]
 
-    rounds = Rounds(looks, budget_s, lambda _: undecided, still_urgent, restart)
-    return duet.measure(cases, rounds), calls
+    def look_changed(results: Mapping[str, Measured]) -> Collection[str]:
+        most = max(len(pairs(result, "head")) for result in results.values())
+        return ["b/x"] if changed is None else changed.get(most, ())
+
+    ahead = 4 if more else 1
+    rounds = Rounds(looks, budget_s, lambda _: undecided, still_urgent, look_changed, restart, ahead=ahead)
+    results = duet.measure(cases, rounds)
+    assert script.alive == 0
+    return results, calls
 
 
-@pytest.mark.parametrize("looks", [(6, 8, 12), (6, 12)])
-def test_hosts_are_renewed_once_for_what_is_undecided(looks: tuple[int, ...]) -> None:
-    """After eight pairs, with no worker alive, hosts are started anew for the cases that go on; no pair is lost or doubled."""
-    results, calls = renewed(["b/x"], looks)
-    assert calls == [(["b/x"], 0, 7)]
-    assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(6)), list(range(12))]
+def sessions(result: Measured, side: Side = "head") -> list[int]:
+    return [one.samples().session for one in result.workers[side]]
+
+
+@pytest.mark.parametrize("more", [{}, {"clock": "auto"}])
+@pytest.mark.parametrize("looks", [(6, 8, 12, 20), (6, 20)])
+def test_hosts_are_renewed_every_three_pairs_while_a_case_looks_changed(looks: tuple[int, ...], more: dict[str, str]) -> None:
+    """From the ninth pair on, with no worker alive, hosts are started anew for the cases that go on; no pair is lost or doubled.
+
+    On a GPU, where several pairs get ready at once, those of one session do.
+    """
+    results, calls = renewed(["b/x"], looks, **more)
+    assert calls == [(pair, ["b/x"]) for pair in (8, 11, 14, 17)]
+    assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(6)), list(range(20))]
+    assert sessions(results["b/x"]) == sessions(results["b/x"], "reference") == [session_of(pair) for pair in range(20)]
+    assert sessions(results["a/x"]) == [0] * 6
+
+
+def test_all_that_goes_on_comes_from_the_new_hosts() -> None:
+    """If one case looks changed, the pairs of another that is undecided come from the hosts that were started for it, too."""
+    results, calls = renewed(["a/x", "b/x"], (6, 12))
+    assert calls == [(8, ["a/x", "b/x"]), (11, ["a/x", "b/x"])]
+    assert sessions(results["a/x"]) == sessions(results["b/x"]) == [0] * 8 + [1] * 3 + [2]
+
+
+def test_hosts_stay_while_nothing_looks_changed() -> None:
+    """Cases that are undecided and look unchanged take their pairs from the first hosts, until one looks changed."""
+    results, calls = renewed(["a/x", "b/x"], (6, 8, 12, 20), changed={12: ["a/x"], 20: ["a/x"]})
+    assert calls == [(pair, ["a/x", "b/x"]) for pair in (12, 15, 18)]
+    assert sessions(results["a/x"]) == [0] * 12 + [1] * 3 + [2] * 3 + [3] * 2
+
+
+def test_hosts_stay_once_nothing_looks_changed_any_more() -> None:
+    """The later pairs come from the last hosts that were started; a case that changed and is decided starts none."""
+    results, calls = renewed(["b/x"], (6, 12, 20), changed={6: ["b/x"], 12: ["a/x"]})
+    assert calls == [(8, ["b/x"]), (11, ["b/x"])]
+    assert sessions(results["b/x"]) == [0] * 8 + [1] * 3 + [2] * 9
+
+
+def test_a_plan_of_one_session_renews_no_host() -> None:
+    """Timed alone, or for a finalist of a search, whatever looks changed: the plan says so."""
+    script = Script()
+
+    def restart(*_: object) -> NoReturn:
+        raise AssertionError
+
+    rounds = Rounds((6, 12), 0, lambda _: [CASE], changed=lambda _: [CASE], restart=restart)
+    result = duet_of(script, plan(12)).measure([CaseSides(CASE, SIDES)], rounds)[CASE]
+    assert sessions(result) == [0] * 12
 
 
 @pytest.mark.parametrize(
-    ("undecided", "looks", "budget_s"), [((), (6, 8, 12), 0), (("a/x",), (6, 8), 0), (("a/x",), (6, 8, 12), 1e-9)]
+    ("undecided", "looks", "budget_s"), [((), (6, 8, 12), 0), (("b/x",), (6, 8), 0), (("b/x",), (6, 8, 12), 1e-9)]
 )
 def test_hosts_are_not_renewed_in_vain(undecided: tuple[str, ...], looks: tuple[int, ...], budget_s: float) -> None:
     """Where nothing is left, no more than eight pairs are planned, or the budget is spent, no host is started."""
@@ -758,7 +866,7 @@ def test_the_budget_ends_what_is_not_urgent(most: int, taken: int) -> None:
     """Once the time is over only urgent cases go on, up to the look after which they are not, with hosts renewed for them."""
     results, calls = renewed(["a/x", "b/x"], (6, 8, 12, 20, 28), 1e-9, {"b/x": most})
     assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(6)), list(range(taken))]
-    assert calls == ([(["b/x"], 0, 7)] if taken > 8 else [])
+    assert calls == [(pair, ["b/x"]) for pair in range(8, taken, 3)]
 
 
 def test_what_is_decided_is_not_urgent() -> None:
@@ -779,12 +887,132 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
     def restart(_: Collection[str], __: object) -> Any:
         raise HostError("The head no longer offers b/x.")
 
-    duet = duet_of(Script(), plan(12, restart_after=8))
+    duet = duet_of(Script(), plan(12, sessions=True))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
-    results = duet.measure(cases, Rounds((6, 8, 12), 0, lambda _: ["b/x"], restart=restart))
+    rounds = Rounds((6, 8, 12), 0, lambda _: ["b/x"], changed=lambda _: ["b/x"], restart=restart)
+    results = duet.measure(cases, rounds)
     assert results["a/x"].unfit is None
     assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."
     assert pairs(results["b/x"], "head") == list(range(8))
+
+
+# Light pairs
+
+
+def light(
+    script: Script, totals: Callable[[Mapping[str, Measured], int], Collection[str]], **more: Any
+) -> Mapping[str, Measured]:
+    """Two cases, decided after six of at most twelve pairs, of which some are looked at in 10, then in 20 processes."""
+    duet = duet_of(script, plan(12, **more))
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
+    rounds = Rounds((6, 12), 0, lambda _: (), processes=(10, 20), totals=totals, ahead=4 if more else 1)
+    return duet.measure(cases, rounds)
+
+
+@pytest.mark.parametrize("more", [{}, {"clock": "auto"}])
+def test_more_processes_are_looked_at_in_light_pairs(more: dict[str, str]) -> None:
+    """In the end cases that may be slow in few processes are looked at in so many of them, each side in a fresh one for each."""
+    asked: list[int] = []
+
+    def totals(results: Mapping[str, Measured], look: int) -> Collection[str]:
+        asked.append(look)
+        assert len(pairs(results["a/x"], "head")) == (6, 10)[look] or more
+        return (["a/x", "b/x"], ["a/x"])[look]
+
+    script = Script()
+    results = light(script, totals, **more)
+    assert asked == [0, 1]
+    for name, count in (("a/x", 20), ("b/x", 10)):
+        workers = {side: [one.samples() for one in results[name].workers[side]] for side in SIDES}
+        for taken in workers.values():
+            assert count <= len(taken) < count + (4 if more else 1)
+            assert [one.is_light for one in taken] == [False] * 6 + [True] * (len(taken) - 6)
+            assert len({one.pair for one in taken}) == len(taken)
+            assert min(one.pair for one in taken if one.is_light) == 12
+        assert [one.pair for one in workers["head"]] == [one.pair for one in workers["reference"]]
+        assert [one.started_first for one in workers["head"]] == [not one.started_first for one in workers["reference"]]
+    assert script.alive == 0
+
+
+def test_a_light_pair_is_one_block_without_a_check() -> None:
+    """Each side times one block, after one that is not kept; it is not checked, and its kernels are not timed alone."""
+    script = Script()
+    hosts: Any = {side: Host(side, script, worker=Waits) for side in SIDES}
+    rounds = Rounds((6,), 0, lambda _: (), processes=(10,), totals=lambda *_: [CASE])
+    result = Duet(hosts, plan(6), Quiet(), None).measure([CaseSides(CASE, SIDES)], rounds)[CASE]
+    full, of_light = ([one for one in result.workers["head"] if one.is_light is which] for which in (False, True))
+    assert {len(one.blocks) for one in full} == {plan().blocks}
+    assert {len(one.blocks) for one in of_light} == {1}
+    assert [one.checked for one in of_light] == [None] * len(of_light)
+    assert len({len(one.blocks[0].block.samples_ms) for one in of_light}) == 1
+    timed = Counter(of for _, of in script.timed)
+    assert {timed[one.pair] for one in of_light} == {4}  # of two sides
+    assert {pair for _, pair in script.traced} == set(range(6))
+
+
+def test_light_pairs_count_for_no_median() -> None:
+    """Processes that take twice as long in light pairs leave the medians and the typical ratio as they were."""
+    script = Script()
+    script.sampled = lambda side, count: Sampled(
+        samples_ms=((2e-4 if side == "head" and script.timed[-1][1] >= 12 else 1e-4),) * count
+    )
+    result = light(script, lambda *_: ["a/x"])["a/x"]
+    case = examples.compared(**{side: tuple(one.samples() for one in result.workers[side]) for side in SIDES})
+    found = compare_workers(case.head, case.reference, 0.95)
+    assert found is not None
+    assert found.total is not None
+    assert medians_ms(case.head) == [1e-4] * 6
+    assert (found.pairs, found.ratio, found.total.processes) == (6, 1.0, 20)
+    assert found.total.ratio == pytest.approx((6 + 2 * 14) / 20)
+
+
+def test_light_pairs_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take eight seconds, and for cases in which a process was slow thirty more; a pair that has begun is finished."""
+    now = [0.0]
+
+    def sampled(_: Side, count: int) -> Sampled:
+        now[0] += 0.5
+        return Sampled(samples_ms=(1e-4,) * count)
+
+    script = Script(sampled=sampled)
+    monkeypatch.setattr("ratchet.measure.duet.time", SimpleNamespace(monotonic=lambda: now[0]))
+    began: list[float] = []
+
+    def totals(_: Mapping[str, Measured], look: int) -> Collection[str]:
+        began.append(now[0])
+        return ["a/x"]
+
+    duet = duet_of(script, plan(6))
+    rounds = Rounds((6,), 0, lambda _: (), processes=(1000, 2000), totals=totals)
+    duet.measure([CaseSides("a/x", SIDES)], rounds)
+    assert began[1] - began[0] == 8.0  # four turns of half a second are a pair
+    assert now[0] - began[1] == 30.0
+
+
+def test_light_pairs_need_both_sides() -> None:
+    """Nobody looks at more processes of a case that is timed alone, or of which a side failed."""
+    script = Script(lambda at, pair, _: raised(at) if (at, pair) == ("reference", 5) else None)
+    result = light(script, lambda *_: ["a/x"])["a/x"]
+    assert not any(one.is_light for one in result.workers["head"])
+    alone = duet_of(Script(), sides=("head",)).measure(
+        [CaseSides(CASE, ("head",))], Rounds((PAIRS,), 0, lambda _: (), processes=(10,), totals=lambda *_: [CASE])
+    )[CASE]
+    assert pairs(alone, "head") == list(range(PAIRS))
+
+
+def test_a_head_that_fails_in_a_light_pair_fails() -> None:
+    """A light pair is as good as any for what goes wrong in it; a host that is lost there costs the rest of them only."""
+    result = light(Script(lambda at, pair, _: raised(at) if (at, pair) == ("head", 13) else None), lambda *_: ["a/x"])["a/x"]
+    assert [(failure.side, failure.message) for failure in result.failures] == [("head", "ValueError: no such layout")]
+
+    def lost(at: Side, pair: int, _: int) -> CaseTrouble | None:
+        if (at, pair) == ("head", 13):
+            raise HostError("The head's process died.")
+        return None
+
+    result = light(Script(lost), lambda *_: ["a/x"])["a/x"]
+    assert (result.failures, result.unfit) == ([], None)
+    assert pairs(result, "reference") == [*range(6), 12]
 
 
 GPU_PLAN = plan(clock="auto")
@@ -909,10 +1137,8 @@ def test_on_a_gpu_only_calls_that_are_known_to_use_one_stream_are_timed_with_one
 def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_their_turn() -> None:
     """Timing never overlaps: all blocks of a pair come before those of the next, whoever was ready first; no worker stays."""
     script = Script()
-    duet = duet_of(script, plan(8, restart_after=5, clock="auto"))
-    hosts: Any = {side: Host(side, script) for side in SIDES}
-    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda *_: hosts, ahead=4)
-    result = duet.measure([CaseSides(CASE, SIDES)], rounds)[CASE]
+    duet = duet_of(script, plan(8, clock="auto"))
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((6, 8), 0, lambda _: [CASE], ahead=4))[CASE]
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
     assert [of for _, of in script.timed] == sorted(of for _, of in script.timed)
     first_timed = script.happened.index("timed")

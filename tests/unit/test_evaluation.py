@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -29,8 +30,9 @@ from ratchet.measure.evaluation import timed_from_outside  # noqa: E402
 
 
 def workers(*times_ms: float) -> list[WorkerSamples]:
-    """One worker a pair, each with one block."""
-    blocks = [(Block(0, 0, (time_ms,) * 3),) for time_ms in times_ms]
+    """One worker a pair, each with one block, by a fine clock."""
+    fine = [1 + 1e-7 * math.sqrt(2 + pair) for pair in range(len(times_ms))]
+    blocks = [(Block(0, 0, (time_ms * digits,) * 3),) for time_ms, digits in zip(times_ms, fine, strict=True)]
     return [WorkerSamples(pair, True, block, 0.1, 0, 0.0) for pair, block in enumerate(blocks)]
 
 

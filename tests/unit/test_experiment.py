@@ -69,10 +69,8 @@ HOSTILE = "\x1b[31mred\t\n| @everyone <img> ::error::`"
 
 def comparison(ratio: float, half: float = 0.005, chance: float = 1 / 256, **more: Any) -> Comparison:
     """A comparison whose interval reaches ``half`` to both sides, and whose bound half as far again."""
-    low, high, bound = ratio - half, ratio + half, ratio + 1.5 * half
-    return Comparison(
-        ratio=ratio, low=low, high=high, bound=bound, confidence=0.95, chance=chance, cliffs_delta=0.0, **{"pairs": 8, **more}
-    )
+    usual = {"ratio": ratio, "low": ratio - half, "high": ratio + half, "bound": ratio + 1.5 * half, "pairs": 8}
+    return Comparison(confidence=0.95, chance=chance, cliffs_delta=0.0, **(usual | more))
 
 
 def change(name: str, before_ms: float, ratio: float, half: float = 0.005, chance: float = 1 / 256) -> StageChange:
@@ -167,7 +165,7 @@ TABLE_OF_DECISIONS = {
     "nothing": (MEASURED, "discard", "nothing"),
     "too few pairs": (replace(MEASURED, e2e=comparison(0.9, pairs=6)), "discard", "nothing"),
     "no exact proof": (replace(MEASURED, e2e=comparison(0.9, chance=0.02)), "discard", "nothing"),
-    "outliers change the reading": (replace(MEASURED, e2e=comparison(0.9, other=(0.9, 1.1, 1.2))), "discard", "nothing"),
+    "outliers change the reading": (replace(MEASURED, e2e=comparison(0.9, bound=1.2)), "discard", "nothing"),
 }
 
 

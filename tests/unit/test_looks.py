@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import (
+    PROCESSES,
     is_decided,
+    is_total_open,
     kernels_unchanged,
     likely_changed,
+    look_changed,
     looks,
     looks_for_change,
+    open_totals,
     suspects,
     thresholds_of_run,
     undecided,
@@ -23,8 +28,8 @@ from ratchet.judge.sequential import (
 )
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
-from ratchet.records.run import CaseRun, Policy
-from ratchet.records.verdict import Outcome
+from ratchet.records.run import CaseRun, Policy, WorkerSamples
+from ratchet.records.verdict import Outcome, Total
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()
@@ -47,14 +52,14 @@ UNKNOWN = Drift("1" * 40, None)
         (12, (6, 8, 12), 1),
         (20, (6, 8, 12, 20), 1),
         (21, (6, 8, 12, 20, 21), 2),
-        (28, (6, 8, 12, 20, 28), 2),
-        (100, (6, 8, 12, 20, 28, 40, 64, 100), 5),
-        (101, (6, 8, 12, 20, 28, 40, 64, 100, 101), 6),
-        (200, (6, 8, 12, 20, 28, 40, 64, 100, 140, 196, 200), 8),
+        (26, (6, 8, 12, 20, 26), 2),
+        (100, (6, 8, 12, 20, 26, 40, 64, 100), 5),
+        (101, (6, 8, 12, 20, 26, 40, 64, 100, 101), 6),
+        (200, (6, 8, 12, 20, 26, 40, 64, 100, 140, 196, 200), 8),
     ],
 )
 def test_looks(pairs: int, at: tuple[int, ...], for_change: int) -> None:
-    """There are looks at 6, 8, 12, 20, 28, 40, 64 and 100 pairs, then at two fifths more each, and always at the last pair.
+    """There are looks at 6, 8, 12, 20, 26, 40, 64 and 100 pairs, then at two fifths more each, and always at the last pair.
 
     A change may be believed from twenty pairs on.
     """
@@ -85,7 +90,8 @@ DECIDED = [
     (0.951, {}, 6, None, True),
     (1.02, {"low": 1.0, "high": 1.04}, 64, None, False),  # across the gate
     (1.05, {"chance": 0.01}, 64, None, False),  # slower without proof
-    (1.05, {"sessions": (1.1, 1.0)}, 64, None, False),
+    (1.05, {"sessions": (1.05,) * 4}, 64, None, False),
+    (1.05, {"sessions_chance": 0.01}, 64, None, False),
     (0.9, {"chance": 0.01}, 64, None, False),
     (1.005, {"chance": 0.2}, 12, FAR, False),  # it may be the part that makes it past the gate in all
     (1.005, {"chance": 0.2}, 12, UNKNOWN, True),  # less than a quarter of the gate, and nothing known before it
@@ -147,7 +153,7 @@ def test_urgent() -> None:
         suspect("a/slower", 20),
         suspect("a/slowest", 30),
         suspect("a/little", 4),
-        suspect("a/wide", 40, noise=180),  # the slowest on average, but its interval begins lower
+        suspect("a/wide", 40, noise=155),  # the slowest on average, but its interval begins lower
         suspect("a/unchanged", 0),
         suspect("a/below the gate", 2),
         suspect("a/faster", -20),
@@ -163,6 +169,14 @@ def test_urgent() -> None:
 def test_urgent_cases_lack_pairs(pairs: int, most: int, names: list[str]) -> None:
     """A case with the pairs that a regression takes, or with all that may be taken, is not measured beyond the budget."""
     assert urgent([suspect("a", 10, pairs)], POLICY, most) == names
+
+
+def test_urgent_cases_lack_sessions() -> None:
+    """Of eleven cases, each needs the pairs of seven sessions, which are looked at with 26 pairs."""
+    others = [suspect(f"b/{number}", 0) for number in range(10)]
+    for pairs, names in ((20, ["a"]), (26, [])):
+        ratios = [1.1 * SAME[pair % 8] for pair in range(pairs)]
+        assert urgent([examples.compared(*ratios, name="a"), *others], POLICY, 100) == names
 
 
 @pytest.mark.parametrize(
@@ -197,6 +211,120 @@ def test_likely_changed() -> None:
         history_examples.new("a/new"),
     ]
     assert likely_changed(cases, POLICY) == ["a/much faster", "a/slower"]
+
+
+# Slow now and then
+
+
+def seen(name: str, slow: Sequence[float] = (), pairs: int = 8, light: int = 0) -> CaseRun:
+    """A case of unchanged pairs and light ones, whose last processes on the head take these times as long in all calls."""
+    of = pairs + light
+    factors = [*([1.0] * (of - len(slow))), *slow]
+    sides: dict[str, list[WorkerSamples]] = {"head": [], "reference": []}
+    for pair, factor in enumerate(factors):
+        ms = SAME[pair % 8]
+        one = examples.blocks(pair, ms * factor, is_light=pair >= pairs)
+        sides["head"].append(one)
+        sides["reference"].append(examples.blocks(pair, 1.0, is_light=pair >= pairs))
+    return examples.compared(name=name, **{side: tuple(workers) for side, workers in sides.items()})
+
+
+@pytest.mark.parametrize(
+    ("case", "opens"),
+    [
+        (seen("unchanged"), (True, False, False, False)),
+        (seen("enough", light=32), (False, False, False, False)),
+        (seen("one slow process in 39", [2.0], light=31), (True, True, True, False)),
+        (seen("two", [2.0, 2.0], light=32), (False, True, True, False)),
+        (seen("four of 80", [2.0] * 4, light=72), (False, False, True, True)),
+        (seen("four of 160", [2.0] * 4, light=152), (False, False, False, True)),
+        (seen("four of 240", [2.0] * 4, light=232), (False, False, False, False)),
+        (seen("many", [2.0] * 16, light=32), (False, False, False, False)),  # slower already
+        (suspect("slow", 10), (False, False, False, False)),
+        (suspect("improved", -10, 20), (True, False, False, False)),
+        (examples.compared(*NOISE, name="noise"), (False, False, False, False)),  # its pairs decide first
+        (suspect("two pairs", 0, 2), (False, False, False, False)),
+        (history_examples.new("new"), (False, False, False, False)),
+    ],
+    ids=lambda value: value.name if isinstance(value, CaseRun) else "",
+)
+def test_open_totals(case: CaseRun, opens: tuple[bool, ...]) -> None:
+    """40 processes of every case that is not slower are looked at; 80, 160 and 240 of one that looks slow now and then."""
+    assert PROCESSES == (40, 80, 160, 240)
+    for look, is_open in enumerate(opens):
+        assert open_totals([case], POLICY, 100, look) == ({case.name} if is_open else set())
+
+
+def test_a_process_that_is_slow_keeps_a_total_open() -> None:
+    """The head's slow processes keep a total open also where they make the mean longer by less than the gate."""
+    one, other = (seen(name, [1.3], light=32) for name in ("head", "reference"))
+    swapped = other.model_copy(update={"head": other.reference, "reference": other.head})
+    assert open_totals([one, swapped], POLICY, 100, 1) == {"head"}
+
+
+@pytest.mark.parametrize(
+    ("level", "opens"),
+    [(0.51, "   "), (0.49, "2  "), (0.31, "2  "), (0.29, "23 "), (0.11, "23 "), (0.09, "234")],
+)
+def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
+    """A total that chance explains is not looked at again: half of them at the second number, nine in ten at the fourth."""
+    total = Total(ratio=1.1, low=0.9, high=1.3, chance=level, processes=39)
+    case = reports.comparison(1.0).model_copy(update={"total": total})
+    assert [is_total_open(case, BAR, look) for look in (1, 2, 3)] == [mark != " " for mark in opens]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "chance", "decided"), [(1.0301, 0.05, False), (1.0301, 0.051, True), (1.03, 0.001, True), (1.5, 1e-12, True)]
+)
+def test_a_mean_keeps_a_case_open(ratio: float, chance: float, decided: bool) -> None:
+    """An unchanged case takes more pairs while its mean is past the gate with a p-value of 5 %, and until it is red."""
+    total = Total(ratio=ratio, low=1.01, high=1.6, chance=chance, sessions_chance=chance, processes=20)
+    assert is_decided(reports.comparison(1.0).model_copy(update={"total": total}), BAR, None) is decided
+
+
+# Hosts that are started anew
+
+
+@pytest.mark.parametrize(
+    ("case", "changed"),
+    [
+        (suspect("slower", 3.1), True),
+        (suspect("at the gate", 2.9), False),
+        (suspect("faster", -5.01), True),
+        (suspect("a little faster", -4.9), False),
+        (examples.compared(1.5, 1.0, 1.6, 0.9, name="perhaps"), True),  # an estimate is enough
+        (suspect("two pairs", 50, 2), False),
+        (seen("one process in eight", [1.4]), True),
+        (seen("the mean of light ones", [2.0, 2.0], light=32), True),
+        (history_examples.new("new"), False),
+    ],
+    ids=lambda value: value.name if isinstance(value, CaseRun) else "",
+)
+def test_look_changed(case: CaseRun, changed: bool) -> None:
+    """A case looks changed if the estimate of its typical time, or its mean, is past a threshold; the mean counts if slower."""
+    assert look_changed([case], POLICY) == ([case.name] if changed else [])
+
+
+@pytest.mark.parametrize(("percent", "changed"), [(3.1, True), (2.9, False), (-50, False)])
+def test_kernels_that_look_slower_are_a_change(percent: float, changed: bool) -> None:
+    """So does a host-bound case whose kernels are slower, whatever the host hides; faster kernels alone change no verdict."""
+    case = examples.waiting(suspect("a/waits", 0), head=1.0, reference=1.0)
+    sides = {
+        side: tuple(replace(one, kernels_ms=(ms,)) for one in getattr(case, side))
+        for side, ms in (("head", 0.4 * (1 + percent / 100)), ("reference", 0.4))
+    }
+    assert look_changed([case.model_copy(update=sides)], POLICY) == (["a/waits"] if changed else [])
+
+
+def test_what_is_slow_now_and_then_is_urgent() -> None:
+    """A mean that is slower for sure is as urgent as a typical time, and worth a profile."""
+    calls = tuple(
+        replace(one, blocks=tuple(replace(block, samples_ms=(*block.samples_ms[:2], 9.0)) for block in one.blocks))
+        for one in suspect("a", 0).head
+    )
+    case = suspect("a/calls", 0).model_copy(update={"head": calls})
+    assert likely_changed([case], POLICY) == ["a/calls"]
+    assert urgent([suspect("a/slow", 10), case, suspect("a/same", 0)], POLICY, 100) == ["a/calls", "a/slow"]
 
 
 # Held to the best commit

@@ -50,9 +50,9 @@ def red(found: list[list[Outcome]]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slow", [0.1, 0.5])
-def test_two_modes(slow: float) -> None:
-    """Where each process is in a mode 6 % slower now and then, no run of 150 is red, and most cases have an answer."""
+@pytest.mark.parametrize(("slow", "answered"), [(0.1, 0.85), (0.5, 0.5)])
+def test_two_modes(slow: float, answered: float) -> None:
+    """Where each process is in a mode 6 % slower now and then, no run of 150 is red; where half are, many stay open."""
 
     def noise(rng: np.random.Generator, pairs: int) -> Floats:
         head, reference = (rng.normal(0, 0.02, pairs) + math.log(1.06) * (rng.random(pairs) < slow) for _ in range(2))
@@ -61,7 +61,7 @@ def test_two_modes(slow: float) -> None:
     found = runs(noise)
     assert red(found) == 0
     assert count(found, Outcome.IMPROVED) == 0
-    assert count(found, Outcome.UNCHANGED) >= 0.75
+    assert count(found, Outcome.UNCHANGED) >= answered
     assert count(found, Outcome.SLOWER) <= 0.002
 
 
@@ -86,10 +86,10 @@ def test_a_host_that_stalls() -> None:
 
 @pytest.mark.slow
 def test_a_slowdown_on_a_host_that_stalls() -> None:
-    """A head slower by 10 % is red in 98 of 100 cases, and never passes."""
+    """A head slower by 10 % is red in nine of ten cases, and never passes: two stalls in three pairs are no proof."""
     found = runs(stalls(0.1))
-    assert count(found, Outcome.REGRESSED) >= 0.98
-    assert count(found, Outcome.REGRESSED) + count(found, Outcome.SLOWER) == 1
+    assert count(found, Outcome.REGRESSED) >= 0.9
+    assert count(found, Outcome.UNCHANGED) + count(found, Outcome.IMPROVED) == 0
 
 
 @pytest.mark.parametrize(("shift", "outcome"), [(0.0, Outcome.UNCHANGED), (0.1, Outcome.REGRESSED)])

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ratchet.records.run import Block, WorkerSamples
-from ratchet.stats.comparison import Pair, kept_blocks, medians_ms, pairs_of, pairs_of_medians
+from ratchet.stats.comparison import Pair, medians_ms, pairs_of, pairs_of_medians
 from tests import examples
 
 LOG2 = math.log(2)
@@ -24,7 +24,7 @@ def test_throttled_blocks_are_left_out() -> None:
     """A block that heat slowed counts in no median and no ratio, on either side."""
     head = examples.blocks(0, 2.0, 9.0, 2.0, throttled=[1])
     reference = examples.blocks(0, 1.0, 1.0, 1.0)
-    assert [block.index for block in kept_blocks(head)] == [0, 2]
+    assert [block.index for block in head.kept_blocks] == [0, 2]
     assert medians_ms([head]) == [2.0]
     assert pairs_of([head], [reference]) == [Pair(pytest.approx(LOG2), 2.0, 1.0)]
     assert pairs_of([reference], [head]) == [Pair(pytest.approx(-LOG2), 1.0, 2.0)]
@@ -42,7 +42,7 @@ def test_all_throttled() -> None:
     """A worker whose blocks were all slowed has no median, and its pair does not count."""
     slowed = examples.blocks(0, 1.0, 1.0, throttled=[0, 1])
     assert medians_ms([slowed]) == []
-    assert kept_blocks(slowed) == []
+    assert slowed.kept_blocks == []
     assert pairs_of([slowed], [examples.blocks(0, 1.0, 1.0)]) == []
     assert pairs_of([examples.blocks(0, 1.0, 1.0)], [slowed]) == []
 

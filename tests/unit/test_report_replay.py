@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from ratchet.judge.outcome import session_of
 from ratchet.judge.replay import Rates, ReplayVerdict, judge_pairs
 from ratchet.records.run import Policy
 from ratchet.report.calibration import (
@@ -47,7 +48,8 @@ def judged() -> ReplayVerdict:
     noise = (0.999, 1.0, 1.001, 1.0005, 0.9995, 1.0, 1.0, 0.9998)
 
     def pool(ratio: float, count: int = 24) -> list[Pair]:
-        return [Pair(math.log(ratio * each), 0.0412 * ratio * each, 0.0412) for each in (noise * 3)[:count]]
+        noises = enumerate((noise * 3)[:count])
+        return [Pair(math.log(ratio * each), 0.0412 * ratio * each, 0.0412, session_of(pair)) for pair, each in noises]
 
     pools = {"attn_512": pool(1.05), "attn_1k": pool(1.05, 8), "copy": pool(1.0, 8), "gemm_2k": pool(1, 2)}
     return judge_pairs(pools | {examples.HOSTILE: pool(0.9)}, Policy())

@@ -1,0 +1,131 @@
+"""The hosts of a suite: when they are started anew, how many at the same time, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from ratchet.config import Settings
+from ratchet.errors import HostError
+from ratchet.measure import suite
+from ratchet.measure.soak import ResidentSessions
+from ratchet.measure.suite import Sessions
+from ratchet.measure.survey import PreparedCase, UnpreparedCase
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.records.run import Failure
+
+
+class Started:
+    """Hosts without a process, which write down what becomes of them."""
+
+    happened: ClassVar[list[str]] = []
+    broken = ""
+
+    def __init__(self, trees: Mapping[Any, TreeSpec], _: object) -> None:
+        self.number = sum(line.startswith("started") for line in self.happened)
+        self.happened.append(f"started {self.number}")
+        self.sides = {side: SimpleNamespace(number=self.number, listing=partial(self._listed, side)) for side in trees}
+
+    def _listed(self, side: str) -> None:
+        if side == self.broken:
+            raise HostError("The head no longer offers a case.")
+        self.happened.append(f"imported {self.number}")
+
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.happened.append(f"ended {self.number}")
+
+
+@pytest.fixture
+def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(suite, "Hosts", Started)
+    monkeypatch.setattr(Started, "happened", happened := [])
+    return happened
+
+
+@pytest.fixture
+def trees(tmp_path: Any) -> Mapping[Any, TreeSpec]:
+    spec = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cpu", gpu_uuid=None)
+    return {"reference": spec, "head": spec}
+
+
+def numbers(hosts: Mapping[Any, Any]) -> list[int]:
+    return [host.number for host in hosts.values()]
+
+
+def test_few_cores_start_one_session_at_a_time(happened: list[str], trees: Mapping[Any, TreeSpec]) -> None:
+    """Each new pair of hosts is started when the last one has ended, and both have imported their trees before a pair."""
+    with Sessions(trees, {}, cores=2) as sessions:
+        assert numbers(sessions.open()) == [0, 0]
+        assert [numbers(sessions.renew(["reference", "head"])) for _ in range(2)] == [[1, 1], [2, 2]]
+    each = [["ended 0", "started 1", *["imported 1"] * 2], ["ended 1", "started 2", *["imported 2"] * 2]]
+    assert happened == ["started 0", *each[0], *each[1], "ended 2"]
+
+
+@pytest.mark.parametrize(("cores", "at_once"), [(1, 1), (4, 1), (5, 2), (8, 3), (15, 6), (192, 6)])
+def test_many_cores_start_several_sessions_at_once(
+    cores: int, at_once: int, happened: list[str], trees: Mapping[Any, TreeSpec]
+) -> None:
+    """They import at the same time, so that nothing imports while the pairs of one of them are timed; each is used once."""
+    with Sessions(trees, {}, cores=cores) as sessions:
+        sessions.open()
+        for number in range(1, at_once + 1):
+            assert set(numbers(sessions.renew(["reference", "head"]))) == {number}
+            assert sum(line.startswith("started") for line in happened) == 1 + at_once
+        first_wave = [line for line in happened if not line.startswith("ended")]
+        assert first_wave[1 : 1 + at_once] == [f"started {number}" for number in range(1, at_once + 1)]
+        assert set(numbers(sessions.renew(["reference", "head"]))) == {at_once + 1}
+    assert sorted(line for line in happened if line.startswith("ended")) == sorted(
+        f"ended {number}" for number in range(1 + 2 * at_once)
+    )
+
+
+def test_only_sides_that_are_measured_are_started_anew(happened: list[str], trees: Mapping[Any, TreeSpec]) -> None:
+    """Of a reference that failed no host is started."""
+    with Sessions(trees, {}) as sessions:
+        assert set(sessions.open()) == {"reference", "head"}
+        assert set(sessions.renew(["head"])) == {"head"}
+    assert happened.count("imported 1") == 1
+
+
+def test_hosts_that_cannot_import_end_with_the_rest(
+    happened: list[str], trees: Mapping[Any, TreeSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a tree cannot be imported again, the caller is told, and what was started is ended with the suite."""
+    with Sessions(trees, {}, cores=5) as sessions:
+        sessions.open()
+        monkeypatch.setattr(Started, "broken", "head")
+        with pytest.raises(HostError, match="no longer offers"):
+            sessions.renew(["reference", "head"])
+    assert {line for line in happened if line.startswith("ended")} == {"ended 0", "ended 1", "ended 2"}
+
+
+def test_a_soak_keeps_the_first_hosts(happened: list[str], trees: Mapping[Any, TreeSpec]) -> None:
+    """Suite after suite begins with the same hosts; those that were started for cases that look changed end with their suite."""
+    sessions = ResidentSessions(trees, {}, cores=5)
+    for later in (1, 3):
+        with sessions as same:
+            assert numbers(same.open()) == [0, 0]
+            assert numbers(same.renew(["reference", "head"])) == [later, later]
+        assert set(happened[-2:]) == {f"ended {later}", f"ended {later + 1}"}
+        assert "ended 0" not in happened
+    with sessions as same:
+        assert numbers(same.open()) == [0, 0]
+    sessions.close()
+    assert happened[-1] == "ended 0"
+    assert happened.count("imported 0") == 2
+
+
+def test_a_soak_surveys_once(trees: Mapping[Any, TreeSpec]) -> None:
+    """What the first survey found serves all suites, unless something failed in it."""
+    failed = UnpreparedCase(Failure(side="head", stage="prepare", message="It crashed."))
+    found: Sequence[Any] = ({"a": {"head": failed}}, {"a": {"head": PreparedCase(prepared=SimpleNamespace())}}, {})  # type: ignore[arg-type]  nobody looks
+    taken = iter(found)
+    sessions = ResidentSessions(trees, {}, cores=1)
+    assert [sessions.surveyed(lambda: next(taken)) for _ in range(3)] == [found[0], found[1], found[1]]
