@@ -2,8 +2,8 @@
 
 Unchanged runs of 1, 11, 50 and 200 cases under each noise of ``noises.py``: how often is any case red? Slower heads in noise: how
 often are they red, and does any pass in silence? Histories of small slowdowns: when are they red? Intervals: how often do they
-hold the true change? Looks, stopping and verdicts are those of ``ratchet.judge``. Two processes share the work; ``--scale 0.01``
-gives an impression in about a minute.
+hold the true change? Looks, stopping and verdicts are those of ``ratchet.judge``. Each core takes a share of the work.
+``--scale 0.01`` gives an impression in about a minute.
 """
 
 from __future__ import annotations

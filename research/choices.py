@@ -1,4 +1,4 @@
-"""Constants that are choices, at half and at double: ``python research/choices.py`` prints tables of docs/decisions/0003-rule.md.
+"""Constants that are choices, at half and at double: ``python research/choices.py`` prints tables of docs/trust.md.
 
 ``--scale`` multiplies the number of simulated histories, 300 of each row.
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import numpy as np
 from adversary import POLICY, SEED, blamed, creep, pairs_of
-from common import row, table
+from common import row, table, workers
 
-from ratchet.judge import outcome, sequential
+from ratchet.judge import drift, outcome
 from ratchet.judge.outcome import decide, pairs_to_settle, thresholds_for
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.verdict import Outcome
@@ -22,18 +22,21 @@ from ratchet.stats.comparison import compare_pairs
 
 SPREAD = 0.007
 DRIFT = {"NEAR": (0.4, 1.0, 1.6), "OWN_LEVEL": (0.0025, 0.01), "OWN_PAIRS": (20, 80)}
-"""Values of constants of `ratchet.judge.sequential`: half and double; of NEAR also 1, above which a change is seen too late."""
+"""Values of constants of `ratchet.judge.drift`: half and double; of NEAR also 1, above which a change is seen too late."""
 
 
-def drift_row(name: str, count: int) -> None:
+def drifted(name: str, value: float, count: int) -> list[str]:
     """Histories in which every merge adds 0.5 or 1 %, and unchanged pull requests where main is near the gate or past it."""
+    kept = getattr(drift, name)
+    setattr(drift, name, value)
     cells = []
     for step, limits in ((0.005, (0.0401, 0.0508)), (0.01, (0.0401, 0.0612))):
         rng = np.random.default_rng((SEED, round(1e4 * step), round(1e4 * SPREAD)))
         ends = [creep(step, SPREAD, 30, rng) for _ in range(count)]
-        cells += [100 * sum(end is not None and end <= limit for end in ends) / count for limit in limits]
-    cells += [100 * blamed(slower, SPREAD, 33 * count) for slower in (0.029, 0.035)]
-    row(name, *(f"{cell:.1f}" for cell in cells[:4]), *(f"{cell:.2f}" for cell in cells[4:]))
+        cells += [f"{100 * sum(end is not None and end <= limit for end in ends) / count:.1f}" for limit in limits]
+    cells += [f"{100 * blamed(slower, SPREAD, 33 * count):.2f}" for slower in (0.029, 0.035)]
+    setattr(drift, name, kept)  # the process computes other rows after this one
+    return cells
 
 
 def settle_row(reserve: float, count: int) -> None:
@@ -62,13 +65,12 @@ def main(arguments: Iterable[str] | None = None) -> None:
     heads = ("+0.5 % merges: red by +4 %", "by +5 %", "+1 % merges: red by +4 %", "by +6 %")
     print(f"{count} histories of each kind, spread of a pair {100 * SPREAD:g} %, all in %.\n")
     table("constant", *heads, "unchanged and red, main at +2.9 %", "at +3.5 %")
-    drift_row("as they are", count)
-    for name, values in DRIFT.items():
-        kept = getattr(sequential, name)
-        for value in values:
-            setattr(sequential, name, value)
-            drift_row(f"{name} {value} instead of {kept}", count)
-        setattr(sequential, name, kept)
+    choices = [("NEAR", drift.NEAR), *((name, value) for name, values in DRIFT.items() for value in values)]
+    with workers() as pool:
+        found = [pool.submit(drifted, *choice, count) for choice in choices]
+        for (name, value), cells in zip(choices, found, strict=True):
+            kept = getattr(drift, name)
+            row(f"{name} {value} instead of {kept}" if value != kept else "as they are", *cells.result())
     print("\nInconclusive after 20 pairs, measured on for as many as suggested.\n")
     table("RESERVE", "settled by then, in %", "pairs (median)")
     for reserve in (1.0, outcome.RESERVE, 2 * outcome.RESERVE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -81,8 +82,8 @@ SOURCES: dict[str, Callable[[], Pools]] = {
 
 
 def workers() -> ProcessPoolExecutor:
-    """Two processes that compute in one thread each: small matrices are slower in several."""
-    return ProcessPoolExecutor(2, initializer=threadpool_limits, initargs=(1,))
+    """A process for each core, which computes in one thread: small matrices are slower in several."""
+    return ProcessPoolExecutor(os.cpu_count(), initializer=threadpool_limits, initargs=(1,))
 
 
 def table(*heads: str) -> None:

@@ -29,10 +29,10 @@ LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 26, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
 """Cases of each direction that are measured further when the time is over."""
-PROCESSES = (40, 80, 160, 240)
+PROCESSES = (60, 120, 180, 240)
 """Numbers of processes of each side, light ones included, at which the total of an unchanged case is looked at.
 
-Of code that is slow in one process of ten, 40 hold none with a probability of 1.5 %; of one in five, 0.01 %."""
+Of code that is slow in one process of ten, 60 hold none with a probability of 0.2 %."""
 OPEN_LEVELS = (0.5, 0.3, 0.1)
 """p-values up to which a total that looks slower is looked at at the second of these numbers, at the third and at the fourth."""
 LATER = 1.4

@@ -78,7 +78,7 @@ VALUES_PER_EXCEPTION = 10
 """Out of this many values, one may lie outside `Estimate.nearly_all`."""
 FEWEST_EFFECTIVE = 1.5
 """An interval is never wider than if so many values were independent: of six values no autocorrelation is known well."""
-ERRORS_OF_CORRELATION, QUIET, NOISY = 1.5, 0.005, 0.01
+ERRORS_OF_CORRELATION, QUIET, NOISY = 1.8, 0.005, 0.01
 """Standard errors by which an autocorrelation may be larger than it seems, where values spread by 1 % or more; none where they
 spread by less than 0.5 %: then it cannot move a mean by as much as any gate."""
 BOUND = 0.14
@@ -272,7 +272,7 @@ def _correlation(values: Floats) -> float:
 def independent_values(values: Floats) -> float:
     """Return the effective number of independent values, on the safe side: n · (1 − ρ) / (1 + ρ).
 
-    ρ is their lag-one autocorrelation, and up to 1.5 of its standard errors of 1/√n more, outliers included: of noise that stays
+    ρ is their lag-one autocorrelation, and up to 1.8 of its standard errors of 1/√n more, outliers included: of noise that stays
     in one of two modes, the less frequent mode looks like outliers. H. J. Thiébaux and F. W. Zwiers, Journal of Climate and
     Applied Meteorology 23 (1984), 800.
     """

@@ -233,13 +233,13 @@ def seen(name: str, slow: Sequence[float] = (), pairs: int = 8, light: int = 0) 
     ("case", "opens"),
     [
         (seen("unchanged"), (True, False, False, False)),
-        (seen("enough", light=32), (False, False, False, False)),
-        (seen("one slow process in 39", [2.0], light=31), (True, True, True, False)),
-        (seen("two", [2.0, 2.0], light=32), (False, True, True, False)),
-        (seen("four of 80", [2.0] * 4, light=72), (False, False, True, True)),
-        (seen("four of 160", [2.0] * 4, light=152), (False, False, False, True)),
+        (seen("enough", light=52), (False, False, False, False)),
+        (seen("one slow process in 59", [2.0], light=51), (True, True, True, False)),
+        (seen("two", [2.0, 2.0], light=52), (False, True, True, False)),
+        (seen("four of 120", [2.0] * 4, light=112), (False, False, True, True)),
+        (seen("four of 180", [2.0] * 4, light=172), (False, False, False, True)),
         (seen("four of 240", [2.0] * 4, light=232), (False, False, False, False)),
-        (seen("many", [2.0] * 16, light=32), (False, False, False, False)),  # slower already
+        (seen("many", [2.0] * 16, light=52), (False, False, False, False)),  # slower already
         (suspect("slow", 10), (False, False, False, False)),
         (suspect("improved", -10, 20), (True, False, False, False)),
         (examples.compared(*NOISE, name="noise"), (False, False, False, False)),  # its pairs decide first
@@ -249,8 +249,8 @@ def seen(name: str, slow: Sequence[float] = (), pairs: int = 8, light: int = 0) 
     ids=lambda value: value.name if isinstance(value, CaseRun) else "",
 )
 def test_open_totals(case: CaseRun, opens: tuple[bool, ...]) -> None:
-    """40 processes of every case that is not slower are looked at; 80, 160 and 240 of one that looks slow now and then."""
-    assert PROCESSES == (40, 80, 160, 240)
+    """60 processes of every case that is not slower are looked at; 120, 180 and 240 of one that looks slow now and then."""
+    assert PROCESSES == (60, 120, 180, 240)
     for look, is_open in enumerate(opens):
         assert open_totals([case], POLICY, 100, look) == ({case.name} if is_open else set())
 

@@ -49,6 +49,8 @@ class CaseBoundary:
             self.restore()
         own = self._tree.provenance.names
         if watched:
+            if self._tree.spec.device == "cuda":
+                torch.cuda.init()  # its settings can be read from now on: the first case that uses the GPU has not made them
             self._neutral = self._begun = self._neutral or ProcessState(own)
         changes = self._tree.states.get(self._tree.case(case).file, ())
         write(map(self._within_cores, changes))
