@@ -14,7 +14,7 @@ import numpy as np
 from adversary import POLICY, SEED, blamed, creep, pairs_of
 from common import row, table
 
-from ratchet.judge import outcome, sequential
+from ratchet.judge import drift, outcome
 from ratchet.judge.outcome import decide, pairs_to_settle, thresholds_for
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.verdict import Outcome
@@ -22,7 +22,7 @@ from ratchet.stats.comparison import compare_pairs
 
 SPREAD = 0.007
 DRIFT = {"NEAR": (0.4, 1.0, 1.6), "OWN_LEVEL": (0.0025, 0.01), "OWN_PAIRS": (20, 80)}
-"""Values of constants of `ratchet.judge.sequential`: half and double; of NEAR also 1, above which a change is seen too late."""
+"""Values of constants of `ratchet.judge.drift`: half and double; of NEAR also 1, above which a change is seen too late."""
 
 
 def drift_row(name: str, count: int) -> None:
@@ -64,11 +64,11 @@ def main(arguments: Iterable[str] | None = None) -> None:
     table("constant", *heads, "unchanged and red, main at +2.9 %", "at +3.5 %")
     drift_row("as they are", count)
     for name, values in DRIFT.items():
-        kept = getattr(sequential, name)
+        kept = getattr(drift, name)
         for value in values:
-            setattr(sequential, name, value)
+            setattr(drift, name, value)
             drift_row(f"{name} {value} instead of {kept}", count)
-        setattr(sequential, name, kept)
+        setattr(drift, name, kept)
     print("\nInconclusive after 20 pairs, measured on for as many as suggested.\n")
     table("RESERVE", "settled by then, in %", "pairs (median)")
     for reserve in (1.0, outcome.RESERVE, 2 * outcome.RESERVE):
