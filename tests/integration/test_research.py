@@ -37,9 +37,10 @@ def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
 @pytest.mark.parametrize(
     ("table", "printed"),
     [
-        ("intervals", ["| 5.0 %, +10.0 % |"]),
+        ("intervals", ["| normal, 5 %, +10.0 % |", "| AR(1), ρ 0.5, sd 2 %, +3.0 % |"]),
         ("creep", ["| +0.5 %, 0.7 % |", "Unchanged histories of 20 merges"]),
         ("slower", ["| spread"]),
+        ("total", ["| unchanged, quiet |", "| every tenth call 50× |", "| one process in ten 2× |"]),
     ],
 )
 def test_adversary(table: str, printed: list[str]) -> None:

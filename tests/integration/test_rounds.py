@@ -32,6 +32,46 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
     assert done.run.plan.pairs == 40
 
 
+SLOW_CALLS = ADDS.replace("import time\n", "import itertools\nimport time\n").replace(
+    "    def run():\n",
+    "    calls = itertools.count()\n\n    def run():\n        if next(calls) % 10 == 9:\n            time.sleep(0.1)\n",
+)
+"""One call in ten takes 50 times as long."""
+LONG = ADDS.replace("REPEAT * 5e-5", "REPEAT * 2.5e-4")
+"""A call of 10 ms, which hardly shows what else the machine does."""
+SLOW_LATER = LONG.replace(
+    "    def run():\n",
+    "    pair = (torch.initial_seed() - 2025) // 2\n\n    def run():\n        if pair >= 40:\n            time.sleep(0.03)\n",
+)
+"""Light pairs are slow: they are numbered from as many pairs as `PROOF` allows."""
+
+
+@pytest.mark.slow
+def test_calls_that_are_slow_now_and_then_are_no_pass(make: Callable[..., Playground]) -> None:
+    """A head of which the median call takes as long as before, and one call in ten 50 times as long, is slower by the mean."""
+    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_CALLS})
+    done = play.check("--pairs", "20", "--blocks", "8")
+    verdict = done.verdict("adds/small")
+    assert verdict.outcome in SLOWDOWNS, done
+    assert verdict.comparison
+    assert (verdict.comparison.source, verdict.comparison.ratio > 1.9) == ("total", True), done
+    assert done.code in (1, 3)
+
+
+@pytest.mark.slow
+def test_a_case_that_looks_unchanged_is_looked_at_in_more_processes(make: Callable[..., Playground]) -> None:
+    """After its pairs come light ones, of one block a process; what is slow in these makes the case SLOWER."""
+    play = make({"bench/adds.py": LONG}, {"bench/adds.py": SLOW_LATER})
+    done = play.check(*PROOF)
+    assert done.code == 3, done
+    assert done.outcomes() == {"adds/small": Outcome.SLOWER}, done
+    light = [worker for worker in done.case("adds/small").head if worker.is_light]
+    assert [worker.pair for worker in light] == list(range(40, 40 + len(light)))
+    assert {len(worker.blocks) for worker in light} == {1}
+    assert 6 <= len(done.pairs("adds/small")) <= 40 - len(light)
+    play.assert_clean()
+
+
 @pytest.mark.slow
 def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
     """Once the budget is spent, what looks slower gets the pairs of six sessions, a proof; so does what looks faster, until it

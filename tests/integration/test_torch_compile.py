@@ -118,13 +118,15 @@ def scale(*, device):
 def test_what_only_a_library_compiles_costs_the_first_worker_the_compiler_and_no_later_one(
     play: Playground, tmp_path: Path
 ) -> None:
-    """No text of the tree names the compiler; each worker but the first finds it loaded."""
+    """No text of the tree names the compiler; each worker but the first finds it loaded, those of light pairs too."""
     (tmp_path / "seen").mkdir()
     play.commit({"bench/scale.py": COMPILES_UNSEEN})
     done = play.check("scale/*", "--base", "HEAD", "--time-identical", "--pairs", "3", env={"SEEN": str(tmp_path / "seen")})
     assert set(done.outcomes()) == {"scale/only"}, done
     first = [path.read_text().split()[0] for path in (tmp_path / "seen").iterdir()]
-    assert (first.count("not"), first.count("loaded")) == (1, 7)
+    workers = done.case("scale/only").head + done.case("scale/only").reference
+    assert done.pairs("scale/only") == [0, 1, 2]
+    assert (first.count("not"), first.count("loaded")) == (1, 1 + len(workers)), "the survey has two more"
 
 
 TUNED = """\
