@@ -76,7 +76,9 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    enough = first_look_for_change(thresholds_for(policy, sum(1 for case in cases if case.reference), 1), pairs)
+    enough = first_look_for_change(
+        thresholds_for(policy, sum(1 for case in cases if case.reference), looks_for_change(pairs)), pairs
+    )
     unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
     low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
     slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
@@ -107,13 +109,11 @@ def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
 def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
     """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
     found = []
-    for name, one in _comparisons(cases, policy).items():
-        kernels = next(
-            (compare_kernels(case.head, case.reference, policy.confidence) for case in cases if case.name == name), None
-        )
+    for case in cases:
+        one, kernels = compared(case, policy.confidence), compare_kernels(case.head, case.reference, policy.confidence)
         slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
         if slower > 1 + policy.regression or (one and one.ratio <= 1 - policy.improvement):
-            found.append(name)
+            found.append(case.name)
     return found
 
 

@@ -14,6 +14,7 @@ from ratchet.judge.outcome import (
     MEDIAN_OF_SESSION,
     CaseThresholds,
     decide,
+    needed_change,
     session_of,
     sessions_needed,
     sessions_of,
@@ -27,6 +28,7 @@ from ratchet.judge.tuning import thresholds_of_finals
 from ratchet.records.run import Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_pairs
+from ratchet.stats.estimate import randomisation_p
 from tests import pair_examples, reports
 
 POLICY = Policy()
@@ -85,6 +87,15 @@ def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: s
     assert outcome is Outcome.SLOWER
     assert reason.startswith("Slower, but not proven: +10.0 % [+9.8, +10.2]; pairs scatter by ")
     assert reason.endswith(f". {missing}")
+
+
+def test_a_p_value_just_above_the_level_is_told_apart_from_it() -> None:
+    """As many digits are shown as it takes to see that the p-value is above the level; at the level itself it suffices."""
+    bar = replace(BAR, level=0.001)
+    assert " has p = 0.0010001, and a regression needs 0.001 or less" in decide(seen(chance=0.0010001), bar)[1]
+    smallest = math.nextafter(0.001, 1)
+    assert f" has p = {smallest:.17g}, and a regression needs 0.001 or less" in decide(seen(chance=smallest), bar)[1]
+    assert "Hosts that were started anew do not agree" in decide(seen(chance=0.001, sessions_chance=0.5), bar)[1]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +189,7 @@ def test_other_times_are_not_held_to_pairs() -> None:
         ({"independent": 19.9, "nearly_all": (1.02, 1.2)}, False),
         ({"independent": 20.0, "nearly_all": (1.02, 1.2)}, True),
         ({"independent": 5.0, "nearly_all": (1.031, 1.2)}, True),  # nine pairs in ten are past the gate
+        ({"independent": 1.4, "nearly_all": (1.02, 1.2)}, False),
         ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01}, True),  # quiet pairs do no harm
         ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01, "rogues": 1}, False),  # a mode may look like outliers
         ({"independent": 5.0, "nearly_all": (1.031, 1.2), "pairs": 19}, False),
@@ -228,6 +240,14 @@ def test_persistence(changes: dict[str, float], spreads: float) -> None:
 def test_a_change_past_what_persists_is_believed(ratio: float, outcome: Outcome) -> None:
     """Three spreads of 2 % past a gate of 3 % are 9.4 %."""
     assert decide(seen(ratio, spread=0.02, correlation=0.5), BAR)[0] is outcome
+
+
+def test_what_is_missing_at_the_margin() -> None:
+    """Just as far past the gate as noise that persists demands, a case lacks something else: its independent pairs."""
+    bar = replace(BAR, persistent=math.log(1.1 / 1.03) / 3)
+    found = seen(spread=0.02, independent=0.3, nearly_all=(1.0, 1.2))
+    assert bar.margin(found) == math.log(1.1 / 1.03)
+    assert " count as only 1 independent ones" in decide(found, bar)[1]
 
 
 def test_persistence_of_a_run() -> None:
@@ -324,12 +344,33 @@ def test_smallest_slowdown_by_hand() -> None:
     scatter = math.sqrt(stats.chi2.isf(0.2, 4) / 4)  # of the five sessions of 20 pairs, four times in five no more than that
     by_sessions = stats.t.ppf(1 - 1e-4, 4) * scatter * MEDIAN_OF_SESSION * 0.05 / math.sqrt(5)
     assert smallest_slowdown(0.05, CaseThresholds(POLICY, 1e-4, sessions=5), 20) == pytest.approx(math.expm1(by_sessions))
+    all_agree = CaseThresholds(Policy(regression=0.001), 0.05, fewest_independent=0, sessions=5)  # so that the test binds
+    by_test = (stats.t.ppf(0.95, 99) + surely) * 0.1 / math.sqrt(90)  # which uses nine tenths of the pairs
+    assert smallest_slowdown(0.1, all_agree, 100) == pytest.approx(math.expm1(by_test))
     # Noisy pairs: 40 independent ones count as 20 where their autocorrelation is at most 1/3 − 1.5/√40, else 36 must be past.
     enough = stats.norm.cdf(math.sqrt(40) / 3 - 1.5)
     smallest = smallest_slowdown(0.02, replace(one, level=0.05), 40)
+    assert smallest == smallest_slowdown(0.02, replace(one, level=0.05, sessions=4), 40)
     assert smallest is not None
     below = stats.norm.cdf((math.log(1.03) - math.log1p(smallest)) / 0.02)
     assert enough + (1 - enough) * stats.binom.cdf(4, 40, below) == pytest.approx(math.sqrt(0.8))
+    quiet = math.log(1.03) + surely * 0.01 / math.sqrt(40)  # pairs that spread by 1 % all count
+    assert smallest_slowdown(0.01, replace(one, level=0.05), 40) == pytest.approx(math.expm1(quiet))
+
+
+def test_two_sessions_must_agree() -> None:
+    """A bar of two sessions asks for a larger slowdown than one of a single session."""
+    one = CaseThresholds(Policy(regression=0.001), 0.001)
+    assert (smallest_slowdown(0.01, replace(one, sessions=2), 20) or 0) > (smallest_slowdown(0.01, one, 20) or 0)
+
+
+@pytest.mark.no_cover
+def test_what_the_test_needs_proves_as_often_as_it_is_meant_to() -> None:
+    """Where the randomisation test binds, it proves the needed change in 89 of 100 runs: the root of four in five."""
+    bar = CaseThresholds(Policy(regression=0.001), 1e-4, fewest_independent=0)
+    change = needed_change(0.001, 0.1, bar, 40, 0.8)
+    draws = np.random.default_rng(8).normal(change, 0.1, (1500, 40))
+    assert 0.86 <= np.mean([randomisation_p(each, slower=True) <= bar.level for each in draws]) <= 0.91
 
 
 def test_the_median_of_three_pairs_scatters_less() -> None:

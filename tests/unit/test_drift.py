@@ -106,12 +106,13 @@ def test_drifting() -> None:
         (["a", "b", "c"], {"1" * 40: ["a", "b"], "2" * 40: ["c"]}),
         (["c", "x", "a", "b"], {"1" * 40: ["a", "b", "x"], "2" * 40: ["c"]}),
         (["c", "x"], {"2" * 40: ["c", "x"]}),
+        (["a", "c", "e"], {"2" * 40: ["c", "e"], "1" * 40: ["a"]}),
     ],
 )
 def test_by_commit(names: list[str], groups: dict[str, list[str]]) -> None:
     """Cases are grouped by their best commit, that of most cases first, and those that have none go with the first."""
     entry = examples.first_entry()
-    commits = {"a": "1" * 40, "b": "1" * 40, "c": "2" * 40, "d": "1" * 40}
+    commits = {"a": "1" * 40, "b": "1" * 40, "c": "2" * 40, "d": "1" * 40, "e": "2" * 40}
     found = by_commit(names, {name: entry.model_copy(update={"git_commit": commit}) for name, commit in commits.items()})
     assert list(found.items()) == list(groups.items())
 

@@ -40,6 +40,9 @@ def half_step(step: float, median: float) -> float:
         ((10.0, 10.0, 11.0, 10.0), 1.0),
         ((1.25, 1.5, 1.5, 1.25, 1.75, 1.5), 0.25),  # they repeat, so the clock counts in quarters
         ((1.25, 1.5, 1.51, 1.75), 0.01),  # they do not
+        ((0.3 * (1 + 2e-13), 0.3, 0.3, 0.3), 0.1),  # after twelve digits comes what arithmetic left
+        ((0.300000000001, 0.3, 0.4), 0.0),  # the twelfth counts
+        ((1e-6, 1.0), 0.0),  # a millionth of a sample is too fine to matter
         ((0.1 + 0.2, 0.3, 0.3, 0.3), 0.1),  # the last digits of a binary fraction are none
         ((1 / 3, 2 / 3, 3 / 7), 0.0),
         ((1.00000012, 1.5, 1.25), 0.0),  # too fine to matter
