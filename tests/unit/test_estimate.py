@@ -396,6 +396,13 @@ def test_between_days_by_hand() -> None:
     assert found.high - found.centre == pytest.approx(stats.t.ppf(0.975, 3) * error, rel=1e-5)
 
 
+def test_two_days_are_enough_for_an_interval() -> None:
+    """Two values today and two earlier days have a spread; what it takes to decide by it is for others to say."""
+    found = estimate_between_days([0.1, 0.1], [0.0, 0.02], 0.95)
+    assert found.centre == pytest.approx(0.09)
+    assert found.error == pytest.approx(0.01 * math.sqrt(3), rel=1e-6)
+
+
 def test_between_days_is_uncertain_of_today_too() -> None:
     """Where the days agree and today's own values do not, today's count decides what is known."""
     head = [0.05, -0.05, 0.04, -0.04]
@@ -450,6 +457,13 @@ def test_one_session_says_nothing_of_others() -> None:
 def test_a_session_has_the_median_of_its_pairs() -> None:
     """Sessions come in the order of their numbers, whatever the order of the pairs."""
     assert session_medians([3.0, 1.0, 2.0, 9.0, 7.0, 5.0], [2, 2, 2, 0, 0, 7]) == [8.0, 2.0, 5.0]
+
+
+def test_each_pair_has_a_session() -> None:
+    """More pairs than sessions, or fewer, are refused."""
+    for sessions in ([0], [0, 0, 1]):
+        with pytest.raises(ValueError, match="zip"):
+            session_medians([1.0, 2.0], sessions)
 
 
 # Refused, and the quantile

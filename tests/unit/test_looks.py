@@ -87,6 +87,7 @@ DECIDED = [
     (1.05, {}, 20, None, True),
     (0.9, {}, 12, None, False),  # it may be an improvement yet
     (0.9, {}, 20, None, True),
+    (0.95, {}, 12, None, False),
     (0.951, {}, 6, None, True),
     (1.02, {"low": 1.0, "high": 1.04}, 64, None, False),  # across the gate
     (1.05, {"chance": 0.01}, 64, None, False),  # slower without proof
@@ -299,6 +300,14 @@ def test_a_mean_keeps_a_case_open(ratio: float, chance: float, decided: bool) ->
     """An unchanged case takes more pairs while its mean is past the gate with a p-value of 5 %, and until it is red."""
     total = Total(ratio=ratio, low=1.01, high=1.6, chance=chance, sessions_chance=chance, processes=20)
     assert is_decided(reports.comparison(1.0).model_copy(update={"total": total}), BAR, None) is decided
+
+
+def test_a_mean_that_the_clock_may_have_moved_keeps_a_case_open() -> None:
+    """A mean that is past the gate by less than the step of the clock is unchanged so far, and more pairs may tell."""
+    total = Total(ratio=1.035, low=1.01, high=1.06, chance=0.05, processes=20)
+    case = reports.comparison(1.0).model_copy(update={"total": total, "resolution": 0.01})
+    assert decide(case, BAR)[0] is Outcome.UNCHANGED
+    assert not is_decided(case, BAR, None)
 
 
 # Hosts that are started anew
