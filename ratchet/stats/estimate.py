@@ -143,9 +143,8 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
     wider = math.sqrt(data.size / max(min(FEWEST_EFFECTIVE, data.size), independent))
     low, high, bound = (centre + wider * (end - centre) for end in bootstrap_interval(kept, confidence))
     left_out = data.size - kept.size
-    other = (
-        data if left_out > data.size // DOUBTFUL_OUTLIERS else kept if left_out else without_outliers(data, (data.size - 1) // 2)
-    )
+    # What lies far from the median of all is never half of them.
+    other = data if left_out > data.size / DOUBTFUL_OUTLIERS else without_outliers(data, data.size)
     if other.size != kept.size:
         bound = max(bound, bootstrap_interval(other, confidence)[2])
     return Estimate(
@@ -222,7 +221,7 @@ def without_outliers(values: Floats, most: int | None = None) -> Floats:
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
     spread = 1.4826 * median(distance.tolist())  # the median distance, scaled to the standard deviation of normal values
     outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
-    return values[~outlier] if 0 < outlier.sum() <= most else values
+    return values[~outlier] if outlier.sum() <= most else values
 
 
 def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float, float]:

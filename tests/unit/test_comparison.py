@@ -234,6 +234,13 @@ def test_figures() -> None:
     assert (found.ci_95_low, found.ci_95_high) == pytest.approx((2.0, 2.0), rel=1e-4)
 
 
+def test_work_that_is_not_declared_has_no_rate() -> None:
+    """Without declared operations or bytes the rates are 0."""
+    found = performance([examples.blocks(0, 2.0)], examples.WORKLOAD.model_copy(update={"flops": None, "bytes": None}), 0.95)
+    assert found is not None
+    assert (found.throughput_gflops, found.bandwidth_gb_s) == (0, 0)
+
+
 def test_figures_of_one_worker() -> None:
     """One worker has a median, and an interval of nothing but it."""
     found = performance([examples.blocks(0, 2.0, 4.0)], examples.WORKLOAD, 0.95)

@@ -156,6 +156,13 @@ def test_few_and_many_values_have_students_interval(count: int) -> None:
     assert bound == pytest.approx(values.mean() + stats.t.ppf(1 - 0.0035, count - 1) * stats.sem(values))
 
 
+@pytest.mark.parametrize("count", [5, 200])
+def test_values_that_are_neither_few_nor_many_are_resampled(count: int) -> None:
+    """From five values to 200 the interval leans with them, which Student's t never does."""
+    low, high, _ = bootstrap_interval(values := np.random.default_rng(1).exponential(0.01, count), 0.95)
+    assert high - values.mean() > 1.05 * (values.mean() - low)
+
+
 def test_many_values_make_it_students_interval() -> None:
     """At 200 normal values the bootstrap and Student's t agree within 5 % of the width."""
     values = np.random.default_rng(6).normal(0, 0.003, 200)
@@ -206,18 +213,19 @@ QUIET = [0.001, -0.001]
         ([*QUIET * 7, *[0.5, -0.5] * 3], 0),
         ([*QUIET * 8, 0.001, *[0.5, -0.5] * 3], 0),  # six of twenty-three
         ([*QUIET * 9, *[0.5, -0.5] * 3], 6),
-        ([0.0] * 11 + [0.0487], 0),  # 4.99 %: within what a change may be
+        ([0.0] * 11 + [math.log(1.05)], 0),  # 5 % itself is within what a change may be
         ([0.0] * 11 + [0.0489], 1),
         ([0.0] * 11 + [-0.0489], 1),
         ([0.02, -0.02] * 6 + [0.55], 0),  # fewer than ten robust spreads of 5.9 %
         ([0.02, -0.02] * 6 + [0.65], 1),
+        ([0.01, -0.01] * 10 + [-0.01, 0.0, 10 * (1.4826 * 0.01)], 0),  # ten robust spreads and not more
         ([0.1] * 8, 0),
         ([0.1], 0),
         ([0.1, 5.0], 0),
     ],
 )
 def test_what_an_outlier_is(values: list[float], outliers: int) -> None:
-    """An outlier is at least ten robust spreads and 5 % from the median; at most one in twelve of few, one in four of many."""
+    """An outlier is more than ten robust spreads and 5 % from the median; at most one in twelve of few, one in four of many."""
     assert estimate(values, 0.95).outliers == outliers
     kept = list(without_outliers(array(values)))
     assert kept == ([value for value in values if abs(value) < 0.04] if outliers else values)
@@ -254,7 +262,22 @@ def test_both_readings_of_outliers_count_for_the_bound(values: list[float], othe
     assert found.high == pytest.approx(found.centre + wider * (bootstrap_interval(own, 0.95)[1] - found.centre))
 
 
+def test_fast_outliers_that_are_too_many_do_not_lower_the_bound() -> None:
+    """Three pairs in ten that are 6 % faster pull the upper end below the other pairs; the bound is that of those alone."""
+    rng = np.random.default_rng(0)
+    values = rng.permutation(np.append(rng.normal(0.02, 0.001, 28), rng.normal(-0.04, 0.001, 12)))
+    found, others = estimate(values.tolist(), 0.95), values[values > 0]
+    assert found.outliers == 0
+    assert found.high < 0.02 < found.bound == bootstrap_interval(others, 0.95)[2]
+
+
 # What the order says
+
+
+def test_differences_below_a_millionth_have_no_correlation() -> None:
+    """What is smaller than the least spread that values are taken to have says nothing by its order."""
+    assert estimate([0.0, 1e-8] * 10, 0.95).correlation == 0
+    assert estimate([0.0, 1e-5] * 10, 0.95).correlation == pytest.approx(-0.9)
 
 
 def test_correlation_by_hand() -> None:
