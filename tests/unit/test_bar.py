@@ -283,7 +283,8 @@ def test_persistence_of_a_run_is_more_than_chance(cases: list[Comparison], raise
     [
         [],
         [None, None],
-        [seen(1.0, correlation=0.2, spread=0.02)],  # alone it is judged by itself
+        [seen(1.0, correlation=0.2, spread=0.02)],
+        [seen(1.0, correlation=0.5, spread=0.02), seen(1.0)],  # alone it is judged by itself, and says nothing of others
         [seen(1.0, correlation=0.2, spread=0.02), None],
         [seen(1.0, correlation=0.0, spread=0.02)] * 50,
         [seen(1.0, correlation=0.2, spread=0.004)] * 50,  # too quiet to matter

@@ -69,6 +69,23 @@ def test_sessions(pairs: int, sessions: tuple[float, ...]) -> None:
         assert found.sessions_chance == pytest.approx(stats.ttest_1samp(np.log(sessions), 0, alternative="greater").pvalue)
 
 
+def test_sessions_of_no_change_are_asked_whether_they_are_slower() -> None:
+    """Where pairs are equal on average, sessions are asked for a slower head."""
+    logs = ((0.01, 0), (0.01, 0), (-0.02, 0), (0.0, 1), (0.0, 1), (0.0, 1))
+    found = of(compare_pairs([Pair(log, 1.0, 1.0, session) for log, session in logs], 0.95))
+    assert (found.ratio, found.sessions) == (1.0, (math.exp(0.01), 1.0))
+    assert found.sessions_chance == pytest.approx(0.25)
+
+
+def test_three_processes_have_a_mean() -> None:
+    """Three pairs are enough for the typical time and for the mean."""
+    head, reference = ([examples.blocks(pair, ms) for pair in range(3)] for ms in (1.2, 1.0))
+    found = of(compare_workers(head, reference, 0.95))
+    assert found.total is not None
+    assert found.total.processes == 3
+    assert of(compare_workers([*head, examples.blocks(3, 1.2)], reference, 0.95)) == found
+
+
 def test_hosts_that_agree_exactly_are_not_infinitely_sure() -> None:
     """Sessions without any scatter have the least spread that values may have."""
     found = of(compare_workers(head_of([1.04] * 12), reference_of(12), 0.95))

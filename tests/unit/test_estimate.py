@@ -507,6 +507,12 @@ def test_no_values(values: list[float]) -> None:
             call()
 
 
+def test_what_is_said_of_values_that_are_refused() -> None:
+    """The first five are shown."""
+    with pytest.raises(ValueError, match=r"^an estimate needs finite values, not \[1.0, 2.0, 3.0, 4.0, inf\]$"):
+        estimate([1.0, 2.0, 3.0, 4.0, math.inf, 6.0], 0.95)
+
+
 @pytest.mark.parametrize("share", [0.6, 0.8, 0.975, 0.99999])
 @pytest.mark.parametrize("freedom", [1, 2.5, 7, 1000])
 def test_quantile_of_students_t(share: float, freedom: float) -> None:
