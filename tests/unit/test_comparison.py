@@ -22,7 +22,7 @@ from ratchet.stats.comparison import (
     pairs_of,
     performance,
 )
-from ratchet.stats.estimate import bootstrap_interval, estimate
+from ratchet.stats.estimate import bootstrap_interval, estimate, independent_values
 from ratchet.stats.total import resolution_of, totals_of
 from tests import examples
 
@@ -53,6 +53,15 @@ def test_a_slower_head() -> None:
     assert found.correlation == pytest.approx(estimate(logs.tolist(), 0.95).correlation)
     assert (found.pairs, found.rogues, found.cliffs_delta, found.source, found.confidence) == (8, 0, 1.0, "paired", 0.95)
     assert (found.resolution, found.detectable) == (0, None)
+
+
+def test_what_noisy_pairs_are_held_to() -> None:
+    """A comparison says how many independent pairs its pairs are like, and what nine in ten of them exceed and stay below."""
+    logs = np.random.default_rng(2).normal(0.05, 0.02, 24)
+    found = of(compare_pairs([Pair(log, 1.0, 1.0) for log in logs.tolist()], 0.95))
+    assert found.independent == independent_values(logs)
+    assert found.independent < 20
+    assert found.nearly_all == pytest.approx((math.exp(np.sort(logs)[2]), math.exp(np.sort(logs)[-3])))
 
 
 @pytest.mark.parametrize(
@@ -191,6 +200,7 @@ def test_what_another_day_leaves_open() -> None:
     assert math.log(found.high / found.ratio) == pytest.approx(1.99 * 0.01 * (2 / 40) ** 0.5, rel=0.35)
     assert found.high < (found.bound or 0)
     assert (found.sessions, found.correlation, found.total, found.detectable) == ((), 0.0, None, None)
+    assert (found.independent, found.nearly_all) == (None, None)
 
 
 def test_known_days_stand_in_for_the_stored_medians() -> None:

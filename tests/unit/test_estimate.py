@@ -138,6 +138,13 @@ def test_swapped_sides_have_the_mirror_image(values: list[float]) -> None:
     assert (back_low, back_high) == pytest.approx((-high, -low), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("shift", [1.0, -1.0])
+def test_the_interval_moves_with_the_values(shift: float) -> None:
+    """Values that are all larger by a constant have an interval that is larger by it: only their distances shape it."""
+    values = np.random.default_rng(1).exponential(0.01, 20)
+    assert bootstrap_interval(values + shift, 0.95) == pytest.approx([end + shift for end in bootstrap_interval(values, 0.95)])
+
+
 @pytest.mark.parametrize("count", [6, 20, 100])
 @pytest.mark.parametrize("step", [0.006, -0.006])
 def test_times_that_tie_have_an_interval(count: int, step: float) -> None:
