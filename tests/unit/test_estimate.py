@@ -115,6 +115,12 @@ def test_the_interval_is_a_studentised_bootstrap(count: int) -> None:
     assert bootstrap_interval(-values, 0.8) == pytest.approx(slow_bootstrap(-values, 0.8), rel=1e-9)
 
 
+def test_no_change_on_average_is_asked_whether_it_is_slower() -> None:
+    """Where the centre is 0, the p-value is that of a slower head."""
+    found = estimate([0.01, 0.01, -0.02], 0.95)
+    assert (found.centre, found.p_value) == (0, 1 / 2)
+
+
 def test_the_interval_leans_with_the_values() -> None:
     """Where values have a long tail to one side, the interval reaches further to that side, as Student's cannot."""
     low, high, _ = bootstrap_interval(values := np.random.default_rng(1).exponential(0.01, 20), 0.95)
