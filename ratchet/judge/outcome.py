@@ -235,7 +235,7 @@ def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     peak = max(worker.peak_memory_bytes for worker in case.head)
     if limit is None or peak <= limit:
         return None
-    other = max((worker.peak_memory_bytes for worker in case.reference), default=0)
+    other = max((0, *(worker.peak_memory_bytes for worker in case.reference)))
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
 
@@ -431,7 +431,8 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or pairs > MOST_SUGGESTED:
         return None
-    return max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
+    enough = max(math.ceil(pairs), comparison.pairs + 2)
+    return max(CHANGE_PAIRS, enough) if comparison.ratio > 1 + policy.regression else enough
 
 
 def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:

@@ -15,6 +15,7 @@ from ratchet.judge.outcome import (
     CaseThresholds,
     decide,
     needed_change,
+    pairs_to_settle,
     session_of,
     sessions_needed,
     sessions_of,
@@ -189,7 +190,9 @@ def test_other_times_are_not_held_to_pairs() -> None:
         ({"independent": 19.9, "nearly_all": (1.02, 1.2)}, False),
         ({"independent": 20.0, "nearly_all": (1.02, 1.2)}, True),
         ({"independent": 5.0, "nearly_all": (1.031, 1.2)}, True),  # nine pairs in ten are past the gate
+        ({"independent": 5.0, "nearly_all": (1.03, 1.2)}, False),  # the gate itself is not past it
         ({"independent": 1.4, "nearly_all": (1.02, 1.2)}, False),
+        ({"independent": 5.0, "nearly_all": None}, True),  # of a report that was written without it
         ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01}, True),  # quiet pairs do no harm
         ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01, "rogues": 1}, False),  # a mode may look like outliers
         ({"independent": 5.0, "nearly_all": (1.031, 1.2), "pairs": 19}, False),
@@ -213,7 +216,10 @@ def test_a_suggestion_counts_noisy_pairs_in_full() -> None:
     assert decide(noisy, thresholds_of_finals(POLICY, 1))[0] is Outcome.IMPROVED
 
 
-@pytest.mark.parametrize(("nearly_all", "outcome"), [((0.8, 0.96), Outcome.UNCHANGED), ((0.8, 0.94), Outcome.IMPROVED)])
+@pytest.mark.parametrize(
+    ("nearly_all", "outcome"),
+    [((0.8, 0.96), Outcome.UNCHANGED), ((0.8, 0.95), Outcome.UNCHANGED), ((0.8, 0.94), Outcome.IMPROVED)],
+)
 def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float], outcome: Outcome) -> None:
     """Pairs that count as five prove an improvement of more than 5 % only if nine in ten show it."""
     assert decide(seen(0.9, spread=0.02, independent=5.0, nearly_all=nearly_all), BAR)[0] is outcome
@@ -224,6 +230,7 @@ def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float],
     [
         ({"correlation": 0.44}, 0),  # two standard errors of 1/√20 are 0.447
         ({"correlation": 0.46}, 3),
+        ({"correlation": 0.5, "pairs": 16}, 0),  # exactly two standard errors
         ({"correlation": 0.46, "spread": 0.01}, 0),  # quiet pairs do no harm
         ({"correlation": 0.46, "rogues": 4}, 0),  # of the sixteen that were kept
         ({"correlation": 0.29, "pairs": 100}, 3),
@@ -450,6 +457,18 @@ def test_what_would_settle_it(changes: dict[str, object], pair_s: float, said: s
     """An inconclusive case says how many pairs and seconds would decide it, or that only a quieter machine would."""
     found = seen(**({"ratio": 1.0, "low": 0.98, "high": 1.08, "pairs": 12} | changes))
     assert settles(found, POLICY, pair_s).startswith(said)
+
+
+def test_pairs_that_are_worth_suggesting() -> None:
+    """At least two more pairs are suggested, and at most 400 in all; none where the clock leaves open which side of the gate it is."""
+    half = Policy(regression=0.5)
+    assert pairs_to_settle(seen(1.0, bound=1.5, pairs=3), half) == 5
+    assert pairs_to_settle(seen(1.0, bound=1.5, pairs=20), half, reserve=20) == 400
+    assert pairs_to_settle(seen(1.0, bound=1.5, pairs=20), half, reserve=20.01) is None
+    near = math.log1p(0.03) - math.log(1.02)
+    assert pairs_to_settle(seen(1.02, bound=1.04), POLICY) is not None
+    assert pairs_to_settle(seen(1.02, bound=1.04, resolution=near), POLICY) is None
+    assert pairs_to_settle(seen(1.02, bound=1.04, resolution=2 * near), POLICY) is None
 
 
 @pytest.mark.no_cover

@@ -217,6 +217,13 @@ def test_what_it_takes_to_believe_a_mean(changes: dict[str, object], outcome: Ou
         assert reason.startswith("The mean of all calls is +20 % [+5.0, +40.0]. That may be chance. The typical call: Any ")
 
 
+def test_a_mean_that_may_be_chance_is_told_no_pairs() -> None:
+    """Where only the mean leaves a case open, its reason ends with that of the typical time, and says nothing of more pairs."""
+    outcome, reason, _ = judge_case(samples_of(8), slow_now_and_then(chance=0.03), BAR, None)
+    assert outcome is Outcome.INCONCLUSIVE
+    assert reason.endswith(" The typical call: Any slowdown is smaller than the gate of 3 %.")
+
+
 def test_evidence_at_its_limit_suffices_for_a_mean() -> None:
     """A p-value that is the level itself, and a distance from the gate that is the margin itself, are enough."""
     found = slow_now_and_then(ratio=1.03 * 1.25, chance=0.0001, sessions_chance=0.0001)
