@@ -460,7 +460,7 @@ def test_what_would_settle_it(changes: dict[str, object], pair_s: float, said: s
 
 
 def test_pairs_that_are_worth_suggesting() -> None:
-    """At least two more pairs are suggested, and at most 400 in all; none where the clock leaves open which side of the gate it is."""
+    """At least two more pairs are suggested, and at most 400 in all; none if the clock leaves the side of the gate open."""
     half = Policy(regression=0.5)
     assert pairs_to_settle(seen(1.0, bound=1.5, pairs=3), half) == 5
     assert pairs_to_settle(seen(1.0, bound=1.5, pairs=20), half, reserve=20) == 400
