@@ -174,11 +174,11 @@ def sessions_needed(policy: Policy, cases: int) -> int:
 def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Comparison | None]) -> CaseThresholds:
     """Raise the thresholds where noise persists: the autocorrelations of all cases together show what a single one cannot."""
     noisy = [case for case in comparisons if case and case.source == "paired" and case.spread > NOISY / 2]
-    kept = [case.pairs - case.rogues for case in noisy]
     if len(noisy) < 2:
         return thresholds
-    correlation = sum(count * case.correlation for count, case in zip(kept, noisy, strict=True)) / sum(kept)
-    if not _persists(correlation, sum(kept)):
+    kept = sum(case.pairs - case.rogues for case in noisy)
+    correlation = sum((case.pairs - case.rogues) * case.correlation for case in noisy) / kept
+    if not _persists(correlation, kept):
         return thresholds
     spread = math.sqrt(statistics.fmean(case.spread**2 for case in noisy))
     return replace(thresholds, persistent=spread) if spread > NOISY else thresholds

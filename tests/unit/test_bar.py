@@ -264,6 +264,9 @@ def test_persistence_of_a_run() -> None:
     raised = with_persistence(BAR, faint)
     assert raised.persistent == pytest.approx(0.02)
     assert raised.margin(seen()) == pytest.approx(0.06)
+    for quiet, persistent in ((0.004, 0.02), (0.005, 0.02), (0.006, math.sqrt((10 * 0.02**2 + 0.006**2) / 11))):
+        found = with_persistence(BAR, [*faint, seen(1.0, correlation=0.2, spread=quiet)])
+        assert found.persistent == pytest.approx(persistent)  # cases that spread by 0.5 % or less have no say
     assert decide(seen(1.09), BAR)[0] is Outcome.REGRESSED
     assert decide(seen(1.09), raised)[0] is Outcome.SLOWER
 
@@ -296,6 +299,7 @@ def test_persistence_of_a_run_is_more_than_chance(cases: list[Comparison], raise
         [seen(1.0, correlation=0.0, spread=0.02)] * 50,
         [seen(1.0, correlation=0.2, spread=0.004)] * 50,  # too quiet to matter
         [seen(1.0, correlation=0.2, spread=0.009)] * 50,
+        [seen(1.0, correlation=0.5, spread=0.01)] * 2,
         [seen(1.0, correlation=0.2, spread=0.02, source="stored")] * 50,  # these have no order
     ],
 )
