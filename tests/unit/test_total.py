@@ -256,6 +256,7 @@ def test_a_slower_typical_time_is_told_first() -> None:
     outcome, reason = decide(typical, BAR)
     assert outcome is Outcome.SLOWER
     assert reason.startswith("Slower, but not proven: +10.0 %")
+    assert judge_case(samples_of(8), typical, BAR, None) == (outcome, reason, typical)  # whose figures are shown as well
 
 
 def test_who_asks_for_one_session_does_so_for_the_mean() -> None:
