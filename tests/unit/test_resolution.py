@@ -55,6 +55,16 @@ def test_the_step_of_samples(samples: tuple[float, ...], step: float) -> None:
     assert resolution_of([worker(0, samples[:1]), worker(1, samples[1:])]) == pytest.approx(half_step(step, median))
 
 
+def test_finer_times_are_asked_for_where_they_would_decide() -> None:
+    """At most as far from the gate as times are known, it takes finer times; where these are known exactly, it never does."""
+    for distance, coarse in ((1.0, True), (1.001, False)):
+        found = reports.comparison(1.02, low=1.01, high=1.05, resolution=math.log(1.03 / 1.02) / distance)
+        outcome, reason = decide(found, BAR)
+        assert outcome is Outcome.INCONCLUSIVE
+        assert reason.endswith("at best: time longer calls, or store more digits.") is coarse
+    assert "Times are known" not in decide(reports.comparison(1.03, low=1.02, high=1.04), BAR)[1]
+
+
 def test_blocks_that_do_not_count_tell_nothing() -> None:
     """A block that was slowed shows no digits, and without a sample there is no step."""
     assert resolution_of([worker(0, (2.0, 3.0)), worker(1, (2.001, 3.001), throttled=True)]) == half_step(1.0, 2.5)
