@@ -67,7 +67,7 @@ def test_measurements_of_main_are_pooled(ratios: tuple[float, ...], expected: fl
         (1.0, 0.2, 12, 1.05, False),  # no slowdown of its own
         (0.99, 0.0, 12, 1.05, False),
         (1.01, 0.5, 12, 1.02, False),  # no sign of one
-        (1.01, 0.49, 38, 1.02, True),
+        (1.01, 0.49, 39, 1.02, True),
         (1.01, 0.49, 40, 1.02, False),  # enough pairs were spent on finding out
         (1.01, 0.005, 40, 1.02, True),
     ],

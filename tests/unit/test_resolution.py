@@ -58,7 +58,7 @@ def test_the_step_of_samples(samples: tuple[float, ...], step: float) -> None:
 def test_finer_times_are_asked_for_where_they_would_decide() -> None:
     """At most as far from the gate as times are known, it takes finer times; where these are known exactly, it never does."""
     for distance, coarse in ((1.0, True), (1.001, False)):
-        found = reports.comparison(1.02, low=1.01, high=1.05, resolution=math.log(1.03 / 1.02) / distance)
+        found = reports.comparison(1.02, low=1.01, high=1.05, resolution=-math.log(1.02 / 1.03) / distance)
         outcome, reason = decide(found, BAR)
         assert outcome is Outcome.INCONCLUSIVE
         assert reason.endswith("at best: time longer calls, or store more digits.") is coarse
