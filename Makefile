@@ -7,6 +7,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PYTEST = $(PY) -m pytest -n auto --dist worksteal
+MUTMUT := $(VENV)/bin/mutmut
+MUTATED = $(subst /,.,$(or $(ONLY:.py=),ratchet))
+MUTMUT_STAMP := $(VENV)/.mutmut
 NODE := tests/workflows/node
 NODE_STAMP := $(NODE)/node_modules/.installed
 OTAVA := $(VENV)/otava
@@ -14,7 +17,7 @@ OTAVA_STAMP := $(OTAVA)/.installed
 # Set PYTHON to choose an interpreter; otherwise the first of these that runs and is 3.11 to 3.13.
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 
-.PHONY: check test test-all lint schema clean
+.PHONY: check test test-all mutate lint schema clean
 .DEFAULT_GOAL := check
 
 check: $(STAMP)
@@ -29,6 +32,14 @@ test: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 test-all: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 	@$(PYTEST) -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit
 	@$(PYTEST) -m no_cover
+
+# Which small changes of the rule (ratchet/judge, ratchet/stats) would no test notice? All of them take hours; ONLY=ratchet/stats/total.py
+# takes one file, and JOBS=2 other than one process a core. What was tried is kept in mutants/: without ONLY, a run goes on where one stopped.
+mutate: $(MUTMUT_STAMP)
+	@$(MUTMUT) run $(if $(JOBS),--max-children $(JOBS)) $(if $(ONLY),'$(MUTATED).*')
+	@$(MUTMUT) results | { grep -E '^ *$(MUTATED)\..*: (survived|no tests)$$' || true; } | while IFS=' :' read -r name what; do \
+	  echo "$$what: $$name"; $(MUTMUT) show "$$name" | grep '^[-+] ' || true; \
+	done
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check .
@@ -56,6 +67,10 @@ $(STAMP): constraints.txt pyproject.toml Makefile
 	@echo "Installing what constraints.txt pins into $(VENV)"
 	@$(VENV)/bin/pip install --disable-pip-version-check --constraint constraints.txt setuptools
 	@$(VENV)/bin/pip install --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(MUTMUT_STAMP): $(STAMP)
+	@$(VENV)/bin/pip install --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[mutate]'
 	@touch $@
 
 # GitHub's own parser and evaluator of workflows. Without npm the tests that need them are skipped, and say so.

@@ -21,7 +21,7 @@ def with_mutes(cases: Sequence[CaseVerdict], mutes: Sequence[Mute], day: date) -
     for case in cases:
         mute = next((mute for mute in active if mute.covers(case.name)), None)
         sentence = f"Until {mute.until} by {mute.owner}: {mute.reason}" if mute else None
-        muted.append(case.model_copy(update={"muted": sentence}) if sentence else case)
+        muted.append(case.model_copy(update={"muted": sentence}))
     return muted
 
 

@@ -24,6 +24,7 @@ Assumptions, and what happens where one fails, stand in docs/decisions/0003-rule
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable
@@ -173,11 +174,11 @@ def sessions_needed(policy: Policy, cases: int) -> int:
 def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Comparison | None]) -> CaseThresholds:
     """Raise the thresholds where noise persists: the autocorrelations of all cases together show what a single one cannot."""
     noisy = [case for case in comparisons if case and case.source == "paired" and case.spread > NOISY / 2]
-    kept = [case.pairs - case.rogues for case in noisy]
     if len(noisy) < 2:
         return thresholds
-    correlation = sum(count * case.correlation for count, case in zip(kept, noisy, strict=True)) / sum(kept)
-    if not _persists(correlation, sum(kept)):
+    kept = sum(case.pairs - case.rogues for case in noisy)
+    correlation = sum((case.pairs - case.rogues) * case.correlation for case in noisy) / kept
+    if not _persists(correlation, kept):
         return thresholds
     spread = math.sqrt(statistics.fmean(case.spread**2 for case in noisy))
     return replace(thresholds, persistent=spread) if spread > NOISY else thresholds
@@ -229,12 +230,12 @@ def judge_case(
 
 
 def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
-    """Fail a head of which a call holds more memory than its workload allows, or else the policy; None where it does not."""
+    """Fail a timed head of which a call holds more memory than its workload allows, or else the policy; None if it does not."""
     limit = policy.memory_limit_bytes if case.memory_limit_bytes is None else case.memory_limit_bytes
-    peak = max((worker.peak_memory_bytes for worker in case.head), default=0)
+    peak = max(worker.peak_memory_bytes for worker in case.head)
     if limit is None or peak <= limit:
         return None
-    other = max((worker.peak_memory_bytes for worker in case.reference), default=0)
+    other = max((0, *(worker.peak_memory_bytes for worker in case.reference)))
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
 
@@ -273,9 +274,9 @@ def _of_total(comparison: Comparison, total: Total) -> Comparison:
 def describe_total(total: Total) -> str:
     """Say by how much the mean changed, and what is slow now and then: ``one call in 10 takes 50×``."""
     what = []
-    shares = [slow / max(1, of) for slow, of in zip(total.slow_calls, total.calls, strict=True)]
-    if shares[0] > 2 * shares[1]:
-        what.append(f"one call in {max(1, round(1 / shares[0]))} takes {units.times(total.call_factor)}")
+    (slow, slow_before), (calls, calls_before) = total.slow_calls, total.calls
+    if slow * calls_before > 2 * slow_before * calls:
+        what.append(f"one call in {round(calls / slow)} takes {units.times(total.call_factor)}")
     ours, theirs = total.slow_processes
     if ours > theirs:
         p_value = fisher_p(ours, theirs, total.processes)
@@ -339,7 +340,9 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
             f"A regression needs hosts that were started {thresholds.sessions} times, and these were {started}: {raise_limit}."
         )
     elif comparison.chance > thresholds.level:
-        chance = next(text for digits in range(2, 18) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level)
+        chance = next(
+            text for digits in itertools.count(2) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level
+        )
         p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
         missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
     elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level, thresholds.sessions):
@@ -348,7 +351,7 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     elif math.log(comparison.ratio / gate) < margin:
         missing = (
             "The noise of this machine persists from pair to pair, so only a change of more than "
-            f"{units.percent(math.expm1(margin), 0)} past the gate would be proven: stop other work, then measure again."
+            f"{units.percent(math.expm1(margin))} past the gate would be proven: stop other work, then measure again."
         )
     else:
         counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
@@ -428,7 +431,8 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or pairs > MOST_SUGGESTED:
         return None
-    return max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
+    enough = max(math.ceil(pairs), comparison.pairs + 2)
+    return max(CHANGE_PAIRS, enough) if comparison.ratio > 1 + policy.regression else enough
 
 
 def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:

@@ -76,8 +76,9 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
     """
-    enough = first_look_for_change(thresholds_for(policy, sum(1 for case in cases if case.reference), 1), pairs)
-    unproven = {name: one for name, one in _seem_changed(cases, policy).items() if one.pairs < enough}
+    comparisons = _comparisons(cases, policy)
+    enough = first_look_for_change(thresholds_of_run(comparisons, policy, pairs), pairs)
+    unproven = {name: one for name, one in _seem_changed(comparisons, policy).items() if one.pairs < enough}
     low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
     slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
     faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
@@ -100,20 +101,18 @@ def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
 
     This is no verdict, which takes more pairs; it says for which cases a profile is worth preparing.
     """
-    changed = _seem_changed(cases, policy)
+    changed = _seem_changed(_comparisons(cases, policy), policy)
     return sorted(changed, key=lambda name: abs(math.log(changed[name].ratio)), reverse=True)
 
 
 def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
     """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
     found = []
-    for name, one in _comparisons(cases, policy).items():
-        kernels = next(
-            (compare_kernels(case.head, case.reference, policy.confidence) for case in cases if case.name == name), None
-        )
+    for case in cases:
+        one, kernels = compared(case, policy.confidence), compare_kernels(case.head, case.reference, policy.confidence)
         slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
         if slower > 1 + policy.regression or (one and one.ratio <= 1 - policy.improvement):
-            found.append(name)
+            found.append(case.name)
     return found
 
 
@@ -136,11 +135,11 @@ def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int)
     return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 
-def _seem_changed(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison]:
+def _seem_changed(comparisons: Mapping[str, Comparison | None], policy: Policy) -> dict[str, Comparison]:
     """Return the comparisons whose interval and estimate speak of a change that would matter, proven or not."""
     return {
         name: comparison
-        for name, comparison in _comparisons(cases, policy).items()
+        for name, comparison in comparisons.items()
         if comparison
         if any(one.low > 1 and one.ratio >= 1 + policy.regression for one in (comparison, comparison.total) if one)
         or (comparison.high < 1 and comparison.ratio <= 1 - policy.improvement)

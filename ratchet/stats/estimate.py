@@ -39,7 +39,7 @@ def randomisation_p(log_ratios: Floats, *, slower: bool, capped: bool = True) ->
     towards = log_ratios > 0 if slower else log_ratios < 0
     observed = int(scores[towards].sum())
     if log_ratios.size > MOST:
-        spread = math.sqrt(float((scores.astype(float) ** 2).sum()) / 4)
+        spread = math.sqrt(float((scores**2).sum()) / 4)
         return 0.5 * math.erfc((observed - scores.sum() / 2) / (spread * math.sqrt(2))) if spread else 1.0
     shares = np.ones(1)
     for score in scores:
@@ -143,9 +143,8 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
     wider = math.sqrt(data.size / max(min(FEWEST_EFFECTIVE, data.size), independent))
     low, high, bound = (centre + wider * (end - centre) for end in bootstrap_interval(kept, confidence))
     left_out = data.size - kept.size
-    other = (
-        data if left_out > data.size // DOUBTFUL_OUTLIERS else kept if left_out else without_outliers(data, (data.size - 1) // 2)
-    )
+    # What lies far from the median of all is never half of them.
+    other = data if left_out > data.size / DOUBTFUL_OUTLIERS else without_outliers(data, data.size)
     if other.size != kept.size:
         bound = max(bound, bootstrap_interval(other, confidence)[2])
     return Estimate(
@@ -216,13 +215,13 @@ def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
     return (error_a**2 + error_b**2) ** 2 / (error_a**4 / (size_a - 1) + error_b**4 / (size_b - 1))
 
 
-def without_outliers(values: Floats, most: int | None = None) -> Floats:
+def without_outliers(values: Floats, most: float | None = None) -> Floats:
     """Return the values without outliers; all of them where there are more than ``most``, and so too many to be exceptions."""
-    most = values.size // (PAIRS_PER_OUTLIER if values.size >= MANY else PAIRS_PER_OUTLIER_OF_FEW) if most is None else most
+    most = values.size / (PAIRS_PER_OUTLIER if values.size >= MANY else PAIRS_PER_OUTLIER_OF_FEW) if most is None else most
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
     spread = 1.4826 * median(distance.tolist())  # the median distance, scaled to the standard deviation of normal values
     outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
-    return values[~outlier] if 0 < outlier.sum() <= most else values
+    return values[~outlier] if outlier.sum() <= most else values
 
 
 def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float, float]:

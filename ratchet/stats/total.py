@@ -35,7 +35,7 @@ class PairTotal:
 def shared_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[tuple[WorkerSamples, WorkerSamples]]:
     """Return the pairs that both sides have, in the order in which they were taken."""
     others = {worker.pair: worker for worker in reference}
-    return sorted(((ours, others[ours.pair]) for ours in head if ours.pair in others), key=lambda pair: pair[0].pair)
+    return [(ours, others[ours.pair]) for ours in sorted(head, key=lambda worker: worker.pair) if ours.pair in others]
 
 
 def totals_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[PairTotal]:
@@ -115,7 +115,7 @@ def resolution_of(workers: Sequence[WorkerSamples]) -> float:
         return 0.0
     distinct = np.unique(samples)
     step = _last_digit(distinct)
-    if 1 < distinct.size <= samples.size // 2:
+    if 1 < distinct.size <= samples.size / 2:
         step = max(step, float(np.diff(distinct).min()))
     return -math.log1p(-min(_MOST_UNKNOWN, step / 2 / float(np.median(samples))))
 
@@ -124,7 +124,7 @@ def _last_digit(values: Floats) -> float:
     """Return one unit of the last digit that any of these has: (2.0, 3.0) → 1, (0.155, 0.2) → 0.001."""
     least = math.inf
     for value in values.tolist():
-        digits, _, exponent = f"{value:.{_DIGITS - 1}e}".partition("e")
+        digits, exponent = f"{value:.{_DIGITS - 1}e}".split("e")
         least = min(least, 10.0 ** (int(exponent) - len(digits.rstrip("0").partition(".")[2])))
         if least <= _FINE * value:
             return 0.0

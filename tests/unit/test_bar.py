@@ -14,6 +14,8 @@ from ratchet.judge.outcome import (
     MEDIAN_OF_SESSION,
     CaseThresholds,
     decide,
+    needed_change,
+    pairs_to_settle,
     session_of,
     sessions_needed,
     sessions_of,
@@ -27,6 +29,7 @@ from ratchet.judge.tuning import thresholds_of_finals
 from ratchet.records.run import Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_pairs
+from ratchet.stats.estimate import randomisation_p
 from tests import pair_examples, reports
 
 POLICY = Policy()
@@ -85,6 +88,15 @@ def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: s
     assert outcome is Outcome.SLOWER
     assert reason.startswith("Slower, but not proven: +10.0 % [+9.8, +10.2]; pairs scatter by ")
     assert reason.endswith(f". {missing}")
+
+
+def test_a_p_value_just_above_the_level_is_told_apart_from_it() -> None:
+    """As many digits are shown as it takes to see that the p-value is above the level; at the level itself it suffices."""
+    bar = replace(BAR, level=0.001)
+    assert " has p = 0.0010001, and a regression needs 0.001 or less" in decide(seen(chance=0.0010001), bar)[1]
+    smallest = math.nextafter(0.001, 1)
+    assert f" has p = {smallest:.17g}, and a regression needs 0.001 or less" in decide(seen(chance=smallest), bar)[1]
+    assert "Hosts that were started anew do not agree" in decide(seen(chance=0.001, sessions_chance=0.5), bar)[1]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +190,9 @@ def test_other_times_are_not_held_to_pairs() -> None:
         ({"independent": 19.9, "nearly_all": (1.02, 1.2)}, False),
         ({"independent": 20.0, "nearly_all": (1.02, 1.2)}, True),
         ({"independent": 5.0, "nearly_all": (1.031, 1.2)}, True),  # nine pairs in ten are past the gate
+        ({"independent": 5.0, "nearly_all": (1.03, 1.2)}, False),  # the gate itself is not past it
+        ({"independent": 1.4, "nearly_all": (1.02, 1.2)}, False),
+        ({"independent": 5.0, "nearly_all": None}, True),  # of a report that was written without it
         ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01}, True),  # quiet pairs do no harm
         ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01, "rogues": 1}, False),  # a mode may look like outliers
         ({"independent": 5.0, "nearly_all": (1.031, 1.2), "pairs": 19}, False),
@@ -201,7 +216,10 @@ def test_a_suggestion_counts_noisy_pairs_in_full() -> None:
     assert decide(noisy, thresholds_of_finals(POLICY, 1))[0] is Outcome.IMPROVED
 
 
-@pytest.mark.parametrize(("nearly_all", "outcome"), [((0.8, 0.96), Outcome.UNCHANGED), ((0.8, 0.94), Outcome.IMPROVED)])
+@pytest.mark.parametrize(
+    ("nearly_all", "outcome"),
+    [((0.8, 0.96), Outcome.UNCHANGED), ((0.8, 0.95), Outcome.UNCHANGED), ((0.8, 0.94), Outcome.IMPROVED)],
+)
 def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float], outcome: Outcome) -> None:
     """Pairs that count as five prove an improvement of more than 5 % only if nine in ten show it."""
     assert decide(seen(0.9, spread=0.02, independent=5.0, nearly_all=nearly_all), BAR)[0] is outcome
@@ -212,6 +230,7 @@ def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float],
     [
         ({"correlation": 0.44}, 0),  # two standard errors of 1/√20 are 0.447
         ({"correlation": 0.46}, 3),
+        ({"correlation": 0.5, "pairs": 16}, 0),  # exactly two standard errors
         ({"correlation": 0.46, "spread": 0.01}, 0),  # quiet pairs do no harm
         ({"correlation": 0.46, "rogues": 4}, 0),  # of the sixteen that were kept
         ({"correlation": 0.29, "pairs": 100}, 3),
@@ -230,6 +249,14 @@ def test_a_change_past_what_persists_is_believed(ratio: float, outcome: Outcome)
     assert decide(seen(ratio, spread=0.02, correlation=0.5), BAR)[0] is outcome
 
 
+def test_what_is_missing_at_the_margin() -> None:
+    """Just as far past the gate as noise that persists demands, a case lacks something else: its independent pairs."""
+    bar = replace(BAR, persistent=math.log(1.1 / 1.03) / 3)
+    found = seen(spread=0.02, independent=0.3, nearly_all=(1.0, 1.2))
+    assert bar.margin(found) == math.log(1.1 / 1.03)
+    assert " count as only 1 independent ones" in decide(found, bar)[1]
+
+
 def test_persistence_of_a_run() -> None:
     """Correlations too small to tell in one case tell in ten together, and then raise the bar of every case."""
     faint = [seen(1.0, correlation=0.2, spread=0.02)] * 10
@@ -237,6 +264,9 @@ def test_persistence_of_a_run() -> None:
     raised = with_persistence(BAR, faint)
     assert raised.persistent == pytest.approx(0.02)
     assert raised.margin(seen()) == pytest.approx(0.06)
+    for quiet, persistent in ((0.004, 0.02), (0.005, 0.02), (0.006, math.sqrt((10 * 0.02**2 + 0.006**2) / 11))):
+        found = with_persistence(BAR, [*faint, seen(1.0, correlation=0.2, spread=quiet)])
+        assert found.persistent == pytest.approx(persistent)  # cases that spread by 0.5 % or less have no say
     assert decide(seen(1.09), BAR)[0] is Outcome.REGRESSED
     assert decide(seen(1.09), raised)[0] is Outcome.SLOWER
 
@@ -263,11 +293,13 @@ def test_persistence_of_a_run_is_more_than_chance(cases: list[Comparison], raise
     [
         [],
         [None, None],
-        [seen(1.0, correlation=0.2, spread=0.02)],  # alone it is judged by itself
+        [seen(1.0, correlation=0.2, spread=0.02)],
+        [seen(1.0, correlation=0.5, spread=0.02), seen(1.0)],  # alone it is judged by itself, and says nothing of others
         [seen(1.0, correlation=0.2, spread=0.02), None],
         [seen(1.0, correlation=0.0, spread=0.02)] * 50,
         [seen(1.0, correlation=0.2, spread=0.004)] * 50,  # too quiet to matter
         [seen(1.0, correlation=0.2, spread=0.009)] * 50,
+        [seen(1.0, correlation=0.5, spread=0.01)] * 2,
         [seen(1.0, correlation=0.2, spread=0.02, source="stored")] * 50,  # these have no order
     ],
 )
@@ -324,12 +356,33 @@ def test_smallest_slowdown_by_hand() -> None:
     scatter = math.sqrt(stats.chi2.isf(0.2, 4) / 4)  # of the five sessions of 20 pairs, four times in five no more than that
     by_sessions = stats.t.ppf(1 - 1e-4, 4) * scatter * MEDIAN_OF_SESSION * 0.05 / math.sqrt(5)
     assert smallest_slowdown(0.05, CaseThresholds(POLICY, 1e-4, sessions=5), 20) == pytest.approx(math.expm1(by_sessions))
+    all_agree = CaseThresholds(Policy(regression=0.001), 0.05, fewest_independent=0, sessions=5)  # so that the test binds
+    by_test = (stats.t.ppf(0.95, 99) + surely) * 0.1 / math.sqrt(90)  # which uses nine tenths of the pairs
+    assert smallest_slowdown(0.1, all_agree, 100) == pytest.approx(math.expm1(by_test))
     # Noisy pairs: 40 independent ones count as 20 where their autocorrelation is at most 1/3 − 1.5/√40, else 36 must be past.
     enough = stats.norm.cdf(math.sqrt(40) / 3 - 1.5)
     smallest = smallest_slowdown(0.02, replace(one, level=0.05), 40)
+    assert smallest == smallest_slowdown(0.02, replace(one, level=0.05, sessions=4), 40)
     assert smallest is not None
     below = stats.norm.cdf((math.log(1.03) - math.log1p(smallest)) / 0.02)
     assert enough + (1 - enough) * stats.binom.cdf(4, 40, below) == pytest.approx(math.sqrt(0.8))
+    quiet = math.log(1.03) + surely * 0.01 / math.sqrt(40)  # pairs that spread by 1 % all count
+    assert smallest_slowdown(0.01, replace(one, level=0.05), 40) == pytest.approx(math.expm1(quiet))
+
+
+def test_two_sessions_must_agree() -> None:
+    """A bar of two sessions asks for a larger slowdown than one of a single session."""
+    one = CaseThresholds(Policy(regression=0.001), 0.001)
+    assert (smallest_slowdown(0.01, replace(one, sessions=2), 20) or 0) > (smallest_slowdown(0.01, one, 20) or 0)
+
+
+@pytest.mark.no_cover
+def test_what_the_test_needs_proves_as_often_as_it_is_meant_to() -> None:
+    """Where the randomisation test binds, it proves the needed change in 89 of 100 runs: the root of four in five."""
+    bar = CaseThresholds(Policy(regression=0.001), 1e-4, fewest_independent=0)
+    change = needed_change(0.001, 0.1, bar, 40, 0.8)
+    draws = np.random.default_rng(8).normal(change, 0.1, (1500, 40))
+    assert 0.86 <= np.mean([randomisation_p(each, slower=True) <= bar.level for each in draws]) <= 0.91
 
 
 def test_the_median_of_three_pairs_scatters_less() -> None:
@@ -408,6 +461,18 @@ def test_what_would_settle_it(changes: dict[str, object], pair_s: float, said: s
     """An inconclusive case says how many pairs and seconds would decide it, or that only a quieter machine would."""
     found = seen(**({"ratio": 1.0, "low": 0.98, "high": 1.08, "pairs": 12} | changes))
     assert settles(found, POLICY, pair_s).startswith(said)
+
+
+def test_pairs_that_are_worth_suggesting() -> None:
+    """At least two more pairs are suggested, and at most 400 in all; none if the clock leaves the side of the gate open."""
+    half = Policy(regression=0.5)
+    assert pairs_to_settle(seen(1.0, bound=1.5, pairs=3), half) == 5
+    assert pairs_to_settle(seen(1.0, bound=1.5, pairs=20), half, reserve=20) == 400
+    assert pairs_to_settle(seen(1.0, bound=1.5, pairs=20), half, reserve=20.01) is None
+    near = math.log1p(0.03) - math.log(1.02)
+    assert pairs_to_settle(seen(1.02, bound=1.04), POLICY) is not None
+    assert pairs_to_settle(seen(1.02, bound=1.04, resolution=near), POLICY) is None
+    assert pairs_to_settle(seen(1.02, bound=1.04, resolution=2 * near), POLICY) is None
 
 
 @pytest.mark.no_cover

@@ -22,7 +22,7 @@ from ratchet.stats.comparison import (
     pairs_of,
     performance,
 )
-from ratchet.stats.estimate import bootstrap_interval, estimate
+from ratchet.stats.estimate import bootstrap_interval, estimate, independent_values
 from ratchet.stats.total import resolution_of, totals_of
 from tests import examples
 
@@ -55,6 +55,15 @@ def test_a_slower_head() -> None:
     assert (found.resolution, found.detectable) == (0, None)
 
 
+def test_what_noisy_pairs_are_held_to() -> None:
+    """A comparison says how many independent pairs its pairs are like, and what nine in ten of them exceed and stay below."""
+    logs = np.random.default_rng(2).normal(0.05, 0.02, 24)
+    found = of(compare_pairs([Pair(log, 1.0, 1.0) for log in logs.tolist()], 0.95))
+    assert found.independent == independent_values(logs)
+    assert found.independent < 20
+    assert found.nearly_all == pytest.approx((math.exp(np.sort(logs)[2]), math.exp(np.sort(logs)[-3])))
+
+
 @pytest.mark.parametrize(
     ("pairs", "sessions"),
     [(3, (1.01,)), (8, (1.01,)), (9, (1.01, 1.04)), (12, (1.01, 1.04, 1.04)), (20, (1.01, 1.04, 1.04, 1.04, 1.04))],
@@ -67,6 +76,23 @@ def test_sessions(pairs: int, sessions: tuple[float, ...]) -> None:
         assert found.sessions_chance is None
     else:
         assert found.sessions_chance == pytest.approx(stats.ttest_1samp(np.log(sessions), 0, alternative="greater").pvalue)
+
+
+def test_sessions_of_no_change_are_asked_whether_they_are_slower() -> None:
+    """Where pairs are equal on average, sessions are asked for a slower head."""
+    logs = ((0.01, 0), (0.01, 0), (-0.02, 0), (0.0, 1), (0.0, 1), (0.0, 1))
+    found = of(compare_pairs([Pair(log, 1.0, 1.0, session) for log, session in logs], 0.95))
+    assert (found.ratio, found.sessions) == (1.0, (math.exp(0.01), 1.0))
+    assert found.sessions_chance == pytest.approx(0.25)
+
+
+def test_three_processes_have_a_mean() -> None:
+    """Three pairs are enough for the typical time and for the mean."""
+    head, reference = ([examples.blocks(pair, ms) for pair in range(3)] for ms in (1.2, 1.0))
+    found = of(compare_workers(head, reference, 0.95))
+    assert found.total is not None
+    assert found.total.processes == 3
+    assert of(compare_workers([*head, examples.blocks(3, 1.2)], reference, 0.95)) == found
 
 
 def test_hosts_that_agree_exactly_are_not_infinitely_sure() -> None:
@@ -174,6 +200,7 @@ def test_what_another_day_leaves_open() -> None:
     assert math.log(found.high / found.ratio) == pytest.approx(1.99 * 0.01 * (2 / 40) ** 0.5, rel=0.35)
     assert found.high < (found.bound or 0)
     assert (found.sessions, found.correlation, found.total, found.detectable) == ((), 0.0, None, None)
+    assert (found.independent, found.nearly_all) == (None, None)
 
 
 def test_known_days_stand_in_for_the_stored_medians() -> None:
@@ -232,6 +259,13 @@ def test_figures() -> None:
     assert found.std_time_ms == pytest.approx(float(np.std(samples)))
     assert found.min_time_ms == min(samples)
     assert (found.ci_95_low, found.ci_95_high) == pytest.approx((2.0, 2.0), rel=1e-4)
+
+
+def test_work_that_is_not_declared_has_no_rate() -> None:
+    """Without declared operations or bytes the rates are 0."""
+    found = performance([examples.blocks(0, 2.0)], examples.WORKLOAD.model_copy(update={"flops": None, "bytes": None}), 0.95)
+    assert found is not None
+    assert (found.throughput_gflops, found.bandwidth_gb_s) == (0, 0)
 
 
 def test_figures_of_one_worker() -> None:

@@ -63,10 +63,11 @@ def test_measurements_of_main_are_pooled(ratios: tuple[float, ...], expected: fl
         (1.004, 0.2, 12, 1.02, True),  # 1.02 × 1.004 reaches four fifths of the gate
         (1.0039, 0.2, 12, 1.02, False),
         (1.0001, 0.2, 12, 1.024, True),
+        (1.024, 0.2, 12, 1.0, True),  # exactly four fifths
         (1.0, 0.2, 12, 1.05, False),  # no slowdown of its own
         (0.99, 0.0, 12, 1.05, False),
         (1.01, 0.5, 12, 1.02, False),  # no sign of one
-        (1.01, 0.49, 38, 1.02, True),
+        (1.01, 0.49, 39, 1.02, True),
         (1.01, 0.49, 40, 1.02, False),  # enough pairs were spent on finding out
         (1.01, 0.005, 40, 1.02, True),
     ],
@@ -77,7 +78,9 @@ def test_may_add_up(ratio: float, chance: float, pairs: int, known: float | None
     assert may_add_up(own, Drift("1" * 40, known), POLICY) is worth
 
 
-@pytest.mark.parametrize(("ratio", "chance", "own"), [(1.001, 0.005, True), (1.001, 0.0051, False), (0.9, 0.0, False)])
+@pytest.mark.parametrize(
+    ("ratio", "chance", "own"), [(1.001, 0.005, True), (1.001, 0.0051, False), (1.0, 0.0, False), (0.9, 0.0, False)]
+)
 def test_a_slowdown_of_its_own(ratio: float, chance: float, own: bool) -> None:
     """However little slower, what chance gives once in two hundred times is the change's own."""
     assert is_own(reports.comparison(ratio, chance=chance)) is own
@@ -106,12 +109,13 @@ def test_drifting() -> None:
         (["a", "b", "c"], {"1" * 40: ["a", "b"], "2" * 40: ["c"]}),
         (["c", "x", "a", "b"], {"1" * 40: ["a", "b", "x"], "2" * 40: ["c"]}),
         (["c", "x"], {"2" * 40: ["c", "x"]}),
+        (["a", "c", "e"], {"2" * 40: ["c", "e"], "1" * 40: ["a"]}),
     ],
 )
 def test_by_commit(names: list[str], groups: dict[str, list[str]]) -> None:
     """Cases are grouped by their best commit, that of most cases first, and those that have none go with the first."""
     entry = examples.first_entry()
-    commits = {"a": "1" * 40, "b": "1" * 40, "c": "2" * 40, "d": "1" * 40}
+    commits = {"a": "1" * 40, "b": "1" * 40, "c": "2" * 40, "d": "1" * 40, "e": "2" * 40}
     found = by_commit(names, {name: entry.model_copy(update={"git_commit": commit}) for name, commit in commits.items()})
     assert list(found.items()) == list(groups.items())
 

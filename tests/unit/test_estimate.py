@@ -115,6 +115,12 @@ def test_the_interval_is_a_studentised_bootstrap(count: int) -> None:
     assert bootstrap_interval(-values, 0.8) == pytest.approx(slow_bootstrap(-values, 0.8), rel=1e-9)
 
 
+def test_no_change_on_average_is_asked_whether_it_is_slower() -> None:
+    """Where the centre is 0, the p-value is that of a slower head."""
+    found = estimate([0.01, 0.01, -0.02], 0.95)
+    assert (found.centre, found.p_value) == (0, 1 / 2)
+
+
 def test_the_interval_leans_with_the_values() -> None:
     """Where values have a long tail to one side, the interval reaches further to that side, as Student's cannot."""
     low, high, _ = bootstrap_interval(values := np.random.default_rng(1).exponential(0.01, 20), 0.95)
@@ -138,6 +144,13 @@ def test_swapped_sides_have_the_mirror_image(values: list[float]) -> None:
     assert (back_low, back_high) == pytest.approx((-high, -low), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("shift", [1.0, -1.0])
+def test_the_interval_moves_with_the_values(shift: float) -> None:
+    """Values that are all larger by a constant have an interval that is larger by it: only their distances shape it."""
+    values = np.random.default_rng(1).exponential(0.01, 20)
+    assert bootstrap_interval(values + shift, 0.95) == pytest.approx([end + shift for end in bootstrap_interval(values, 0.95)])
+
+
 @pytest.mark.parametrize("count", [6, 20, 100])
 @pytest.mark.parametrize("step", [0.006, -0.006])
 def test_times_that_tie_have_an_interval(count: int, step: float) -> None:
@@ -154,6 +167,13 @@ def test_few_and_many_values_have_students_interval(count: int) -> None:
     low, high, bound = bootstrap_interval(values, 0.95)
     assert (low, high) == pytest.approx(stats.ttest_1samp(values, 0).confidence_interval(0.95))
     assert bound == pytest.approx(values.mean() + stats.t.ppf(1 - 0.0035, count - 1) * stats.sem(values))
+
+
+@pytest.mark.parametrize("count", [5, 200])
+def test_values_that_are_neither_few_nor_many_are_resampled(count: int) -> None:
+    """From five values to 200 the interval leans with them, which Student's t never does."""
+    low, high, _ = bootstrap_interval(values := np.random.default_rng(1).exponential(0.01, count), 0.95)
+    assert high - values.mean() > 1.05 * (values.mean() - low)
 
 
 def test_many_values_make_it_students_interval() -> None:
@@ -206,18 +226,19 @@ QUIET = [0.001, -0.001]
         ([*QUIET * 7, *[0.5, -0.5] * 3], 0),
         ([*QUIET * 8, 0.001, *[0.5, -0.5] * 3], 0),  # six of twenty-three
         ([*QUIET * 9, *[0.5, -0.5] * 3], 6),
-        ([0.0] * 11 + [0.0487], 0),  # 4.99 %: within what a change may be
+        ([0.0] * 11 + [math.log(1.05)], 0),  # 5 % itself is within what a change may be
         ([0.0] * 11 + [0.0489], 1),
         ([0.0] * 11 + [-0.0489], 1),
         ([0.02, -0.02] * 6 + [0.55], 0),  # fewer than ten robust spreads of 5.9 %
         ([0.02, -0.02] * 6 + [0.65], 1),
+        ([0.01, -0.01] * 10 + [-0.01, 0.0, 10 * (1.4826 * 0.01)], 0),  # ten robust spreads and not more
         ([0.1] * 8, 0),
         ([0.1], 0),
         ([0.1, 5.0], 0),
     ],
 )
 def test_what_an_outlier_is(values: list[float], outliers: int) -> None:
-    """An outlier is at least ten robust spreads and 5 % from the median; at most one in twelve of few, one in four of many."""
+    """An outlier is more than ten robust spreads and 5 % from the median; at most one in twelve of few, one in four of many."""
     assert estimate(values, 0.95).outliers == outliers
     kept = list(without_outliers(array(values)))
     assert kept == ([value for value in values if abs(value) < 0.04] if outliers else values)
@@ -254,7 +275,22 @@ def test_both_readings_of_outliers_count_for_the_bound(values: list[float], othe
     assert found.high == pytest.approx(found.centre + wider * (bootstrap_interval(own, 0.95)[1] - found.centre))
 
 
+def test_fast_outliers_that_are_too_many_do_not_lower_the_bound() -> None:
+    """Three pairs in ten that are 6 % faster pull the upper end below the other pairs; the bound is that of those alone."""
+    rng = np.random.default_rng(0)
+    values = rng.permutation(np.append(rng.normal(0.02, 0.001, 28), rng.normal(-0.04, 0.001, 12)))
+    found, others = estimate(values.tolist(), 0.95), values[values > 0]
+    assert found.outliers == 0
+    assert found.high < 0.02 < found.bound == bootstrap_interval(others, 0.95)[2]
+
+
 # What the order says
+
+
+def test_differences_below_a_millionth_have_no_correlation() -> None:
+    """What is smaller than the least spread that values are taken to have says nothing by its order."""
+    assert estimate([0.0, 1e-8] * 10, 0.95).correlation == 0
+    assert estimate([0.0, 1e-5] * 10, 0.95).correlation == pytest.approx(-0.9)
 
 
 def test_correlation_by_hand() -> None:
@@ -396,6 +432,13 @@ def test_between_days_by_hand() -> None:
     assert found.high - found.centre == pytest.approx(stats.t.ppf(0.975, 3) * error, rel=1e-5)
 
 
+def test_two_days_are_enough_for_an_interval() -> None:
+    """Two values today and two earlier days have a spread; what it takes to decide by it is for others to say."""
+    found = estimate_between_days([0.1, 0.1], [0.0, 0.02], 0.95)
+    assert found.centre == pytest.approx(0.09)
+    assert found.error == pytest.approx(0.01 * math.sqrt(3), rel=1e-6)
+
+
 def test_between_days_is_uncertain_of_today_too() -> None:
     """Where the days agree and today's own values do not, today's count decides what is known."""
     head = [0.05, -0.05, 0.04, -0.04]
@@ -452,6 +495,13 @@ def test_a_session_has_the_median_of_its_pairs() -> None:
     assert session_medians([3.0, 1.0, 2.0, 9.0, 7.0, 5.0], [2, 2, 2, 0, 0, 7]) == [8.0, 2.0, 5.0]
 
 
+def test_each_pair_has_a_session() -> None:
+    """More pairs than sessions, or fewer, are refused."""
+    for sessions in ([0], [0, 0, 1]):
+        with pytest.raises(ValueError, match="zip"):
+            session_medians([1.0, 2.0], sessions)
+
+
 # Refused, and the quantile
 
 
@@ -468,6 +518,12 @@ def test_no_values(values: list[float]) -> None:
     ):
         with pytest.raises(ValueError, match="finite values"):
             call()
+
+
+def test_what_is_said_of_values_that_are_refused() -> None:
+    """The first five are shown."""
+    with pytest.raises(ValueError, match=r"^an estimate needs finite values, not \[1.0, 2.0, 3.0, 4.0, inf\]$"):
+        estimate([1.0, 2.0, 3.0, 4.0, math.inf, 6.0], 0.95)
 
 
 @pytest.mark.parametrize("share", [0.6, 0.8, 0.975, 0.99999])

@@ -87,6 +87,7 @@ DECIDED = [
     (1.05, {}, 20, None, True),
     (0.9, {}, 12, None, False),  # it may be an improvement yet
     (0.9, {}, 20, None, True),
+    (0.95, {}, 12, None, False),
     (0.951, {}, 6, None, True),
     (1.02, {"low": 1.0, "high": 1.04}, 64, None, False),  # across the gate
     (1.05, {"chance": 0.01}, 64, None, False),  # slower without proof
@@ -211,6 +212,25 @@ def test_likely_changed() -> None:
         history_examples.new("a/new"),
     ]
     assert likely_changed(cases, POLICY) == ["a/much faster", "a/slower"]
+    assert likely_changed([suspect("a/wide", -10, 8, noise=300), suspect("a/little faster", -2, 8)], POLICY) == []
+
+
+def at_its_own_thresholds(case: CaseRun) -> Policy:
+    """A policy whose gate, or whose threshold of an improvement, is exactly what the case changed by, typically or in all."""
+    found = compared(case, 0.95)
+    assert found is not None
+    assert found.total is not None
+    slower = max(found.ratio, found.total.ratio)
+    return Policy(regression=slower - 1) if slower > 1 else Policy(improvement=1 - found.ratio)
+
+
+@pytest.mark.parametrize(("percent", "looks_changed"), [(10, False), (-10, True)])
+def test_exactly_at_a_threshold(percent: float, looks_changed: bool) -> None:
+    """A slowdown of exactly the gate is worth a profile and no new hosts; an improvement of exactly its threshold is both."""
+    case = suspect("a", percent)
+    policy = at_its_own_thresholds(case)
+    assert likely_changed([case], policy) == ["a"]
+    assert look_changed([case], policy) == (["a"] if looks_changed else [])
 
 
 # Slow now and then
@@ -282,6 +302,14 @@ def test_a_mean_keeps_a_case_open(ratio: float, chance: float, decided: bool) ->
     assert is_decided(reports.comparison(1.0).model_copy(update={"total": total}), BAR, None) is decided
 
 
+def test_a_mean_that_the_clock_may_have_moved_keeps_a_case_open() -> None:
+    """A mean that is past the gate by less than the step of the clock is unchanged so far, and more pairs may tell."""
+    total = Total(ratio=1.035, low=1.01, high=1.06, chance=0.05, processes=20)
+    case = reports.comparison(1.0).model_copy(update={"total": total, "resolution": 0.01})
+    assert decide(case, BAR)[0] is Outcome.UNCHANGED
+    assert not is_decided(case, BAR, None)
+
+
 # Hosts that are started anew
 
 
@@ -346,6 +374,14 @@ def test_suspects() -> None:
     drifts |= {"a/b": Drift("2" * 40, 1.015), "a/small and far": FAR}
     assert suspects(cases, POLICY, 100, drifts) == {"1" * 40: ["a/a", "a/c", "a/small and far"], "2" * 40: ["a/b"]}
     assert suspects(cases, POLICY, 100, {}) == {}
+
+
+def test_a_head_without_times_makes_no_other_case_a_suspect() -> None:
+    """A case that is red among those that were timed is none, however many heads could not be timed."""
+    red, broken = suspect("a/red", 10, 20), suspect("a/broken", 0, 20).model_copy(update={"head": ()})
+    assert suspects([red], POLICY, 100, {"a/red": FAR}) == {}
+    assert suspects([red, broken], POLICY, 100, {"a/red": FAR}) == {}
+    assert suspects([red, suspect("a/same", 0, 20)], POLICY, 100, {"a/red": FAR}) == {FAR.best: ["a/red"]}  # takes six sessions
 
 
 def taken(case: CaseRun, pairs: int) -> CaseRun:

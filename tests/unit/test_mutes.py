@@ -19,7 +19,7 @@ from ratchet.report.markdown import render_markdown
 from ratchet.report.page import PageData, render_page
 from ratchet.report.terminal import plain_lines
 from ratchet.report.words import mark
-from tests.examples import STARTED, run_of
+from tests.examples import STARTED, compared, run_of
 from tests.history_examples import timed
 
 NAME = "attention/training_512"
@@ -53,7 +53,10 @@ def test_a_mute_ends() -> None:
     """A day later the case counts again, and the report says that the mute is over and who has to take it away."""
     report = judged(timed(1.2), day=TODAY + timedelta(days=1))
     assert report.exit_code == 1
-    assert report.warnings[0].startswith(f"The mute of {NAME} by @jo ended on 2026-03-14, so the case counts again.")
+    assert report.warnings[0] == (
+        f"The mute of {NAME} by @jo ended on 2026-03-14, so the case counts again. "
+        "Remove it from the settings, or give it a later date."
+    )
     assert report.cases[0].muted is None
 
 
@@ -79,6 +82,24 @@ def test_a_muted_case_that_is_not_slower_is_said_too() -> None:
     assert report.warnings == (said,)
     kept = history_run(run, report, Baseline())
     assert kept.cases[0].muted == "Until 2026-03-14 by @jo: waits for driver 590"
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome", "what"),
+    [
+        (timed(0.8), Outcome.IMPROVED, "; the mute changes nothing in this run."),
+        (
+            compared(0.9, 1.1, 1.02, 0.95, 1.08, 1.03, 0.98, 1.07),
+            Outcome.INCONCLUSIVE,
+            ", so its inconclusive result does not fail the run.",
+        ),
+    ],
+)
+def test_what_a_mute_hides(case: CaseRun, outcome: Outcome, what: str) -> None:
+    """A mute that hides an inconclusive result says so, and one of a case that is faster hides nothing."""
+    report = judged(case)
+    assert report.cases[0].outcome is outcome
+    assert report.warnings[0] == f"{NAME} is muted (until 2026-03-14 by @jo: waits for driver 590){what}"
 
 
 def test_mutes_are_settings() -> None:

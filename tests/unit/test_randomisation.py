@@ -62,6 +62,12 @@ def test_by_hand() -> None:
     assert p_of([0.03, 0.03, -0.01], slower=False) == 7 / 8
 
 
+def test_two_hundred_pairs_are_counted() -> None:
+    """All ways of 200 pairs are counted, to the smallest p-value there is; of more, a normal distribution says enough."""
+    assert p_of([0.01] * 200) == pytest.approx(0.5**200, rel=1e-9)
+    assert p_of([0.01] * 201) > 0.5**200
+
+
 @STEADY
 @given(LOGS)
 def test_it_is_never_below_two_to_the_minus_n(logs: list[float]) -> None:

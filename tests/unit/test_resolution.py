@@ -40,6 +40,9 @@ def half_step(step: float, median: float) -> float:
         ((10.0, 10.0, 11.0, 10.0), 1.0),
         ((1.25, 1.5, 1.5, 1.25, 1.75, 1.5), 0.25),  # they repeat, so the clock counts in quarters
         ((1.25, 1.5, 1.51, 1.75), 0.01),  # they do not
+        ((0.3 * (1 + 2e-13), 0.3, 0.3, 0.3), 0.1),  # after twelve digits comes what arithmetic left
+        ((0.300000000001, 0.3, 0.4), 0.0),  # the twelfth counts
+        ((1e-6, 1.0), 0.0),  # a millionth of a sample is too fine to matter
         ((0.1 + 0.2, 0.3, 0.3, 0.3), 0.1),  # the last digits of a binary fraction are none
         ((1 / 3, 2 / 3, 3 / 7), 0.0),
         ((1.00000012, 1.5, 1.25), 0.0),  # too fine to matter
@@ -50,6 +53,16 @@ def test_the_step_of_samples(samples: tuple[float, ...], step: float) -> None:
     median = float(np.median(samples))
     assert resolution_of([worker(0, samples)]) == pytest.approx(half_step(step, median))
     assert resolution_of([worker(0, samples[:1]), worker(1, samples[1:])]) == pytest.approx(half_step(step, median))
+
+
+def test_finer_times_are_asked_for_where_they_would_decide() -> None:
+    """At most as far from the gate as times are known, it takes finer times; where these are known exactly, it never does."""
+    for distance, coarse in ((1.0, True), (1.001, False)):
+        found = reports.comparison(1.02, low=1.01, high=1.05, resolution=-math.log(1.02 / 1.03) / distance)
+        outcome, reason = decide(found, BAR)
+        assert outcome is Outcome.INCONCLUSIVE
+        assert reason.endswith("at best: time longer calls, or store more digits.") is coarse
+    assert "Times are known" not in decide(reports.comparison(1.03, low=1.02, high=1.04), BAR)[1]
 
 
 def test_blocks_that_do_not_count_tell_nothing() -> None:

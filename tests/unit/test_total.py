@@ -57,6 +57,15 @@ def test_the_other_way_is_the_mirror_image() -> None:
     assert found.sessions_chance == pytest.approx(mirrored.sessions_chance)
 
 
+def test_means_that_are_equal_are_asked_whether_they_are_slower() -> None:
+    """Where both sides have the same mean, the p-values are those of a slower head."""
+    found = compare_totals([pair([1.0], [2.0]), pair([1.0], [2.0], 1), pair([4.0], [2.0], 2)], 0.95)
+    assert found.ratio == 1
+    assert found.chance == 7 / 8
+    sessions = [-math.log(2), -math.log(2), math.log(2)]
+    assert found.sessions_chance == pytest.approx(stats.ttest_1samp(sessions, 0, alternative="greater").pvalue)
+
+
 def test_one_slow_process_in_the_sum_is_not_capped() -> None:
     """A process that takes far longer outweighs any number of pairs that are a little faster."""
     totals = [pair([0.999], [1.0])] * 12 + [pair([3.0], [1.0])]
@@ -74,10 +83,11 @@ def test_a_process_counts_once_however_many_calls_it_made() -> None:
     ("heads", "slow", "factor"),
     [
         ([1.0] * 9 + [1.11], (1, 0), 1.11),
-        ([1.0] * 9 + [1.09], (0, 0), 1.0),  # less than 10 % is none
+        ([1.0] * 9 + [1.1], (0, 0), 1.0),  # 10 % is not past 10 %
         ([1.0] * 8 + [1.5, 2.5], (2, 0), math.sqrt(1.5 * 2.5)),
         ([1.0, 1.05, 0.95, 1.08, 0.92] * 4 + [1.3], (0, 0), 1.0),  # where all differ, it takes five spreads
-        ([1.0, 1.05, 0.95, 1.08, 0.92] * 4 + [1.9], (1, 0), 1.9),
+        ([1.0, 1.05, 0.95, 1.08, 0.92] * 4 + [1.4], (0, 0), 1.0),
+        ([1.0, 1.05, 0.95, 1.08, 0.92] * 4 + [1.6], (1, 0), 1.6),
         ([2.0] * 10, (0, 0), 1.0),  # slower than the reference, but all alike
     ],
 )
@@ -94,6 +104,7 @@ def test_slow_processes_of_the_reference() -> None:
     """Those of the reference are counted in the same way, but the factor is the head's."""
     found = compare_totals([*[pair([1.0], [1.0])] * 8, pair([1.0], [2.0])], 0.95)
     assert (found.slow_processes, found.process_factor) == ((0, 1), 1.0)
+    assert compare_totals([*[pair([1.0], [1.0])] * 8, pair([1.0], [1.1])], 0.95).slow_processes == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +217,25 @@ def test_what_it_takes_to_believe_a_mean(changes: dict[str, object], outcome: Ou
         assert reason.startswith("The mean of all calls is +20 % [+5.0, +40.0]. That may be chance. The typical call: Any ")
 
 
+def test_a_mean_that_may_be_chance_is_told_no_pairs() -> None:
+    """Where only the mean leaves a case open, its reason ends with that of the typical time, and says nothing of more pairs."""
+    outcome, reason, _ = judge_case(samples_of(8), slow_now_and_then(chance=0.03), BAR, None)
+    assert outcome is Outcome.INCONCLUSIVE
+    assert reason.endswith(" The typical call: Any slowdown is smaller than the gate of 3 %.")
+
+
+def test_evidence_at_its_limit_suffices_for_a_mean() -> None:
+    """A p-value that is the level itself, and a distance from the gate that is the margin itself, are enough."""
+    found = slow_now_and_then(ratio=1.03 * 1.25, chance=0.0001, sessions_chance=0.0001)
+    bar = dataclasses.replace(BAR, level=0.0009)
+    assert found.total is not None
+    assert bar.allows_total(found, found.total)
+    margin = math.log(found.total.ratio / 1.03)
+    assert dataclasses.replace(bar, persistent=margin / 3).margin(found) == margin
+    assert dataclasses.replace(bar, persistent=margin / 3).allows_total(found, found.total)
+    assert not dataclasses.replace(bar, persistent=margin / 2.999).allows_total(found, found.total)
+
+
 @pytest.mark.parametrize(("ratio", "outcome"), [(1.1, Outcome.REGRESSED), (0.9, Outcome.IMPROVED)])
 def test_a_mean_speaks_for_itself(ratio: float, outcome: Outcome) -> None:
     """What is proven of the typical time stays, if the mean is past the gate by chance; a proven mean is red in any case."""
@@ -226,6 +256,7 @@ def test_a_slower_typical_time_is_told_first() -> None:
     outcome, reason = decide(typical, BAR)
     assert outcome is Outcome.SLOWER
     assert reason.startswith("Slower, but not proven: +10.0 %")
+    assert judge_case(samples_of(8), typical, BAR, None) == (outcome, reason, typical)  # whose figures are shown as well
 
 
 def test_who_asks_for_one_session_does_so_for_the_mean() -> None:
@@ -272,7 +303,8 @@ def test_one_slow_call_in_ten() -> None:
     assert shown.ratio == pytest.approx(5.9, abs=0.1)
     assert shown.low < shown.ratio < shown.high
     assert shown.total is not None
-    assert shown.chance == shown.total.chance
+    mean = shown.total
+    assert (shown.ratio, shown.low, shown.high, shown.chance) == (mean.ratio, mean.low, mean.high, mean.chance)
 
 
 def test_one_slow_process_in_five() -> None:
@@ -348,6 +380,12 @@ def total(**changes: object) -> Total:
             "The mean of all calls is +10 % [+2.0, +20.0]: one call in 10 takes 50×.",
         ),
         ({"slow_calls": (100, 50), "call_factor": 50.0}, "The mean of all calls is +10 % [+2.0, +20.0]."),  # both have them
+        (
+            {"calls": (500, 2000), "slow_calls": (500, 900), "call_factor": 50.0},  # all of the head's, and less than half
+            "The mean of all calls is +10 % [+2.0, +20.0]: one call in 1 takes 50×.",
+        ),
+        ({"calls": (2000, 500), "slow_calls": (500, 100)}, "The mean of all calls is +10 % [+2.0, +20.0]."),
+        ({"calls": (0, 0)}, "The mean of all calls is +10 % [+2.0, +20.0]."),  # of a report that counted none
         (
             {"slow_calls": (101, 50), "call_factor": 2.0},
             "The mean of all calls is +10 % [+2.0, +20.0]: one call in 10 takes 2.0×.",

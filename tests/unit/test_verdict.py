@@ -37,11 +37,17 @@ def slower(percent: float) -> tuple[float, ...]:
 
 def test_what_is_traced_is_what_the_report_will_profile() -> None:
     """Before there is a run, the cases that changed are those that its report calls changed, in the same order."""
-    changes = {"a/same": 0, "b/slow": 10, "c/fast": -20, "d/slowest": 40}
+    changes = {"a/same": 0, "b/slow": 10, "c/fast": -20, "d/slowest": 40, "e/faster": -30}
     cases = [named(name, *slower(percent)) for name, percent in changes.items()]
     found = changed_cases(cases, POLICY, pairs=20)
-    assert found == ["d/slowest", "b/slow", "c/fast"]
+    assert found == ["d/slowest", "b/slow", "e/faster", "c/fast"]
     assert found == [verdict.name for verdict in worst_first(judged(*cases).cases)]
+
+
+def test_a_regression_without_figures_comes_after_those_that_have_them() -> None:
+    """A case that is red and has no comparison is not the worst."""
+    cases = [reports.case("a", Outcome.REGRESSED, "Why."), reports.case("b", Outcome.REGRESSED, "Why.", 1.1)]
+    assert [case.name for case in worst_first(cases)] == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -520,6 +526,22 @@ def test_host_code_of_two_runs_is_not_compared() -> None:
     same = named("a/x", host_same=True)
     assert judge_run(examples.run_of(same), Baseline()).cases[0].outcome is Outcome.IDENTICAL
     assert two((same,), (same,))[0].outcome is Outcome.UNFIT
+
+    known = named("a/x", host_code={"head": "a", "reference": "a"})
+    assert judge_run(examples.run_of(known), Baseline()).cases[0].outcome is Outcome.IDENTICAL
+    assert two((known,), (known,))[0].outcome is Outcome.UNFIT
+    differs = named("a/x", *SAME, host_difference="ops.py: BLOCK changed")
+    assert [case.timed_because for case in two((differs,), (differs,))] == [None]
+
+
+def test_a_case_that_the_second_run_lacks_has_the_figures_of_the_first_alone() -> None:
+    """Its times are those of the reference, none are shown of a head, and that it was skipped then does not matter."""
+    then = named("a/x", *SAME, performance=examples.performance(2.0), has_reference=False)
+    (found,) = two((then,), ())
+    assert (found.outcome, found.head, found.unchecked) == (Outcome.MISSING, None, None)
+    assert found.reference is not None
+    assert found.reference.median_ms == 2.0
+    assert two((named("a/x", skipped="needs x"),), ())[0].outcome is Outcome.MISSING
 
 
 def test_two_runs_share_the_false_alarms() -> None:
