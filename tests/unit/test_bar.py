@@ -359,8 +359,8 @@ def test_smallest_slowdown_by_hand() -> None:
     all_agree = CaseThresholds(Policy(regression=0.001), 0.05, fewest_independent=0, sessions=5)  # so that the test binds
     by_test = (stats.t.ppf(0.95, 99) + surely) * 0.1 / math.sqrt(90)  # which uses nine tenths of the pairs
     assert smallest_slowdown(0.1, all_agree, 100) == pytest.approx(math.expm1(by_test))
-    # Noisy pairs: 40 independent ones count as 20 where their autocorrelation is at most 1/3 − 1.5/√40, else 36 must be past.
-    enough = stats.norm.cdf(math.sqrt(40) / 3 - 1.5)
+    # Noisy pairs: 40 independent ones count as 20 where their autocorrelation is at most 1/3 − 1.8/√40, else 36 must be past.
+    enough = stats.norm.cdf(math.sqrt(40) / 3 - 1.8)
     smallest = smallest_slowdown(0.02, replace(one, level=0.05), 40)
     assert smallest == smallest_slowdown(0.02, replace(one, level=0.05, sessions=4), 40)
     assert smallest is not None
