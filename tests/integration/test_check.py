@@ -154,6 +154,7 @@ def test_reference_without_benchmarks_makes_every_case_new(make: Callable[..., P
 PACKAGE = ADDS.replace("import time\n", "import time\n\nfrom package import REPEAT\n").replace("REPEAT = 40\n\n\n", "\n")
 
 
+@pytest.mark.slow
 def test_benchmarks_of_the_head_on_both_sides(make: Callable[..., Playground]) -> None:
     """`--bench-from head` measures a reference from before there were benchmarks, and one whose benchmarks did other work."""
     assert "from package import REPEAT" in PACKAGE

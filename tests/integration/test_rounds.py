@@ -18,6 +18,7 @@ def slower(calls: int) -> str:
     return ADDS.replace("    def run():", more)
 
 
+@pytest.mark.slow
 def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) -> None:
     """A case that did not change takes a few pairs, one that looks slower takes those of the six sessions that a change needs."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA}, {"bench/extra.py": SLOW_EXTRA})
@@ -94,6 +95,7 @@ def test_a_run_alone_takes_eight_workers(play: Playground) -> None:
     assert len(done.case("adds/small").head) == 3
 
 
+@pytest.mark.slow
 def test_against_the_baseline(make: Callable[..., Playground]) -> None:
     """`--against-baseline` compares with the commit that the baseline names, however many commits ago; without one it says so."""
     play = make({"bench/adds.py": ADDS}, {"notes.txt": "1\n"})

@@ -26,6 +26,7 @@ def shard(play: Playground, number: int, of: int, *words: str) -> Path:
     return kept / "current.json"
 
 
+@pytest.mark.slow
 def test_shards_merge_into_one_verdict(make: Callable[..., Playground]) -> None:
     """Two runners measure a part of the cases each; merged, they are one report over all of them, with one exit code."""
     play = make(FILES, SLOWER)
