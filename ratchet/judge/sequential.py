@@ -128,10 +128,9 @@ def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int)
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
     if total is None or total.processes >= PROCESSES[look] or comparison.surely_below >= past_gate:
         return False
-    ours, theirs = total.slow_processes
-    most = share_bounds(ours, total.processes)[1] * (total.process_factor - 1)  # what such processes may add to the mean
-    is_enough = ours > theirs and most > thresholds.policy.regression
-    looks_slow = (total.ratio > past_gate or is_enough) and total.chance <= OPEN_LEVELS[look - 1]
+    slow = share_bounds(total.slow_processes[0], total.processes)[1]  # of the head's processes, at most
+    may_add_up = slow * (total.process_factor - 1) > thresholds.policy.regression
+    looks_slow = (total.ratio > past_gate or may_add_up) and total.chance <= OPEN_LEVELS[look - 1]
     return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 
