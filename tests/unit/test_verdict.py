@@ -155,6 +155,7 @@ REPORTS = {
         "1 of 1 case inconclusive: a/x, anything from −8.0 % to +8.0 %.",
         "pass",
     ),
+    "new": ((named("a/x", *SAME, in_reference=False),), "Nothing to compare: 1 new.", "pass"),
     "none fit": ((named("a/x", *SAME, unfit="Hot."),), "Nothing was measured: 1 unfit: a/x. Hot.", "not measured"),
     "identical": (
         (named("a/x", identity={"head": "a", "reference": "a"}),),
