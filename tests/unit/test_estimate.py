@@ -264,6 +264,7 @@ def test_how_many_may_be_left_out() -> None:
         ([*QUIET * 11, 0.5, 0.5, 0.5], None),  # three of twenty-five: one in eight
         ([*QUIET * 11, 0.5, 0.5, 0.5, 0.5], "all"),  # four of twenty-six were left out
         ([*QUIET * 11, *[-0.5] * 4], "all"),
+        ([*QUIET * 13, *[0.5] * 4], "all"),  # four of thirty are just more than one in eight
         ([*QUIET * 4, 0.5, 0.5], "kept"),  # two of ten are too many to be left out
         ([*QUIET * 4, -0.5, -0.5], "kept"),
         ([*QUIET * 3, *[0.5] * 6], None),  # as many as the others: nobody knows which are the outliers
