@@ -370,6 +370,13 @@ def test_the_interval_holds_in_noise_that_stays() -> None:
     assert np.mean([low <= 0 <= high for low, high, _ in naive]) < 0.85
 
 
+def test_nearly_all_are_nine_in_ten() -> None:
+    """Of nine values none may be left out, of ten to nineteen one at either end."""
+    for count, left_out in ((9, 0), (10, 1), (19, 1), (20, 2)):
+        values = [0.001 * number for number in range(count)]
+        assert estimate(values, 0.95).nearly_all == (values[left_out], values[-1 - left_out])
+
+
 def test_outliers_are_in_what_nearly_all_show() -> None:
     """Of twenty values two may be others than nine in ten say, outliers or not, on either end."""
     found = estimate([0.5, 0.4, *[0.02] * 8, *[0.01] * 8, -0.3, -0.5], 0.95)

@@ -480,6 +480,12 @@ def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Ou
         )
 
 
+def test_an_interval_that_reaches_the_gate_needs_no_surer_end() -> None:
+    """Where the upper end itself is at the gate, the surer one is not told."""
+    reason = decide(reports.comparison(1.0, low=0.99, high=1.03, bound=1.04), pair_examples.bar())[1]
+    assert reason == "The interval reaches from −1.00 % to +3.00 %, across the gate of 3 %."
+
+
 BOUNDS = st.lists(st.floats(0.3, 3), min_size=4, max_size=4).map(sorted)
 THRESHOLDS = st.floats(0.001, 0.5)
 
