@@ -255,6 +255,7 @@ def test_what_is_missing_at_the_margin() -> None:
     found = seen(spread=0.02, independent=0.3, nearly_all=(1.0, 1.2))
     assert bar.margin(found) == math.log(1.1 / 1.03)
     assert " count as only 1 independent ones" in decide(found, bar)[1]
+    assert " persists from pair to pair" in decide(found, replace(bar, persistent=bar.persistent * 1.01))[1]
 
 
 def test_persistence_of_a_run() -> None:

@@ -105,6 +105,13 @@ def slow_bootstrap(values: Floats, confidence: float) -> tuple[float, float, flo
     return centre - most * error, centre - least * error, centre - bound * error
 
 
+@pytest.mark.no_cover
+def test_the_interval_of_few_values_is_a_studentised_bootstrap() -> None:
+    """Of six values the vectorised interval is that of a slow, direct studentised bootstrap with the same draws, ties or not."""
+    for values in (np.random.default_rng(6).exponential(0.01, 6), array([0.5] * 5 + [0.506])):
+        assert bootstrap_interval(values, 0.9) == pytest.approx(slow_bootstrap(values, 0.9), rel=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("count", [5, 8, 20, 100])
@@ -257,6 +264,7 @@ def test_how_many_may_be_left_out() -> None:
         ([*QUIET * 11, 0.5, 0.5, 0.5], None),  # three of twenty-five: one in eight
         ([*QUIET * 11, 0.5, 0.5, 0.5, 0.5], "all"),  # four of twenty-six were left out
         ([*QUIET * 11, *[-0.5] * 4], "all"),
+        ([*QUIET * 13, *[0.5] * 4], "all"),  # four of thirty are just more than one in eight
         ([*QUIET * 4, 0.5, 0.5], "kept"),  # two of ten are too many to be left out
         ([*QUIET * 4, -0.5, -0.5], "kept"),
         ([*QUIET * 3, *[0.5] * 6], None),  # as many as the others: nobody knows which are the outliers
@@ -360,6 +368,13 @@ def test_the_interval_holds_in_noise_that_stays() -> None:
     assert np.mean([one.low <= 0 <= one.high for one in found]) >= 0.9
     naive = [bootstrap_interval(draw, 0.95) for draw in draws]
     assert np.mean([low <= 0 <= high for low, high, _ in naive]) < 0.85
+
+
+def test_nearly_all_are_nine_in_ten() -> None:
+    """Of nine values none may be left out, of ten to nineteen one at either end."""
+    for count, left_out in ((9, 0), (10, 1), (19, 1), (20, 2)):
+        values = [0.001 * number for number in range(count)]
+        assert estimate(values, 0.95).nearly_all == (values[left_out], values[-1 - left_out])
 
 
 def test_outliers_are_in_what_nearly_all_show() -> None:

@@ -294,6 +294,25 @@ def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("total", "bound", "is_open"),
+    [
+        ({"slow_processes": (4, 0), "process_factor": 1.5}, 1.02, True),
+        ({"slow_processes": (4, 4), "process_factor": 1.5}, 1.02, False),  # the reference has as many
+        ({"slow_processes": (1, 0), "process_factor": 1.1}, 1.02, False),  # all of them add 1 % at most
+        ({"slow_processes": (4, 0), "process_factor": 1.5}, 1.03, False),  # its pairs decide first
+        ({"ratio": 1.03}, 1.02, False),
+        ({"ratio": 1.0301}, 1.02, True),
+        ({"ratio": 1.0301, "chance": 0.5}, 1.02, True),
+    ],
+)
+def test_what_keeps_a_total_open(total: dict[str, object], bound: float, is_open: bool) -> None:
+    """More processes are looked at where the mean is past the gate, or slow ones that only the head has may bring it there."""
+    mean = Total(**({"ratio": 1.01, "low": 0.9, "high": 1.3, "chance": 0.05, "processes": 40} | total))
+    case = reports.comparison(1.0, bound=bound).model_copy(update={"total": mean})
+    assert is_total_open(case, BAR, 1) is is_open
+
+
+@pytest.mark.parametrize(
     ("ratio", "chance", "decided"), [(1.0301, 0.05, False), (1.0301, 0.051, True), (1.03, 0.001, True), (1.5, 1e-12, True)]
 )
 def test_a_mean_keeps_a_case_open(ratio: float, chance: float, decided: bool) -> None:

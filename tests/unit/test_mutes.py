@@ -60,6 +60,14 @@ def test_a_mute_ends() -> None:
     assert report.cases[0].muted is None
 
 
+def test_a_mute_ends_for_a_run_that_compares_nothing() -> None:
+    """`ratchet run` says so as well, on the day that it is asked about."""
+    run = run_of(timed(1.0), kind="run")
+    policy = run.policy.model_copy(update={"mutes": (mute(),)})
+    assert judge_run(run, Baseline(), policy, TODAY).cases[0].muted is not None
+    assert judge_run(run, Baseline(), policy, TODAY + timedelta(days=1)).cases[0].muted is None
+
+
 def test_a_mute_covers_its_case_alone() -> None:
     """Another regression in the same run fails it, and the headline says both."""
     report = judged(timed(1.2), timed(1.3, "copy/a"))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ratchet import units
 from ratchet.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, host_bound, judge_alone, judge_case, settles
-from ratchet.records.baseline import BaselineEntry, Day
+from ratchet.judge.verdict import judge_run
+from ratchet.records.baseline import Baseline, BaselineEntry, Day
 from ratchet.records.run import Block, CaseRun, Failure, Policy
 from ratchet.records.verdict import Outcome
 from tests import examples, history_examples, pair_examples, reports
@@ -236,6 +237,15 @@ def test_slower_kernels_prove_what_the_calls_cannot() -> None:
     assert reason.startswith("Its kernels are slower by 5.00 %, past the gate of 3 %; ")
     assert comparison is not None
     assert comparison.source == "kernels"
+
+
+def test_times_of_kernels_are_shown_where_they_decided() -> None:
+    """The report shows 0.42 ms against 0.4 ms of kernels, and not the milliseconds of whole calls."""
+    (found,) = judge_run(examples.run_of(_with_kernels(1.05, *NOISY_HOST)), Baseline()).cases
+    assert found.head is not None
+    assert found.reference is not None
+    assert found.head.median_ms == pytest.approx(0.4204, abs=1e-4)
+    assert found.reference.median_ms == pytest.approx(0.4004, abs=1e-4)
 
 
 def test_kernels_are_held_to_the_rule() -> None:
@@ -478,6 +488,12 @@ def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Ou
         assert reason == (
             "The interval reaches from −1.00 % to +2.00 %, and at 99.3 % certainty to +3.00 %, across the gate of 3 %."
         )
+
+
+def test_an_interval_that_reaches_the_gate_needs_no_surer_end() -> None:
+    """Where the upper end itself is at the gate, the surer one is not told."""
+    reason = decide(reports.comparison(1.0, low=0.99, high=1.03, bound=1.04), pair_examples.bar())[1]
+    assert reason == "The interval reaches from −1.00 % to +3.00 %, across the gate of 3 %."
 
 
 BOUNDS = st.lists(st.floats(0.3, 3), min_size=4, max_size=4).map(sorted)

@@ -86,6 +86,11 @@ def test_a_report_uses_stored_roofs() -> None:
     (found,) = judge_run(run, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
     assert found.head is not None
     assert (found.head.roof, found.head.share_of_roof) == ("copy", pytest.approx(0.1))
+    slower = examples.run_of(examples.compared(1.5, 1.5, 1.5))  # the shares go with the times that are shown
+    (found,) = judge_run(slower, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
+    for side in (found.head, found.reference):
+        assert side is not None
+        assert (side.share_of_roof or 0) * side.median_ms == pytest.approx(0.1)
     (bare,) = judge_run(run, base).cases
     assert bare.head is not None
     assert (bare.head.roof, bare.head.share_of_roof) == (None, None)

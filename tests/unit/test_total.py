@@ -12,6 +12,8 @@ from scipy import stats
 
 from ratchet.judge.outcome import CaseThresholds, compared, decide, describe_total, judge_case
 from ratchet.judge.sequential import LOOKS
+from ratchet.judge.verdict import judge_run
+from ratchet.records.baseline import Baseline
 from ratchet.records.run import Block, CaseRun, Policy, WorkerSamples
 from ratchet.records.verdict import Comparison, Outcome, Total
 from ratchet.stats.comparison import compare_workers, pairs_of
@@ -305,6 +307,21 @@ def test_one_slow_call_in_ten() -> None:
     assert shown.total is not None
     mean = shown.total
     assert (shown.ratio, shown.low, shown.high, shown.chance) == (mean.ratio, mean.low, mean.high, mean.chance)
+
+
+def test_means_are_shown_where_they_decided() -> None:
+    """The report shows the mean of each side, with rates and shares that go with it."""
+    of = {
+        name: examples.performance(1.0).model_copy(update={"mean_time_ms": mean})
+        for name, mean in (("performance", 5.9), ("reference_performance", 1.0))
+    }
+    (found,) = judge_run(examples.run_of(samples_of(20, 50.0, every_call=10).model_copy(update=of)), Baseline()).cases
+    assert found.comparison is not None
+    assert found.comparison.source == "total"
+    assert found.head is not None
+    assert found.reference is not None
+    assert found.head.median_ms / found.reference.median_ms == pytest.approx(found.comparison.ratio)
+    assert found.head.median_ms * found.reference.median_ms == pytest.approx(5.9)
 
 
 def test_one_slow_process_in_five() -> None:

@@ -150,6 +150,13 @@ REPORTS = {
         "2 of 2 cases inconclusive, such as a/y: anything from −8.2 % to +9.9 %.",
         "pass",
     ),
+    "the only one is inconclusive": (
+        (named("a/x", *NOISE),),
+        "1 of 1 case inconclusive: a/x, anything from −8.0 % to +8.0 %.",
+        "pass",
+    ),
+    "new": ((named("a/x", *SAME, in_reference=False),), "Nothing to compare: 1 new.", "pass"),
+    "none fit": ((named("a/x", *SAME, unfit="Hot."),), "Nothing was measured: 1 unfit: a/x. Hot.", "not measured"),
     "identical": (
         (named("a/x", identity={"head": "a", "reference": "a"}),),
         "Nothing changed: 1 identical.",
@@ -471,7 +478,11 @@ def test_two_runs_with_trouble() -> None:
     assert found["failed then"].outcome is Outcome.INCONCLUSIVE
     assert found["failed then"].reason == "The reference run has no time of this case."
     assert found["failed then"].last_lines == ("boom",)
-    assert found["few then"].reason.startswith("Fewer than three workers")
+    few = "Fewer than three workers were measured on a side, too few for an interval"
+    assert found["few then"].reason == f"{few}; the medians differ by +20.00 %."
+    nothing = named("a/x", *SAME, reference=())
+    slowed = tuple(examples.blocks(pair, 1.0, throttled=[0]) for pair in range(3))
+    assert two((nothing.model_copy(update={"head": slowed}),), (nothing,))[0].reason == f"{few}."
     assert found["changed"].outcome is Outcome.CHANGED
     assert two((good,), (named("a/x", failures=(CRASH,)),))[0].outcome is Outcome.FAILED
     assert two((good,), (named("a/x", skipped="needs x"),))[0].outcome is Outcome.SKIPPED
@@ -557,8 +568,12 @@ def test_two_runs_warn() -> None:
     """The report says that nothing cancels between two times, and names the reference run's commit."""
     other = examples.run_of(head=examples.REFERENCE)
     found = judge_two(other, examples.run_of(warnings=("Hot.",)), POLICY)
-    assert "different times" in found.warnings[0]
-    assert found.warnings[1:] == ("Hot.",)
+    assert found.warnings == (
+        "The two sides were measured at different times. Clock speed, heat and other load do not cancel out as they do in "
+        "`ratchet check`.",
+        "Hot.",
+    )
+    assert judge_two(other, examples.run_of(bench_from="head"), POLICY).bench_from is None  # each has its own benchmarks
     assert (found.head, found.reference) == (examples.HEAD, examples.REFERENCE)
 
 
