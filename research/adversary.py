@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, session_of, thresholds_for
+from ratchet.judge.evidence import CHANGE_PAIRS, CaseThresholds, session_of, thresholds_for
+from ratchet.judge.outcome import decide
 from ratchet.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome

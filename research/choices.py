@@ -14,8 +14,10 @@ import numpy as np
 from adversary import POLICY, SEED, blamed, creep, pairs_of
 from common import row, table, workers
 
-from ratchet.judge import drift, outcome
-from ratchet.judge.outcome import decide, pairs_to_settle, thresholds_for
+from ratchet.judge import drift, power
+from ratchet.judge.evidence import thresholds_for
+from ratchet.judge.outcome import decide
+from ratchet.judge.power import pairs_to_settle
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.verdict import Outcome
 from ratchet.stats.comparison import compare_pairs
@@ -45,7 +47,7 @@ def settle_row(reserve: float, count: int) -> None:
     thresholds = thresholds_for(POLICY, 1, looks_for_change(100))
     suggested, settled = [], 0
     for spread, change in ((spread, change) for spread in (0.03, 0.05, 0.08) for change in (0.0, 0.01, 0.02)):
-        for log_ratios in rng.normal(math.log1p(change), spread, (count, outcome.MOST_SUGGESTED + 1)):
+        for log_ratios in rng.normal(math.log1p(change), spread, (count, power.MOST_SUGGESTED + 1)):
             first = compare_pairs(pairs_of(log_ratios[:20].tolist()), 0.95)
             assert first is not None
             wanted = pairs_to_settle(first, POLICY, reserve)
@@ -73,7 +75,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             row(f"{name} {value} instead of {kept}" if value != kept else "as they are", *cells.result())
     print("\nInconclusive after 20 pairs, measured on for as many as suggested.\n")
     table("RESERVE", "settled by then, in %", "pairs (median)")
-    for reserve in (1.0, outcome.RESERVE, 2 * outcome.RESERVE):
+    for reserve in (1.0, power.RESERVE, 2 * power.RESERVE):
         settle_row(reserve, max(5, count // 2))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.judge.outcome import session_of
+from ratchet.judge.evidence import session_of
 from ratchet.judge.sequential import LOOKS
 
 PAIRS = LOOKS[-1]

@@ -27,7 +27,8 @@ from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mir
 
 from ratchet import units
 from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.outcome import CaseThresholds, smallest_slowdown, thresholds_for
+from ratchet.judge.evidence import CaseThresholds, thresholds_for
+from ratchet.judge.power import smallest_slowdown
 from ratchet.judge.replay import Rates, draw, judge_pairs, simulate, slowed_by
 from ratchet.judge.sequential import looks_for_change, thresholds_of_run
 from ratchet.records.run import Policy, Tree

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ratchet.judge.baseline.chain import ChainPlace, new_chain_entry
-from ratchet.judge.outcome import session_of
+from ratchet.judge.evidence import session_of
 from ratchet.records.baseline import Baseline, BaselineEntry, Figures, FingerprintBaseline, Step, StepKind
 from ratchet.records.environment import Environment, Fingerprint, Telemetry
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ratchet.judge.drift import Drift
-from ratchet.judge.outcome import CaseThresholds, decide, session_of, thresholds_for
+from ratchet.judge.evidence import CaseThresholds, session_of, thresholds_for
+from ratchet.judge.outcome import decide
 from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import Block, Policy, WorkerSamples
 from ratchet.records.verdict import Comparison, Outcome

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from ratchet.errors import Exit
-from ratchet.judge.outcome import session_of, sessions_of
+from ratchet.judge.evidence import session_of, sessions_of
 from ratchet.judge.verdict import exit_code, headline, judge_run
 from ratchet.records.baseline import Baseline
 from ratchet.records.run import Policy, Tree

@@ -26,7 +26,8 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.bisection import ERROR, bounds, differs, end_of, ends_of, half_of, level_of, next_place
-from ratchet.judge.outcome import CHANGE_PAIRS, compared, decide, thresholds_for
+from ratchet.judge.evidence import CHANGE_PAIRS, thresholds_for
+from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import looks_for_change
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask

@@ -24,7 +24,7 @@ from ratchet.commands.request import CURRENT, CommandResult, Request, load_basel
 from ratchet.config import Settings
 from ratchet.errors import RecordError, UsageError
 from ratchet.judge.consistency import joined
-from ratchet.judge.outcome import session_of
+from ratchet.judge.evidence import session_of
 from ratchet.judge.replay import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
 from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.measure.child.registry import select, unmatched

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
+from ratchet.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.judge.sequential import looks_for_change
 from ratchet.records.bisection import End, SearchRecord
 from ratchet.stats.comparison import Pair

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import CaseThresholds, Judgement, decide
+from ratchet.judge.evidence import CaseThresholds
+from ratchet.judge.outcome import Judgement, decide
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome

@@ -24,169 +24,29 @@ Assumptions, and what happens where one fails, stand in docs/decisions/0003-rule
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import date
 
 from ratchet import units
+from ratchet.judge.evidence import CaseThresholds
+from ratchet.judge.reasons import describe_total, not_proven, phrase, settles, waiting_shares
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, CaseRun, Policy
+from ratchet.records.run import CaseRun, Policy
 from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 from ratchet.stats.comparison import (
     FEWEST_DAYS,
-    LARGEST_LOG,
     compare_kernels,
     compare_stored,
     compare_workers,
-    kernels_median_ms,
     medians_ms,
 )
-from ratchet.stats.estimate import (
-    BOUND,
-    ERRORS_OF_CORRELATION,
-    LEAST_SPREAD,
-    NOISY,
-    VALUES_PER_EXCEPTION,
-    fisher_p,
-    quantile,
-)
+from ratchet.stats.estimate import BOUND
 
-CHANGE_PAIRS = 20
-"""Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
-FEWEST_SESSIONS = 4
-"""Sessions without which no change is believed, in a run of any number of cases (`sessions_needed`)."""
-LUCKY_HOSTS = 4
-"""Of so many pairs of hosts of the same code, one at most has a slow head and a fast reference, if hosts run in two modes."""
-TOTAL_SHARE = 0.1
-"""Share of the false alarms that the total may cause; the typical time has the rest."""
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
 """A total past the gate is SLOWER up to a p-value of so many times the level of a change; up to the other it is no pass."""
-PERSISTENT = 2.0
-"""Standard errors beyond which an autocorrelation counts as real."""
-CLEAR = 3.0
-"""Spreads of a pair by which a change must be past its threshold, if noise persists from pair to pair."""
-
-POWER = 0.8
-"""Probability with which a slowdown of the size of the MDE is red."""
-MEDIAN_OF_SESSION = 0.67
-"""Spread of the median of three pairs, in spreads of one: of normal noise."""
-EFFICIENCY = 0.9
-"""Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
-MOST_SUGGESTED = 400
-"""If more pairs than this would be needed, the advice is a quieter machine instead."""
-HOST_BOUND = 0.5
-"""Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
-RESERVE = 1.3
-"""Factor on the pairs that should settle a case, since its centre moves as well. A choice (docs/decisions/0003-rule.md)."""
 
 Judgement = tuple[Outcome, str, Comparison | None]
-
-
-@dataclass(frozen=True)
-class CaseThresholds:
-    """The evidence needed to believe a change of one case, among several in a run, at one of several looks."""
-
-    policy: Policy
-    level: float
-    """The p-value must not be above this: the policy's false alarms, shared among cases and looks (Bonferroni)."""
-    fewest: int = CHANGE_PAIRS
-    """Fewest pairs that can prove a change."""
-    fewest_independent: int = CHANGE_PAIRS
-    """Smallest effective number of independent pairs that can prove a change of a noisy case."""
-    sessions: int = 1
-    """Fewest sessions that can prove a change; 1: all pairs may come from the same hosts."""
-    persistent: float = 0.0
-    """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
-
-    @property
-    def pairs_needed(self) -> int:
-        """Return the fewest pairs that can prove a change, of a case that looked changed from the first session on."""
-        return max(self.fewest, FIRST_SESSION + (self.sessions - 2) * SESSION_PAIRS + 1 if self.sessions > 1 else 0)
-
-    def allows(self, comparison: Comparison, threshold: float) -> bool:
-        """Return whether the evidence suffices for a change past ``threshold``, a ratio."""
-        if comparison.chance > self.level:
-            return False
-        if not comparison.is_paired:
-            return True
-        margin = abs(math.log(comparison.ratio) - math.log(threshold))
-        sessions = self.sessions if threshold > 1 else min(self.sessions, FEWEST_SESSIONS)  # nobody is blamed for a gain
-        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level, sessions)
-        return self.has_pairs(comparison, threshold) and agree and margin >= self.margin(comparison)
-
-    def has_sessions(self, comparison: Comparison, chance: float | None, level: float, fewest: int) -> bool:
-        """Return whether there are enough sessions, and they agree: what hosts have of their own is a chance like any other."""
-        if fewest <= 1:
-            return True
-        return len(comparison.sessions) >= fewest and chance is not None and chance <= level
-
-    def allows_total(self, comparison: Comparison, total: Total) -> bool:
-        """Return whether the evidence suffices to call the total slower. It comes from the same pairs, with their noise."""
-        level, past_gate = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE), 1 + self.policy.regression
-        return (
-            total.low > 1
-            and total.chance <= level
-            and self.has_pairs(comparison, past_gate)
-            and self.has_sessions(comparison, total.sessions_chance, level, self.sessions)
-            and math.log(total.ratio / past_gate) >= self.margin(comparison)
-        )
-
-    def has_pairs(self, comparison: Comparison, threshold: float) -> bool:
-        """Return whether there are enough pairs to believe a change past ``threshold``, a ratio.
-
-        In a noisy case pairs that are like the pair before them count as fewer, unless nine in ten are past the threshold.
-        """
-        if comparison.pairs < self.fewest:
-            return False
-        quiet = comparison.spread <= NOISY and not comparison.rogues
-        if quiet or comparison.independent is None or comparison.nearly_all is None:
-            return True
-        exceeded, undercut = comparison.nearly_all
-        clear = exceeded > threshold if threshold > 1 else undercut < threshold
-        return clear or comparison.independent >= self.fewest_independent
-
-    def margin(self, comparison: Comparison) -> float:
-        """Return by how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
-        kept = comparison.pairs - comparison.rogues
-        own = comparison.spread if _persists(comparison.correlation, kept) and comparison.spread > NOISY else 0.0
-        return CLEAR * max(own, self.persistent)
-
-
-def thresholds_for(policy: Policy, cases: int, looks: int) -> CaseThresholds:
-    """Share the policy's false alarms among ``cases``, each of which may be called changed at each of ``looks``."""
-    level = policy.false_alarm * (1 - TOTAL_SHARE) / max(1, cases) / max(1, looks)
-    return CaseThresholds(policy, level, sessions=sessions_needed(policy, cases))
-
-
-def sessions_needed(policy: Policy, cases: int) -> int:
-    """Return the sessions without which no change of one of ``cases`` is believed.
-
-    Student's t over sessions keeps its level where what hosts have of their own is normal. Where it is one of two modes, sessions
-    may agree by chance, and then without any scatter; one session does so with a probability of at most 1/4: the largest value
-    of p (1 − p). So it takes as many sessions as make all of them agree no more often than the policy allows.
-    """
-    return max(FEWEST_SESSIONS, math.ceil(math.log(max(1, cases) / policy.false_alarm, LUCKY_HOSTS)))
-
-
-def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Comparison | None]) -> CaseThresholds:
-    """Raise the thresholds where noise persists: the autocorrelations of all cases together show what a single one cannot."""
-    noisy = [case for case in comparisons if case and case.source == "paired" and case.spread > NOISY / 2]
-    if len(noisy) < 2:
-        return thresholds
-    kept = sum(case.pairs - case.rogues for case in noisy)
-    correlation = sum((case.pairs - case.rogues) * case.correlation for case in noisy) / kept
-    if not _persists(correlation, kept):
-        return thresholds
-    spread = math.sqrt(statistics.fmean(case.spread**2 for case in noisy))
-    return replace(thresholds, persistent=spread) if spread > NOISY else thresholds
-
-
-def _persists(correlation: float, pairs: int) -> bool:
-    """Return whether an autocorrelation is too large to be chance: that of independent pairs has a standard error of 1/√n."""
-    return correlation * math.sqrt(pairs) > PERSISTENT
 
 
 def compared(case: CaseRun, confidence: float) -> Comparison | None:
@@ -215,7 +75,7 @@ def judge_case(
         return _against_stored(case, thresholds, stored)
     if comparison is None:
         broken = case.failure("reference")
-        because = f" (the reference: {_phrase(broken.message)})" if broken else ""
+        because = f" (the reference: {phrase(broken.message)})" if broken else ""
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
@@ -223,7 +83,7 @@ def judge_case(
     if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
         deciding = _of_total(comparison, comparison.total)
     elif outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= past_gate and not _is_too_coarse(comparison, past_gate):
-        waits = bool(_waiting_shares(case))
+        waits = bool(waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
     kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
     return kernels or (outcome, reason, deciding)
@@ -271,23 +131,6 @@ def _of_total(comparison: Comparison, total: Total) -> Comparison:
     return comparison.model_copy(update={**figures, "source": "total"})
 
 
-def describe_total(total: Total) -> str:
-    """Say by how much the mean changed, and what is slow now and then: ``one call in 10 takes 50×``."""
-    what = []
-    (slow, slow_before), (calls, calls_before) = total.slow_calls, total.calls
-    if slow * calls_before > 2 * slow_before * calls:
-        what.append(f"one call in {round(calls / slow)} takes {units.times(total.call_factor)}")
-    ours, theirs = total.slow_processes
-    if ours > theirs:
-        p_value = fisher_p(ours, theirs, total.processes)
-        what.append(
-            f"{ours} of {total.processes} processes take {units.times(total.process_factor)}, of the reference {theirs} "
-            f"(Fisher's exact test: p = {p_value:.2g})"
-        )
-    shown = f"The mean of all calls is {units.slowdown(total.ratio)} {units.interval(total.low, total.high, 1)}"
-    return f"{shown}: {', and '.join(what)}." if what else f"{shown}."
-
-
 def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
     policy, unknown = thresholds.policy, math.exp(comparison.resolution)
     past_gate, improved = 1 + policy.regression, 1 - policy.improvement
@@ -297,7 +140,7 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
     if comparison.ratio * unknown <= improved and comparison.high < 1 and thresholds.allows(comparison, improved):
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
     if comparison.low > past_gate:
-        return Outcome.SLOWER, _not_proven(comparison, thresholds)
+        return Outcome.SLOWER, not_proven(comparison, thresholds)
     if comparison.surely_below < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.surely_below))
@@ -318,48 +161,6 @@ def _is_too_coarse(comparison: Comparison, past_gate: float) -> bool:
     return comparison.resolution > 0 and (near or comparison.surely_below * math.exp(-comparison.resolution) < past_gate)
 
 
-def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
-    """Describe a slowdown that the interval shows, and what is missing to call it a regression."""
-    bounds = ", ".join(units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
-    scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
-    shown = f"Slower, but not proven: {units.change(comparison.ratio, 1)} [{bounds}]; {scatter}"
-    return f"{shown}. {_missing(comparison, thresholds)}"
-
-
-def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
-    """Say which part of the evidence for a regression is missing, and what to do: the first one that is."""
-    gate, raise_limit = 1 + thresholds.policy.regression, "raise --budget, or --pairs if that was the limit"
-    margin, sessions = thresholds.margin(comparison), comparison.sessions
-    if not comparison.is_paired:
-        return "The two sides were measured at different times: `ratchet check` compares them side by side."
-    if comparison.pairs < thresholds.fewest:
-        return f"A regression needs {thresholds.fewest} pairs, and this case has {comparison.pairs}: {raise_limit}."
-    if len(sessions) < thresholds.sessions:
-        started = units.plural(len(sessions), "time")
-        missing = (
-            f"A regression needs hosts that were started {thresholds.sessions} times, and these were {started}: {raise_limit}."
-        )
-    elif comparison.chance > thresholds.level:
-        chance = next(
-            text for digits in itertools.count(2) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level
-        )
-        p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
-        missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level, thresholds.sessions):
-        least, most = (units.change(end(sessions), 1) for end in (min, max))
-        missing = f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
-    elif math.log(comparison.ratio / gate) < margin:
-        missing = (
-            "The noise of this machine persists from pair to pair, so only a change of more than "
-            f"{units.percent(math.expm1(margin))} past the gate would be proven: stop other work, then measure again."
-        )
-    else:
-        counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
-        needed = f"a regression needs {thresholds.fewest_independent}: {raise_limit}"
-        missing = f"Noise carries over from pair to pair, so {counts}, and {needed}."
-    return missing
-
-
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
     """Return the finding that the kernels alone regressed, where the host's noise hides it from the time of the whole call."""
     kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence)
@@ -369,129 +170,6 @@ def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | Non
     decided = "their own time decided, since host noise hides this in the time of the whole call"
     reason = f"Its kernels are slower by {by}, past the gate of {gate}; {decided}."
     return Outcome.REGRESSED, reason, kernels
-
-
-def host_bound(case: CaseRun, confidence: float) -> str:
-    """Say that the GPU mostly waited for the host in a case, in which share of its blocks, and what would help; empty if not.
-
-    Where the kernels were timed without the host, how much of the time is theirs and how it changed is said, too.
-    """
-    shares = _waiting_shares(case)
-    if not shares:
-        return ""
-    where = " and ".join(f"{units.percent(share)} of the {side}'s" for side, share in shares.items())
-    graph = "" if case.workload and case.workload.clock.endswith("graph") else 'A CUDA graph (clock="graph"), '
-    advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
-    waited = f"The GPU waited for the host in {where} blocks, so these times include launch latency and the host's noise."
-    return " ".join(filter(None, (waited, _of_kernels(case, confidence), advice)))
-
-
-def _waiting_shares(case: CaseRun) -> dict[str, float]:
-    """Return each host-bound side's share of blocks in which the GPU waited for the host."""
-    sides = {"reference": case.reference, "head": case.head}
-    kept = {
-        side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
-    }
-    shares = {side: sum([block.exposed for block in blocks]) / len(blocks) for side, blocks in kept.items() if blocks}
-    return {side: share for side, share in shares.items() if share >= HOST_BOUND}
-
-
-def _of_kernels(case: CaseRun, confidence: float) -> str:
-    """Say how much of a host-bound head's time its kernels take, and how that changed; empty where they were not timed alone."""
-    kernels_ms, whole_ms = kernels_median_ms(case.head), medians_ms(case.head)
-    if not kernels_ms or not whole_ms:
-        return ""
-    took = f"Its kernels take {units.duration(kernels_ms / 1e3)} of {units.duration(statistics.median(whole_ms) / 1e3)}"
-    kernels = compare_kernels(case.head, case.reference, confidence)
-    if kernels is None:
-        return f"{took}."
-    return f"{took}, and changed by {units.change(kernels.ratio)} {units.interval(kernels.low, kernels.high)} (warm L2)."
-
-
-def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_host: bool = False) -> str:
-    """Say what would decide an inconclusive case: more pairs and seconds, a quieter machine, or a GPU that waits less."""
-    wanted = pairs_to_settle(comparison, policy)
-    if wanted is None:
-        advice = "make the case less host-bound" if waits_for_host else "stop other work on this machine"
-        far = f", and {comparison.rogues} of {comparison.pairs} lie far off" if comparison.rogues else ""
-        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}{far}: {advice}, then measure again."
-    more = wanted - comparison.pairs
-    longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""
-    return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if that was the limit."
-
-
-def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RESERVE) -> int | None:
-    """Return the pairs that should decide an inconclusive case, if the interval narrows with their square root.
-
-    None where more pairs are no help: too many would be needed, or nothing was paired.
-    """
-    centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
-    reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
-    reach, away = (distance - comparison.resolution for distance in (reach, abs(centre - gate)))
-    pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
-    if not comparison.is_paired or pairs > MOST_SUGGESTED:
-        return None
-    enough = max(math.ceil(pairs), comparison.pairs + 2)
-    return max(CHANGE_PAIRS, enough) if comparison.ratio > 1 + policy.regression else enough
-
-
-def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:
-    """Return the comparison with its MDE, in a check that takes up to ``pairs`` pairs of a case."""
-    if comparison.source != "paired":
-        return comparison
-    margin = thresholds.margin(comparison)
-    smallest = smallest_slowdown(comparison.spread, thresholds, pairs, margin, comparison.resolution)
-    return comparison.model_copy(update={"detectable": smallest})
-
-
-def smallest_slowdown(
-    spread: float, thresholds: CaseThresholds, pairs: int, margin: float = 0.0, resolution: float = 0.0
-) -> float | None:
-    """Return the smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
-
-    ``spread`` is the standard deviation of one pair's log ratio; all ``pairs`` pairs are measured. None where these are too few
-    to prove any change.
-    """
-    if pairs < thresholds.pairs_needed:
-        return None
-    gate = math.log1p(thresholds.policy.regression) + margin + resolution
-    return math.expm1(min(needed_change(gate, spread, thresholds, pairs, POWER), LARGEST_LOG))
-
-
-def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs: int, power: float) -> float:
-    """Return how large a true change must be to be red with the probability ``power``; it and ``gate`` are logs.
-
-    The largest of what the estimate, the randomisation test, the sessions and the count of noisy pairs need, all but the sessions
-    with the root of ``power``, since they may bind together. For Student's t with a true difference: N. L. Johnson and
-    B. L. Welch, Biometrika 31 (1940), 362.
-    """
-    from scipy.special import bdtri, chdtri  # loads for a quarter of a second, which commands that judge nothing should not pay
-
-    spread, sessions, normal = max(spread, LEAST_SPREAD), sessions_of(pairs), statistics.NormalDist()
-    surely = normal.inv_cdf(math.sqrt(power))
-    estimate = gate + surely * spread / math.sqrt(pairs)
-    test = (quantile(1 - thresholds.level, pairs - 1) + surely) * spread / math.sqrt(EFFICIENCY * pairs)
-    # Independent pairs may look alike by chance, and count as too few; then nine in ten of them must be past the gate.
-    fewest, clear = thresholds.fewest_independent, gate
-    enough = normal.cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - ERRORS_OF_CORRELATION)
-    if spread > NOISY and enough < math.sqrt(power):
-        otherwise = (math.sqrt(power) - enough) / (1 - enough)
-        clear = gate - normal.inv_cdf(float(bdtri(pairs // VALUES_PER_EXCEPTION, pairs, otherwise))) * spread
-    if thresholds.sessions <= 1:
-        return max(estimate, test, clear)
-    scatter = math.sqrt(float(chdtri(sessions - 1, 1 - power)) / (sessions - 1))
-    agree = quantile(1 - thresholds.level, sessions - 1) * scatter * MEDIAN_OF_SESSION * spread / math.sqrt(sessions)
-    return max(estimate, test, clear, agree)
-
-
-def session_of(pair: int) -> int:
-    """Return the session of a pair, by its number, in a case that looked changed from the first session on."""
-    return max(0, 1 + (pair - FIRST_SESSION) // SESSION_PAIRS)
-
-
-def sessions_of(pairs: int) -> int:
-    """Return how many sessions a case of so many pairs comes from, if it looked changed from the first session on."""
-    return 1 + session_of(pairs - 1)
 
 
 def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
@@ -510,14 +188,14 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     broken = case.failure("head")
     if broken is not None:
         also = " The reference fails, too." if case.failure("reference") else ""
-        return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
+        return Outcome.FAILED, f"{broken.stage.capitalize()}: {phrase(broken.message)}.{also}"
     if case.skipped is not None:
-        why = _phrase(case.skipped)
+        why = phrase(case.skipped)
         return Outcome.SKIPPED, f"{why[:1].upper()}{why[1:]}."
     if not case.in_head:
         return Outcome.MISSING, "The head no longer has this case."
     if case.unfit is not None:
-        return Outcome.UNFIT, f"{_phrase(case.unfit)}."
+        return Outcome.UNFIT, f"{phrase(case.unfit)}."
     if not case.head:
         return (Outcome.IDENTICAL, _same(case)) if case.identical else (Outcome.UNFIT, "Nothing was measured.")
     return None
@@ -531,7 +209,7 @@ def _same(case: CaseRun) -> str:
 
 def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Judgement:
     broken = case.failure("reference")
-    why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
+    why = f"The reference could not be measured ({phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
         what = "name a --base that works here, or give the baseline a first entry (`ratchet baseline record`)"
         return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine: {what}.", None
@@ -561,8 +239,3 @@ def days_ms(stored: BaselineEntry) -> list[float]:
     for day in stored.days:
         by_date.setdefault(day.timestamp.date(), []).append(day.median_ms)
     return [statistics.median(values) for values in by_date.values()]
-
-
-def _phrase(text: str) -> str:
-    """Return a message as part of a sentence: on one line, without a full stop of its own."""
-    return " ".join(text.split()).rstrip(" .")

@@ -16,15 +16,9 @@ from dataclasses import dataclass, replace
 
 from ratchet.errors import Exit
 from ratchet.judge.drift import Drift
-from ratchet.judge.outcome import (
-    CaseThresholds,
-    decide,
-    needed_change,
-    session_of,
-    smallest_slowdown,
-    thresholds_for,
-    with_smallest_slowdown,
-)
+from ratchet.judge.evidence import CaseThresholds, session_of, thresholds_for
+from ratchet.judge.outcome import decide
+from ratchet.judge.power import needed_change, smallest_slowdown, with_smallest_slowdown
 from ratchet.judge.sequential import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.run import CaseRun, Plan, Policy, RunRecord

@@ -11,15 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ratchet.judge.drift import Drift, is_own, may_add_up
-from ratchet.judge.outcome import (
-    CHANGE_PAIRS,
-    TOTAL_DOUBTFUL,
-    CaseThresholds,
-    compared,
-    decide,
-    thresholds_for,
-    with_persistence,
-)
+from ratchet.judge.evidence import CHANGE_PAIRS, CaseThresholds, thresholds_for, with_persistence
+from ratchet.judge.outcome import TOTAL_DOUBTFUL, compared, decide
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
 from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import CaseThresholds, decide
+from ratchet.judge.evidence import CaseThresholds
+from ratchet.judge.outcome import decide
 from ratchet.records.run import Policy
 from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
 from ratchet.records.verdict import Comparison, Outcome

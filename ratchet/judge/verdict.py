@@ -18,20 +18,13 @@ from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
 from ratchet.judge.drift import held_to_best
+from ratchet.judge.evidence import CaseThresholds, thresholds_for
 from ratchet.judge.mutes import warnings as mute_warnings
 from ratchet.judge.mutes import with_mutes
-from ratchet.judge.outcome import (
-    CaseThresholds,
-    Judgement,
-    compared,
-    decide_apart,
-    host_bound,
-    judge_alone,
-    judge_case,
-    thresholds_for,
-    with_smallest_slowdown,
-)
+from ratchet.judge.outcome import Judgement, compared, decide_apart, judge_alone, judge_case
+from ratchet.judge.power import with_smallest_slowdown
 from ratchet.judge.profile import Roofs, measured_roofs, share
+from ratchet.judge.reasons import host_bound
 from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity

@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 
 from ratchet import units, untrusted
-from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
+from ratchet.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.records.environment import Fingerprint
 from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary

@@ -17,7 +17,7 @@ from importlib.resources import files
 import jinja2
 
 from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS, FEWEST_SESSIONS
+from ratchet.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord

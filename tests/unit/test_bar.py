@@ -9,22 +9,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.judge.outcome import (
+from ratchet.judge.evidence import CaseThresholds, session_of, sessions_needed, sessions_of, thresholds_for, with_persistence
+from ratchet.judge.outcome import decide
+from ratchet.judge.power import (
     EFFICIENCY,
     MEDIAN_OF_SESSION,
-    CaseThresholds,
-    decide,
     needed_change,
     pairs_to_settle,
-    session_of,
-    sessions_needed,
-    sessions_of,
-    settles,
     smallest_slowdown,
-    thresholds_for,
-    with_persistence,
     with_smallest_slowdown,
 )
+from ratchet.judge.reasons import settles
 from ratchet.judge.tuning import thresholds_of_finals
 from ratchet.records.run import Policy
 from ratchet.records.verdict import Comparison, Outcome

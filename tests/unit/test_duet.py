@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 
 from ratchet.errors import ForeignModuleError, HostError
-from ratchet.judge.outcome import session_of, thresholds_for
+from ratchet.judge.evidence import session_of, thresholds_for
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair

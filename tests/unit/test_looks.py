@@ -297,7 +297,7 @@ def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
     ("total", "bound", "is_open"),
     [
         ({"slow_processes": (4, 0), "process_factor": 1.5}, 1.02, True),
-        ({"slow_processes": (4, 4), "process_factor": 1.5}, 1.02, False),  # the reference has as many
+        ({"slow_processes": (4, 4), "process_factor": 1.5}, 1.02, True),  # those of the reference may be noise
         ({"slow_processes": (1, 0), "process_factor": 1.1}, 1.02, False),  # all of them add 1 % at most
         ({"slow_processes": (4, 0), "process_factor": 1.5}, 1.03, False),  # its pairs decide first
         ({"ratio": 1.03}, 1.02, False),
@@ -306,7 +306,7 @@ def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
     ],
 )
 def test_what_keeps_a_total_open(total: dict[str, object], bound: float, is_open: bool) -> None:
-    """More processes are looked at where the mean is past the gate, or slow ones that only the head has may bring it there."""
+    """More processes are looked at where the mean is past the gate, or slow ones of the head may bring it there."""
     mean = Total(**({"ratio": 1.01, "low": 0.9, "high": 1.3, "chance": 0.05, "processes": 40} | total))
     case = reports.comparison(1.0, bound=bound).model_copy(update={"total": mean})
     assert is_total_open(case, BAR, 1) is is_open

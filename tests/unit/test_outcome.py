@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet import units
-from ratchet.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, host_bound, judge_alone, judge_case, settles
+from ratchet.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, judge_alone, judge_case
+from ratchet.judge.reasons import host_bound, settles
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, BaselineEntry, Day
 from ratchet.records.run import Block, CaseRun, Failure, Policy

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.outcome import CaseThresholds, decide
+from ratchet.judge.evidence import CaseThresholds
+from ratchet.judge.outcome import decide
 from ratchet.judge.sequential import thresholds_of_run
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline

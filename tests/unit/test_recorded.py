@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratchet.judge.outcome import session_of
+from ratchet.judge.evidence import session_of
 from ratchet.judge.replay import ReplayVerdict, judge_pairs, pool_of, worst_code
 from ratchet.judge.verdict import judge_run
 from ratchet.records.archive import load_archive

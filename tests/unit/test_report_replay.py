@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ratchet.judge.outcome import session_of
+from ratchet.judge.evidence import session_of
 from ratchet.judge.replay import Rates, ReplayVerdict, judge_pairs
 from ratchet.records.run import Policy
 from ratchet.report.calibration import (

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ratchet.judge.outcome import compared, decide, judge_case, pairs_to_settle
+from ratchet.judge.outcome import compared, decide, judge_case
+from ratchet.judge.power import pairs_to_settle
 from ratchet.records.run import Block, Policy, WorkerSamples
 from ratchet.records.verdict import Outcome
 from ratchet.stats.comparison import compare_pairs

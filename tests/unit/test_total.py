@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.judge.outcome import CaseThresholds, compared, decide, describe_total, judge_case
+from ratchet.judge.evidence import CaseThresholds
+from ratchet.judge.outcome import compared, decide, judge_case
+from ratchet.judge.reasons import describe_total
 from ratchet.judge.sequential import LOOKS
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
