@@ -23,18 +23,20 @@ from ratchet.untrusted import clean, log_line, markdown
 Holding = Literal["holds", "less", "more", "no gain", "slower", "faster", "undecided", "not measured"]
 ROOM = 0.05
 """A claimed factor is rounded: a speed-up that is off by less agrees with it."""
+HARDLY = 1.1
+"""An interval around 1 that ends below this factor, on both sides, is hardly any gain; a wider one tells nothing."""
 OWN, OTHER = 0, 1
 """Places of the improved and of the naive variant."""
 COMPUTES = 4
 """FLOPs of a byte from which FLOP/s say more about a case than bytes per second."""
 _ANSWERS: dict[Holding, str] = {
     "holds": "yes",
-    "less": "no, less",
-    "more": "no, more",
+    "less": "faster, less than claimed",
+    "more": "faster, more than claimed",
     "no gain": "no, hardly anything",
     "slower": "no, slower",
     "faster": "faster; no figure to hold it to",
-    "undecided": "undecided: measure with more --pairs",
+    "undecided": "cannot tell: measure with more --pairs",
     "not measured": "not measured",
 }
 _HEADINGS = ("Step", "Quick win", "Naive → improved", "Speed-up", "95 % interval", "Claim", "Holds here?")
@@ -94,14 +96,13 @@ def holding(claim: Claim, interval: tuple[float, float] | None) -> Holding:
     if interval is None:
         return "not measured"
     low, high = interval
-    least = claim.low * (1 - ROOM) if claim.low else 1.0
     if high < 1:
         return "slower"
     if low <= 1:
-        return "undecided" if high >= least and claim.low else "no gain"
+        return "no gain" if low >= 1 / HARDLY and high <= HARDLY else "undecided"
     if claim.low is None or claim.high is None:
         return "faster"
-    if high < least:
+    if high < claim.low * (1 - ROOM):
         return "less"
     return "more" if low > claim.high * (1 + ROOM) else "holds"
 

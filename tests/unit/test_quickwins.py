@@ -32,8 +32,9 @@ NOT_ON_CPU = {"pinned", "vector_access", "shared_prefetch", "launch_bounds", "gr
         (5.9, 9.0, "holds"),
         (1.2, 1.5, "less"),
         (7.0, 8.0, "more"),
-        (0.9, 1.1, "no gain"),
+        (0.95, 1.08, "no gain"),
         (0.9, 2.5, "undecided"),
+        (0.766, 1.21, "undecided"),
         (0.7, 0.9, "slower"),
     ],
 )
@@ -42,10 +43,17 @@ def test_a_claim_holds_where_the_interval_meets_it(low: float, high: float, said
     assert holding(claim("pinned", "Pinned", "2–6×", 2, 6), (low, high)) == said
 
 
+def test_a_gain_on_the_way_is_not_the_claimed_factor() -> None:
+    """13× is not met at 1.74×, although a pipeline as a whole is claimed to gain 1.08×."""
+    claims = {one.case: one for one in load(QUICKWINS / "claims.json", Claims).claims}
+    assert [holding(claims[name], (1.6, 1.9)) for name in ("preprocess", "postprocess")] == ["less", "less"]
+
+
 def test_a_claim_without_a_figure() -> None:
     """What is claimed to be faster, without a figure, is faster, brings nothing, or is slower."""
     bare = claim("loader", "Loader", "no figure")
-    assert [holding(bare, interval) for interval in ((1.1, 1.2), (0.9, 1.3), (0.8, 0.9))] == ["faster", "no gain", "slower"]
+    intervals = ((1.1, 1.2), (0.99, 1.01), (0.9, 1.3), (0.8, 0.9))
+    assert [holding(bare, interval) for interval in intervals] == ["faster", "no gain", "undecided", "slower"]
     assert holding(bare, None) == "not measured"
 
 
@@ -60,7 +68,7 @@ def test_a_cpu_has_reasons_of_its_own() -> None:
     """The reasons for a GPU are not given for a CPU."""
     record = variants_examples.quickwins().model_copy(update={"environment": examples.CPU_ENVIRONMENT})
     answers = [row.answer for row in rows_of(record)]
-    assert "no, more" in answers
+    assert "faster, more than claimed" in answers
     assert not any("launch costs" in answer for answer in answers)
 
 
