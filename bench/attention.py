@@ -1,6 +1,6 @@
 """Causal attention, forward: our Triton kernel in bfloat16 on a GPU, torch's float32 attention on the CPU.
 
-`ratchet sweep attention/inference_4k --over seq=2**10..2**14` times it beside torch's own, at many lengths.
+`ratchet variants attention/inference_4k --over seq=2**10..2**14` times it beside torch's own, at many lengths.
 """
 
 from __future__ import annotations

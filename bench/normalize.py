@@ -1,6 +1,6 @@
 """Per-row normalisation, (x − mean) / √(variance + eps), without an affine part: our CUDA C++ kernel, and where it came from.
 
-`ratchet study normalize` times it beside the kernel as it was first written, and beside PyTorch's three kernels.
+`ratchet variants normalize` times it beside the kernel as it was first written, and beside PyTorch's three kernels.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def benchmark(
     one is missing, the cases are listed as skipped instead of failing.
 
     ``variants`` names ways to do the same work, such as ``("ours", "torch")``: the function gets one of them as ``variant``. The
-    first is the one that `ratchet check` times; `ratchet study`, `sweep` and `quickwins` compare it with the others.
+    first is the one that `ratchet check` times; `ratchet variants` compares it with the others.
 
     Raises ValueError where the declaration itself cannot work.
     """

@@ -1,7 +1,8 @@
-"""Sample records of variants: quick wins, the study of a kernel, a sweep. The same every time."""
+"""Sample records of variants: quick wins, a kernel at its configs, and at many sizes. The same every time."""
 
 from __future__ import annotations
 
+from ratchet.commands.variants import with_roofline
 from ratchet.records.profile import Roof
 from ratchet.records.run import Config, WorkloadIdentity
 from ratchet.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
@@ -44,10 +45,9 @@ def quickwins() -> VariantsRecord:
     """Claims that hold, that do not in each way, and that could not be measured."""
     broken = VariantTime(name="naive", problem="wrong result: the result is off by 1.00e+00 (relative; 1.0e-04 allowed)")
     return VariantsRecord(
-        kind="quickwins",
         started_at=examples.STARTED,
         wall_s=96.4,
-        command=("ratchet", "quickwins"),
+        command=("ratchet", "variants", "--quickwins"),
         environment=examples.ENVIRONMENT,
         plan=examples.PLAN.model_copy(update={"pairs": 6}),
         cases=(
@@ -88,7 +88,14 @@ H200_NORMALIZE = {  # config → bytes, then ms of ours, original and torch
 }
 
 
-def study(**changes: object) -> VariantsRecord:
+ROOFS = (
+    Roof(kind="compute", source="datasheet", rate=66.9e12, precision="fp32"),
+    Roof(kind="dram", source="datasheet", rate=4.8e12),
+    Roof(kind="dram", source="measured", rate=4.15e12),
+)
+
+
+def variants(roofs: tuple[Roof, ...] = ROOFS, **changes: object) -> VariantsRecord:
     """Our normalisation beside the original and PyTorch's, about as fast as on an H200; the small ones from its L2 cache."""
     cases = []
     for name, (size, ours, original, by_torch) in H200_NORMALIZE.items():
@@ -103,16 +110,11 @@ def study(**changes: object) -> VariantsRecord:
         assert made.workload
         warm = {"clock": "graph", "cache": "warm"} if size < 40 << 20 else {}
         cases.append(made.model_copy(update={"workload": made.workload.model_copy(update=warm)}))
-    roofs = (
-        Roof(kind="compute", source="datasheet", rate=66.9e12, precision="fp32"),
-        Roof(kind="dram", source="datasheet", rate=4.8e12),
-        Roof(kind="dram", source="measured", rate=4.15e12),
-    )
-    update = {"kind": "study", "cases": tuple(cases), "claims": (), "roofs": roofs, "warnings": ()}
-    return quickwins().model_copy(update=update | changes)
+    update = {"cases": tuple(cases), "claims": (), "warnings": ()}
+    return with_roofline(quickwins().model_copy(update=update | changes), roofs)
 
 
-def sweep(values: int = 10, **changes: object) -> VariantsRecord:
+def sizes(values: int = 10, **changes: object) -> VariantsRecord:
     """Our normalisation of wider and wider rows, up to the roof of the memory; PyTorch's could not take the last ones."""
     cases = []
     for number in range(values):
@@ -126,5 +128,5 @@ def sweep(values: int = 10, **changes: object) -> VariantsRecord:
         cases.append(
             made.model_copy(update={"config": Config(name=f"columns_{columns}", parameters={"rows": 4096, "columns": columns})})
         )
-    update = {"kind": "sweep", "cases": tuple(cases), "parameter": "columns"}
-    return study().model_copy(update=update | changes)
+    update = {"cases": tuple(cases), "parameter": "columns"}
+    return variants(**update | changes)

@@ -11,6 +11,7 @@ import errno
 import os
 import pkgutil
 import resource
+import shlex
 import signal
 import sys
 import traceback
@@ -47,11 +48,9 @@ SECTIONS = {
         "advise": ("profile:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
         "evaluate": ("experiment:evaluate_command", "Compare a candidate file with a baseline file: same results, and faster?"),
         "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
-        "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
         "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
         "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
-        "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
-        "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),
+        "variants": ("variants:variants_command", "Time ways to do the same work beside each other, and well-known quick wins."),
     },
     "Main over time": {
         "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
@@ -76,6 +75,8 @@ SECTIONS = {
 }
 """Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
+_RENAMED = {"study": ("variants",), "sweep": ("variants",), "quickwins": ("variants", "--quickwins")}
+"""Names that commands had → their words now."""
 
 
 class LazyGroup(click.Group):
@@ -90,6 +91,9 @@ class LazyGroup(click.Group):
         return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if now := _RENAMED.get(args[0]):
+            old, args = args[0], [*now, *args[1:]]
+            click.echo(f"{old} is now `ratchet {shlex.join(args)}`.", err=True)
         if args[0] not in COMMANDS and (meant := did_you_mean(args[0], list(COMMANDS))):
             ctx.fail(f"No such command '{args[0]}'. {meant}")
         return super().resolve_command(ctx, args)

@@ -65,7 +65,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "open": ("ratchet open",),
     "profile": ("ratchet profile norm/rows_4k --base HEAD~1", "ratchet profile --read before.ncu-rep after.ncu-rep"),
     "publish": ("ratchet publish run-artifact/ --no-comment",),
-    "quickwins": ("ratchet quickwins", "ratchet quickwins bmm vector_access --pairs 12"),
     "replay": ("ratchet replay results/current.json --gate 2%", "ratchet replay results/current.json --simulate 3000"),
     "report": ("ratchet report", "ratchet report old/current.json --gate 5%"),
     "roofline": ("ratchet roofline", "ratchet roofline 'norm/*' --out pictures"),
@@ -73,9 +72,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "settings": ("ratchet settings", "ratchet settings --json", "RATCHET_PAIRS=40 ratchet settings"),
     "site": ("ratchet site", "ratchet site --out _site --title 'Kernels on H200'"),
     "soak": ("ratchet soak --time 2h --plant 3.5%", "ratchet soak --report"),
-    "study": ("ratchet study normalize", "ratchet study normalize --results pictures"),
-    "sweep": ("ratchet sweep normalize/rows_4k --over columns=2**7..2**14",),
     "tune": ("ratchet tune norm/rows_4k --time-budget 10m", "ratchet tune norm/rows_4k --resume --apply"),
+    "variants": (
+        "ratchet variants normalize",
+        "ratchet variants normalize/rows_4k --over columns=2**7..2**14",
+        "ratchet variants --quickwins bmm vector_access --pairs 12",
+    ),
 }
 """Command → lines that can be typed; what follows three blanks says what the line does."""
 

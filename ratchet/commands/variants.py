@@ -1,7 +1,7 @@
-"""Carry out `ratchet quickwins`, `study` and `sweep`: time the variants of benchmarks beside each other.
+"""Carry out `ratchet variants`: time the variants of benchmarks beside each other.
 
-Read it from the top: what each command measures, then how a suite becomes a record. Like `ratchet run` they import the checkout
-in place and hold the device. The command line writes the files.
+Read it from the top: what is measured, then how a suite becomes a record. Like `ratchet run` it imports the checkout in place and
+holds the device. The command line writes the files.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from ratchet.commands.machine import environment_of, machine_of, plan_of
 from ratchet.commands.request import Request, load_baseline, settings_of, watched, writable
 from ratchet.commands.trees import tree_spec
-from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.profile import measured_roofs
 from ratchet.measure.client import Hosts
@@ -24,8 +22,9 @@ from ratchet.measure.lost import repeats
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.suite import CaseTask, Suite, measure_suite
 from ratchet.measure.tree_spec import Sweep, TreeSpec
-from ratchet.profile.roofline import datasheet, precision_of, roofs_from, roofs_measured
+from ratchet.profile.roofline import declared, precision_of, printed_peaks, roofline, roofs_from, roofs_measured
 from ratchet.records.files import load
+from ratchet.records.profile import Roof
 from ratchet.records.run import CaseRun, Config, Side
 from ratchet.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
 from ratchet.report.progress import Progress
@@ -38,79 +37,43 @@ FOLDER, CLAIMS = "quickwins", "claims.json"
 """Folder of the quick wins, below that of the benchmarks."""
 
 
+Over = tuple[str, tuple[int, ...]]
+"""A parameter and its values."""
+
+
 @dataclass(frozen=True)
 class VariantsResult:
     """The measured variants, and the folder where their files belong."""
 
     records: tuple[VariantsRecord, ...]
-    """One, or in a study one for each benchmark."""
+    """One for each benchmark; one for all quick wins."""
     results: Path
 
 
-def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
-    """Time the naive and the improved variant of each quick win. Raises as `check.check` does; nothing is built."""
+def variants(
+    request: Request, progress: Progress, environ: Mapping[str, str], *, over: Over | None = None, quickwins: bool = False
+) -> VariantsResult:
+    """Time all variants of the chosen cases, of one case at many values ``over`` a parameter, or of the quick wins.
+
+    Raises as `check.check` does; nothing is built.
+    """
     root, settings = settings_of(request, environ, PAIRS)
-    folder = root / settings.bench / FOLDER
-    if not (folder / CLAIMS).is_file():
-        raise UsageError(
-            f"There are no quick wins in {folder}.", "Run this in a checkout of ratchet's own repository, or name it with --repo."
-        )
-    claims = load(folder / CLAIMS, Claims).claims
-    # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
-    fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
-    here = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
-    record = _measured("quickwins", request, here, root, progress, environ, claims=claims)
-    return VariantsResult((record,), root / settings.results)
-
-
-def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
-    """Time all variants of the chosen cases; each benchmark has a record, with its roofs. Raises as `quickwins` does."""
-    root, settings = settings_of(request, environ, PAIRS)
-    record = _measured("study", request, settings, root, progress, environ)
-    benchmarks = dict.fromkeys(case.benchmark for case in record.cases)
-    parts = [tuple(case for case in record.cases if case.benchmark == benchmark) for benchmark in benchmarks]
-    results = root / settings.results
-    return VariantsResult(
-        tuple(_with_roofs(record.model_copy(update={"cases": cases}), results) for cases in parts), results / "study"
-    )
-
-
-def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
-    """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
-    root, settings = settings_of(request, environ, PAIRS)
-    record = _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
-    results = root / settings.results
-    return VariantsResult((_with_roofs(record, results),), results / "sweep")
-
-
-def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:
-    """Return the record with the roofs of its cases: those of the GPU's datasheet, and those measured by the stored baseline."""
-    machine = record.environment.fingerprint
-    stored = load_baseline(results).entries(machine)
-    sheet = None if machine.mig == "on" else datasheet(machine.gpu)
-    roofs = (
-        *(roofs_from("datasheet", sheet) if sheet else ()),
-        *roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
-    )
-    needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
-    return record.model_copy(update={"roofs": tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)})
-
-
-def _measured(
-    kind: Literal["quickwins", "study", "sweep"],
-    request: Request,
-    settings: Settings,
-    root: Path,
-    progress: Progress,
-    environ: Mapping[str, str],
-    *,
-    wanted: Sweep | None = None,
-    claims: tuple[Claim, ...] = (),
-) -> VariantsRecord:
+    claims: tuple[Claim, ...] = ()
+    if quickwins:
+        folder = root / settings.bench / FOLDER
+        if not (folder / CLAIMS).is_file():
+            raise UsageError(
+                f"There are no quick wins in {folder}.",
+                "Run this in a checkout of ratchet's own repository, or name it with --repo.",
+            )
+        claims = load(folder / CLAIMS, Claims).claims
+        # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
+        fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
+        settings = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
     results = writable(root / settings.results)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
-        machine_of(request.devices, settings, f"ratchet {kind} in {root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet variants in {root}", progress, environ) as machine,
         watched(root, results, progress),
     ):
         plan = plan_of(settings, machine.device)
@@ -124,10 +87,9 @@ def _measured(
             peaks=machine.peaks,
             idle=machine.idle,
         )
-        found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, wanted)
+        found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, over)
     suites = tuple(found.suites.values())
-    return VariantsRecord(
-        kind=kind,
+    record = VariantsRecord(
         started_at=started,
         wall_s=time.monotonic() - clock,
         command=request.command,
@@ -135,9 +97,37 @@ def _measured(
         plan=plan,
         cases=tuple(_case(case, found) for case in found.cases),
         claims=claims,
-        parameter=wanted.parameter if wanted else "",
+        parameter=over[0] if over else "",
         warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
     )
+    return VariantsResult((record,) if quickwins else _by_benchmark(record, results), results / "variants")
+
+
+def _by_benchmark(record: VariantsRecord, results: Path) -> tuple[VariantsRecord, ...]:
+    """Return a record for each benchmark, below the roofs of the GPU's datasheet and those that the stored baseline reached."""
+    machine = record.environment.fingerprint
+    sheet, stored = printed_peaks(machine), load_baseline(results).entries(machine)
+    roofs = (
+        *(roofs_from("datasheet", sheet) if sheet else ()),
+        *roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
+    )
+    parts: dict[str, list[VariantsCase]] = {}
+    for case in record.cases:
+        parts.setdefault(case.benchmark, []).append(case)
+    return tuple(with_roofline(record.model_copy(update={"cases": tuple(cases)}), roofs) for cases in parts.values())
+
+
+def with_roofline(record: VariantsRecord, roofs: tuple[Roof, ...]) -> VariantsRecord:
+    """Return the record with its variants below those of the roofs that hold them."""
+    needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
+    points = [
+        declared(f"{one.name}/{case.config.name}", None, case.workload, one.median_ms * 1e-3, record.environment.l2_bytes)
+        for case in record.cases
+        for one in case.variants
+        if case.workload and case.workload.declares_work and one.median_ms
+    ]
+    near = tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)
+    return record.model_copy(update={"roofline": roofline(record.environment.fingerprint.processor, points, near)})
 
 
 @dataclass(frozen=True)
@@ -153,21 +143,22 @@ class _Suites:
 
 
 def _measure_variants(
-    tree: TreeSpec, task: CaseTask, progress: Progress, environ: Mapping[str, str], wanted: Sweep | None
+    tree: TreeSpec, task: CaseTask, progress: Progress, environ: Mapping[str, str], over: Over | None
 ) -> _Suites:
-    """Measure every variant of the cases that ``task`` selects, or of the cases of a sweep.
+    """Measure every variant of the cases that ``task`` selects, or of one of them at many values.
 
     Raises as `measure_suite`, and as `swept_case`.
     """
     progress.stage("Importing benchmarks")
     with Hosts({"head": tree}, environ) as hosts:
         listing = hosts.sides["head"].listing()
-        cases = choose_cases(listing, None, (wanted.case,) if wanted else task.patterns)
+        cases = choose_cases(listing, None, task.patterns)
     offered = {case.name: case.variants or ("",) for case in listing.cases}
-    if wanted:
-        case = swept_case(cases, wanted)
-        tree = replace(tree, sweep=replace(wanted, case=case.name))
-        cases = [_with_value(case, wanted, value) for value in wanted.values]
+    if over:
+        case = swept_case(cases, over[0])
+        sweep = Sweep(case.name, *over)
+        tree = replace(tree, sweep=sweep)
+        cases = [_with_value(case, sweep, value) for value in sweep.values]
         offered |= dict.fromkeys((one.name for one in cases), offered[case.name])
     variants = {case.name: offered[case.name] for case in cases if case.name in offered and not case.skipped}
     suites = {}
@@ -181,7 +172,7 @@ def _measure_variants(
     return _Suites(tuple(cases), variants, suites)
 
 
-def swept_case(cases: Sequence[CaseRun], sweep: Sweep) -> CaseRun:
+def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
     """Return the case whose parameter changes.
 
     Raises UsageError where there are several, or it has no such parameter, UnfitError where it cannot run.
@@ -191,17 +182,16 @@ def swept_case(cases: Sequence[CaseRun], sweep: Sweep) -> CaseRun:
         raise UnfitError(f"{case.name} cannot be measured: {why.rstrip('.')}.", "Fix that and try again, or name another case.")
     if others:
         raise UsageError(
-            f"{sweep.case} has {len(cases)} configs, and a sweep needs one for its other parameters.",
-            f"Name one, such as {case.name}.",
+            f"These are {len(cases)} cases, and --over needs one for its other parameters.", f"Name one, such as {case.name}."
         )
-    if sweep.parameter not in case.config.parameters:
+    if parameter not in case.config.parameters:
         known = ", ".join(case.config.parameters) or "none"
-        raise UsageError(f"{case.name} has no parameter {sweep.parameter}.", f"Its parameters: {known}.")
+        raise UsageError(f"{case.name} has no parameter {parameter}.", f"Its parameters: {known}.")
     return case
 
 
 def _with_value(case: CaseRun, sweep: Sweep, value: int) -> CaseRun:
-    name = replace(sweep, case=case.name).name(value)
+    name = sweep.name(value)
     config = Config(name=name.partition("/")[2], parameters=case.config.parameters | {sweep.parameter: value})
     return case.model_copy(update={"name": name, "config": config})
 

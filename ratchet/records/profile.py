@@ -350,7 +350,7 @@ class AdviceFinding(Record):
     quick_win: str | None = None
     """The quick win that shows it, by its name."""
     quick_win_case: str | None = None
-    """What `ratchet quickwins` calls it."""
+    """What `ratchet variants --quickwins` calls it."""
 
 
 class ChecklistAnswer(Record):

@@ -1,6 +1,6 @@
-"""Ways to do the same work, timed beside each other: ``results/quickwins/…``, ``results/study/…`` and ``results/sweep/…``.
+"""Ways to do the same work, timed beside each other: ``results/variants/…``.
 
-`ratchet.commands.variants` fills it; the reports of these three commands show it. Pure.
+`ratchet.commands.variants` fills it, and `ratchet.report.variants` shows it. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 
 from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
-from ratchet.records.profile import Roof
+from ratchet.records.profile import Roof, Roofline
 from ratchet.records.run import Config, Plan, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 
@@ -60,12 +60,6 @@ class VariantsCase(Record):
         """Return why it, or some of its variants, have no times."""
         return tuple(why for why in (self.problem, *(variant.problem for variant in self.variants)) if why)
 
-    @property
-    def intensity(self) -> float | None:
-        """Return the declared FLOPs of a byte; None where one of them is not declared, or 0."""
-        work = self.workload
-        return work.flops / work.bytes if work and work.flops and work.bytes else None
-
     def rate(self, variant: VariantTime, unit: Literal["flops", "bytes"]) -> float | None:
         """Return the declared FLOPs or bytes of a call per second; None where there are none, or no time."""
         work = getattr(self.workload, unit) if self.workload else None
@@ -109,17 +103,26 @@ class VariantsRecord(Record):
     """Variants of some cases, measured in pairs of processes in one run."""
 
     schema_version: Literal[1] = 1
-    kind: Literal["quickwins", "study", "sweep"]
+    kind: Literal["variants", "quickwins", "study", "sweep"] = "variants"
+    """Earlier versions wrote the three others."""
     started_at: AwareDatetime
     wall_s: NotNegative
     command: tuple[str, ...]
     environment: Environment
     plan: Plan
     cases: tuple[VariantsCase, ...]
+    """Of one benchmark, or of all quick wins."""
     claims: tuple[Claim, ...] = ()
-    """The quick wins, in the guide's order."""
-    roofs: tuple[Roof, ...] = ()
-    """Roofs of a study: the memory's, and that of the precision of its cases, from a datasheet or measured."""
+    """Of quick wins: in the guide's order."""
     parameter: str = ""
-    """Parameter of a sweep: the one that changes from case to case."""
+    """The parameter that changes from case to case, where one does."""
+    roofline: Roofline | None = None
+    """A point for each variant of each config, called ``VARIANT/CONFIG``; None: quick wins."""
+    roofs: tuple[Roof, ...] = ()
+    """Written by earlier versions, in place of `roofline`."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the name of its files: ``normalize``, ``normalize_columns``, ``quickwins``."""
+        return "quickwins" if self.claims else "_".join(filter(None, (self.cases[0].benchmark, self.parameter)))

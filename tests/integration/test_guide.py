@@ -15,7 +15,7 @@ GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="ut
 BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 SHORT = {"RATCHET_BLOCK_MS": "1", "RATCHET_BLOCKS": "2", "RATCHET_PAIRS": "6", "RATCHET_DEVICE": "cpu"}
 """Not how the guide measures, but enough to see that its commands work."""
-ELSEWHERE = ("mkdir", "ratchet quickwins", "ratchet open")
+ELSEWHERE = ("mkdir", "ratchet variants --quickwins", "ratchet open")
 """Beginnings of commands that make the folder, need a checkout of ratchet, or a browser."""
 PATIENT = {"ratchet evaluate": ("--pairs", "40")}
 """What commands need besides on a busy machine, where the few seconds that they take may not decide; eight pairs mostly do."""

@@ -1,8 +1,9 @@
-"""`ratchet quickwins`, `study` and `sweep`, as a user runs them. What is timed is waits."""
+"""`ratchet variants`, as a user runs it. What is timed is waits."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,23 +54,23 @@ def place(tmp_path: Path) -> Playground:
 
 def test_quick_wins(place: Playground) -> None:
     """Both variants are timed in pairs, the claim is held to the interval, and a table and a record are written."""
-    done = place.ratchet("quickwins", *QUICK)
+    done = place.ratchet("variants", "--quickwins", *QUICK)
     assert done.code == 0, done.err
-    record = load(place.repo / "results" / "quickwins.json", VariantsRecord)
+    record = load(place.repo / "results" / "variants" / "quickwins.json", VariantsRecord)
     naive = next(case for case in record.cases if case.benchmark == "waits").variants[1]
     assert naive.interval
     assert naive.interval[0] > 2
-    table = (place.repo / "results" / "quickwins.md").read_text(encoding="utf-8")
-    assert "| 2 then | Wait less |" in table
-    assert "| 2–6× | yes |" in table
-    assert "Not here (runs on cuda only): elsewhere/gpu." in table
-    assert "    yes" in done.out.splitlines()
+    text = (place.repo / "results" / "variants" / "quickwins.txt").read_text(encoding="utf-8")
+    assert text in done.out
+    assert "2 then  Wait less" in text
+    assert "    yes" in text.splitlines()
+    assert "Not here (runs on cuda only): elsewhere/gpu." in text
 
 
 def test_a_wrong_variant(place: Playground) -> None:
     """A variant whose result is wrong has no time, and the command fails."""
     place.commit({"bench/quickwins/waits.py": WAITS.replace("return x + 1\n", 'return x + (variant == "improved")\n')})
-    done = place.ratchet("quickwins", *QUICK, "--json")
+    done = place.ratchet("variants", "--quickwins", *QUICK, "--json")
     assert done.code == 1, done.err
     record = VariantsRecord.model_validate_json(done.out)
     (waits,) = [case for case in record.cases if case.benchmark == "waits"]
@@ -79,40 +80,42 @@ def test_a_wrong_variant(place: Playground) -> None:
 
 def test_no_quick_wins(place: Playground) -> None:
     """A repository without them says where they are; a name that is none of them is refused."""
-    done = place.ratchet("quickwins", "nonsense", *QUICK)
+    done = place.ratchet("variants", "--quickwins", "nonsense", *QUICK)
     assert done.code == 2
     assert "No case, benchmark or config is called nonsense." in done.sentence
     place.commit({"bench/quickwins/claims.json": ""})
-    done = place.ratchet("quickwins", *QUICK)
+    done = place.ratchet("variants", "--quickwins", *QUICK)
     assert done.code == 2
     assert "in a checkout of ratchet's own repository" in done.sentence
 
 
 @pytest.mark.slow
-def test_a_study(place: Playground) -> None:
-    """All variants of a benchmark stand in a report and a picture; a variant that fails is named, and the others are there."""
-    done = place.ratchet("study", "waits", *QUICK)
+def test_variants(place: Playground) -> None:
+    """All variants stand in a table and a picture; of one that fails the reason is said. The old name works."""
+    done = place.ratchet("variants", "waits", *QUICK)
     assert done.code == 0, done.err
-    assert "ROOFLINE ANALYSIS: waits" in done.out
-    assert "Configuration: short, naive" in done.out
-    assert "is 4" in done.out or "is 5" in done.out  # 100 µs of n over 20, with what a wait takes besides
-    folder = place.repo / "results" / "study"
-    assert sorted(path.name for path in folder.iterdir()) == ["waits.json", "waits.png", "waits.svg", "waits.txt"]
+    assert re.search(r"^short +naive ", done.out, re.MULTILINE)
+    assert re.search(r"^improved is [45]\.", done.out, re.MULTILINE)  # 100 µs of n over 20, with what a wait takes besides
+    folder = place.repo / "results" / "variants"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"waits.{ending}" for ending in ("csv", "json", "png", "svg", "txt")
+    ]
     assert (folder / "waits.txt").read_text(encoding="utf-8") in done.out
     place.commit({"bench/waits.py": WAITS.replace("    def run():", '    assert variant == "improved"\n\n    def run():')})
     done = place.ratchet("study", "waits", *QUICK)
     assert done.code == 3
-    assert "Not measured: AssertionError" in done.out
-    assert "Configuration: short, improved" in done.out
+    assert "study is now `ratchet variants waits" in done.err
+    assert "waits/short: AssertionError" in done.out
+    assert re.search(r"^short +improved ", done.out, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_a_sweep(place: Playground) -> None:
+def test_many_sizes(place: Playground) -> None:
     """Each value is a case of its own: twice the wait takes twice the time, on a line of each variant."""
-    done = place.ratchet("sweep", "waits", "--over", "n=2**7..2**9", *QUICK)
+    done = place.ratchet("variants", "waits", "--over", "n=2**7..2**9", *QUICK)
     assert done.code == 0, done.err
-    folder = place.repo / "results" / "sweep"
-    assert sorted(path.name for path in folder.iterdir()) == ["waits_n.csv", "waits_n.json", "waits_n.png", "waits_n.svg"]
+    folder = place.repo / "results" / "variants"
+    assert {path.suffix for path in folder.glob("waits_n.*")} == {".csv", ".json", ".png", ".svg", ".txt"}
     heading, *rows = [line.split(",") for line in (folder / "waits_n.csv").read_text(encoding="utf-8").splitlines()]
     assert [row[0] for row in rows] == ["128", "256", "512"]
     naive = [float(row[heading.index("naive_ms")]) for row in rows]
@@ -121,13 +124,13 @@ def test_a_sweep(place: Playground) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep_of_a_benchmark_without_variants(place: Playground) -> None:
+def test_a_benchmark_without_variants(place: Playground) -> None:
     """It is timed alone; a parameter that it does not have is refused with those that it has."""
     alone = WAITS.replace(', variants=("improved", "naive")', "").replace("variant):", 'variant="naive"):')
     place.commit({"bench/waits.py": alone})
-    done = place.ratchet("sweep", "waits/short", "--over", "n=64,128", *QUICK)
+    done = place.ratchet("variants", "waits/short", "--over", "n=64,128", *QUICK)
     assert done.code == 0, done.err
-    assert "waits" in (place.repo / "results" / "sweep" / "waits_n.csv").read_text(encoding="utf-8").splitlines()[0]
-    done = place.ratchet("sweep", "waits", "--over", "m=64,128", *QUICK)
+    assert "waits" in (place.repo / "results" / "variants" / "waits_n.csv").read_text(encoding="utf-8").splitlines()[0]
+    done = place.ratchet("variants", "waits", "--over", "m=64,128", *QUICK)
     assert done.code == 2
     assert done.sentence == "waits/short has no parameter m. Its parameters: n."

@@ -26,6 +26,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from ratchet.commands.variants import with_roofline
 from ratchet.errors import OutputError, PageError
 from ratchet.judge.profile import measured_roofs
 from ratchet.profile import roofline as pure
@@ -37,7 +38,7 @@ from ratchet.records.variants import VariantsRecord
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.figures import page, style
 from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
-from ratchet.report.figures.variants import study_figure, sweep_figure
+from ratchet.report.figures.variants import variants_figure
 from ratchet.report.suggestions import convergence_figure
 
 STORED = Path(__file__).parents[2] / "results" / "baseline.json"
@@ -170,16 +171,14 @@ PAGES: dict[str, Callable[[], Figure]] = {
         stored_roofline().model_copy(update={"roofs": (*stored_roofline().roofs, Roof(kind="l2", source="report", rate=1.02e13))})
     ),
     "roofline of many": lambda: roofline_figure(many_cases_and_roofs()),
-    "study": lambda: study_figure(variants_examples.study()),
-    "study without roofs": lambda: study_figure(variants_examples.study(roofs=(), environment=examples.CPU_ENVIRONMENT)),
-    "study of one": lambda: study_figure(variants_examples.study(cases=variants_examples.study().cases[3:])),
-    "study of nothing": lambda: study_figure(variants_examples.study(cases=())),
-    "hostile study": lambda: study_figure(hostile_variants(variants_examples.study())),
-    "sweep": lambda: sweep_figure(variants_examples.sweep()),
-    "sweep of one": lambda: sweep_figure(variants_examples.sweep(1)),
-    "sweep of many": lambda: sweep_figure(variants_examples.sweep(30)),
-    "sweep of nothing": lambda: sweep_figure(variants_examples.sweep(cases=())),
-    "hostile sweep": lambda: sweep_figure(hostile_variants(variants_examples.sweep())),
+    "variants": lambda: variants_figure(variants_examples.variants()),
+    "variants of nothing": lambda: variants_figure(variants_examples.variants(cases=())),
+    "hostile variants": lambda: variants_figure(hostile_variants(variants_examples.variants())),
+    "many sizes": lambda: variants_figure(variants_examples.sizes()),
+    "one size": lambda: variants_figure(variants_examples.sizes(1)),
+    "thirty sizes": lambda: variants_figure(variants_examples.sizes(30)),
+    "sizes of nothing": lambda: variants_figure(variants_examples.sizes(cases=())),
+    "hostile sizes": lambda: variants_figure(hostile_variants(variants_examples.sizes())),
     "hostile roofline": lambda: roofline_figure(
         stored_roofline(device=examples.HOSTILE).model_copy(
             update={"points": tuple(p.model_copy(update={"case": examples.HOSTILE * 3}) for p in stored_roofline().points[:2])}
@@ -210,7 +209,7 @@ def hostile_variants(record: VariantsRecord) -> VariantsRecord:
         )
         for number, case in enumerate(record.cases)
     ]
-    return record.model_copy(update={"cases": tuple(cases)})
+    return with_roofline(record.model_copy(update={"cases": tuple(cases)}), variants_examples.ROOFS)
 
 
 def hostile() -> CaseProfile:
@@ -361,26 +360,22 @@ def test_a_roofline_is_written() -> None:
         assert expected in picture, expected
 
 
-def test_a_study_is_written() -> None:
-    """Every variant of every config has its GFLOPS and intensity; regions, roofs and the average improvement are named."""
-    picture = written(study_figure(variants_examples.study()))
+def test_variants_are_written() -> None:
+    """Every variant of every config has a mark with its share of the roof, and the average improvement is named."""
+    picture = written(variants_figure(variants_examples.variants()))
     for expected in (
-        "▲ rows_16k 2781 GFLOPS (0.75 FLOP/B)",
-        "● rows_16k 1932 GFLOPS (0.75 FLOP/B)",
-        "■ rows_1k 97.1 GFLOPS (0.75 FLOP/B)",
-        "Memory-bound region: 4.80 TB/s, datasheet",
-        "Compute-bound region: 66.9 TFLOP/s, datasheet",
-        "• ours is 1.57× as fast as original on average (1.44× to 1.70×).",
+        "Roofline · normalize",
+        "ours/rows_16k 89 %",
+        "original/rows_16k",
+        "torch/rows_1k",
+        "1.57× as fast as original on average",
     ):
         assert expected in picture, expected
-    with style.drawing():
-        shapes = {line.get_marker() for axes in study_figure(variants_examples.study()).findobj(Axes) for line in axes.lines}
-    assert {"^", "o", "s"} <= shapes
 
 
-def test_a_sweep_is_written() -> None:
+def test_sizes_are_written() -> None:
     """Both rates are drawn against the parameter, with a legend of the variants and the peak of the memory."""
-    picture = written(sweep_figure(variants_examples.sweep()))
+    picture = written(variants_figure(variants_examples.sizes()))
     for expected in ("normalize over columns", "GB/s", "TFLOP/s", "512Ki", "ours", "torch", "datasheet peak"):
         assert expected in picture, expected
 

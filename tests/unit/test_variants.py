@@ -1,47 +1,60 @@
-"""Studies and sweeps without processes: their texts, their tables, and the values of a sweep."""
+"""Variants without processes: their texts and tables, whether a claim holds, the values of a parameter, and old names."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 
+from ratchet.cli import main
 from ratchet.cli.variants import _over
 from ratchet.commands.variants import swept_case
-from ratchet.errors import UnfitError, UsageError
+from ratchet.config import Settings
+from ratchet.errors import Exit, UnfitError, UsageError
 from ratchet.measure.child.loader import swept
-from ratchet.measure.child.registry import Case
+from ratchet.measure.child.registry import Case, discover
 from ratchet.measure.tree_spec import Sweep, TreeSpec, child_command
+from ratchet.records.files import load
 from ratchet.records.run import CaseRun, Config
-from ratchet.report.variants import averages, insights, study_lines, sweep_csv, sweep_lines
+from ratchet.records.variants import Claims, VariantsRecord
+from ratchet.report.variants import averages, factor, holding, rows_of, variants_csv, variants_lines
 from tests import examples, variants_examples
+from tests.variants_examples import claim
+
+BENCH = Path(__file__).parents[2] / "bench"
+QUICKWINS = BENCH / "quickwins"
+NOT_ON_CPU = {"pinned", "vector_access", "shared_prefetch", "launch_bounds", "graph_kernels", "graph_model"}
 
 
-def test_a_study_as_text(golden: Callable[[str, str], None]) -> None:
-    """Each config and variant has its time, the bytes and FLOPs that the work needs, both utilisations, and what binds it."""
-    golden("study.txt", "\n".join(study_lines(variants_examples.study())) + "\n")
+def test_variants_as_text(golden: Callable[[str, str], None]) -> None:
+    """Each config and variant has its time, its rates, its share of the roof that is nearest, and what binds it."""
+    golden("variants.txt", "\n".join(variants_lines(variants_examples.variants())) + "\n")
 
 
-def test_a_study_without_roofs() -> None:
-    """Where no peak is known, no utilisation is made up, and the bound is by a rule of thumb."""
-    bare = variants_examples.study(roofs=(), environment=examples.CPU_ENVIRONMENT)
-    text = "\n".join(study_lines(bare))
-    assert "Peak Memory Bandwidth: unknown" in text
-    assert "Bandwidth utilization: unknown (no peak is known)" in text
-    assert "⚠ MEMORY BOUND (AI=0.75 < 10)" in text
+def test_many_sizes_as_text_and_as_table(golden: Callable[[str, str], None]) -> None:
+    """A row for each value; a variant that could not be timed leaves its place empty, and a line says why."""
+    record = variants_examples.sizes()
+    golden("variants_sizes.txt", "\n".join(variants_lines(record)) + "\n")
+    golden("variants_sizes.csv", variants_csv(record))
 
 
-def test_what_computes_is_bound_by_that() -> None:
-    """A case beyond the point where the roofs meet is bound by compute."""
-    record = variants_examples.study()
-    (case, *_) = record.cases
-    assert case.workload
-    heavy = case.model_copy(update={"workload": case.workload.model_copy(update={"flops": 100 * (case.workload.bytes or 0)})})
-    text = "\n".join(study_lines(record.model_copy(update={"cases": (heavy,)})))
-    assert "COMPUTE BOUND (AI=100.00 >= 13.9)" in text
-    assert "Optimization focus: increase arithmetic intensity" in text
+def test_quick_wins_as_text(golden: Callable[[str, str], None]) -> None:
+    """The rows stand in the order of the claims, each with what the claim says and why it does not hold."""
+    golden("variants_quickwins.txt", "\n".join(variants_lines(variants_examples.quickwins())) + "\n")
+
+
+def test_without_roofs() -> None:
+    """Where no peak is known, no share and no bound is made up."""
+    bare = variants_examples.variants(roofs=(), environment=examples.CPU_ENVIRONMENT)
+    row = next(line for line in variants_lines(bare) if line.startswith("rows_16k  ours"))
+    assert row.endswith("2.78 TFLOP/s  3.71 TB/s        –  –")
 
 
 def test_the_average_is_geometric() -> None:
@@ -50,17 +63,39 @@ def test_the_average_is_geometric() -> None:
         variants_examples.case(f"a/{name}", variants_examples.own(1.0, "ours"), variants_examples.other(speed, speed, "torch"))
         for name, speed in (("x", 2.0), ("y", 0.5))
     ]
-    (average,) = averages(variants_examples.study(cases=tuple(pair)))
-    assert average.mean == pytest.approx(1.0)
-    assert (average.lowest, average.highest) == (pytest.approx(0.5), pytest.approx(2.0))
-    assert any("1.00× as fast as torch on average" in line for line in insights(variants_examples.study(cases=tuple(pair))))
+    assert averages(variants_examples.variants(cases=tuple(pair))) == [
+        "ours is 1.00× as fast as torch on average (0.500× to 2.00×)."
+    ]
 
 
-def test_a_sweep_as_text_and_as_table(golden: Callable[[str, str], None]) -> None:
-    """A row for each value with the rates of every variant; one that could not be timed leaves its place empty, and says why."""
-    record = variants_examples.sweep()
-    golden("sweep.txt", "\n".join(sweep_lines(record)) + "\n")
-    golden("sweep.csv", sweep_csv(record))
+@pytest.mark.parametrize("kind", ["quickwins", "study", "sweep"])
+def test_files_of_earlier_versions(kind: str) -> None:
+    """What the three commands wrote that this one replaces is still read."""
+    text = variants_examples.quickwins().model_dump(mode="json", exclude={"roofline"})
+    roofs = [roof.model_dump(mode="json") for roof in variants_examples.ROOFS]
+    record = VariantsRecord.model_validate_json(json.dumps(text | {"kind": kind, "roofs": roofs}))
+    assert record.cases == variants_examples.quickwins().cases
+
+
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("study --over", "ratchet variants --over"),
+        ("sweep a --pairs", "ratchet variants a --pairs"),
+        ("quickwins 'b*' --pairs", "ratchet variants --quickwins 'b*' --pairs"),
+    ],
+)
+def test_an_old_name_does_what_it_did(words: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the command of today, and is that one: here it lacks the value of an option."""
+    assert main(words.replace("'", "").split()) == Exit.USAGE
+    said = capsys.readouterr().err
+    assert said.startswith(f"{words.partition(' ')[0]} is now `{now}`.\n")
+    assert "requires an argument" in said
+
+
+@pytest.mark.parametrize("words", ["variants", "variants --quickwins --over n=1,2", "variants a --over n"])
+def test_options_that_cannot_be(words: str) -> None:
+    assert main(words.split()) == Exit.USAGE
 
 
 @pytest.mark.parametrize(
@@ -74,7 +109,7 @@ def test_a_sweep_as_text_and_as_table(golden: Callable[[str, str], None]) -> Non
         ("n=5..5", (5,)),
     ],
 )
-def test_values_of_a_sweep(text: str, values: tuple[int, ...]) -> None:
+def test_values_of_a_parameter(text: str, values: tuple[int, ...]) -> None:
     """Powers, doublings, steps and lists."""
     assert _over(text) == ("n", values)
 
@@ -93,7 +128,7 @@ CASES = [
 ]
 
 
-def test_the_cases_of_a_sweep() -> None:
+def test_a_case_for_each_value() -> None:
     """One for each value; the other parameters are those of the case."""
     made = swept(CASES, Sweep("norm/large", "columns", (16, 32)))
     assert [case.name for case in made] == ["norm/columns_16", "norm/columns_32"]
@@ -106,25 +141,109 @@ RUNS = [
 ]
 
 
-def test_a_benchmark_with_one_config_can_be_swept() -> None:
+def test_over_needs_one_case() -> None:
     """It needs no config to be named; one with several does, and the parameter must be there."""
-    assert swept_case(RUNS[2:], Sweep("copy", "mib", (1,))).name == "copy/x"
-    with pytest.raises(UsageError, match=r"norm has 2 configs, and a sweep needs one .* Name one, such as norm/small."):
-        swept_case(RUNS[:2], Sweep("norm", "rows", (1,)))
+    assert swept_case(RUNS[2:], "mib").name == "copy/x"
+    with pytest.raises(UsageError, match=r"2 cases, and --over needs one .* Name one, such as norm/small."):
+        swept_case(RUNS[:2], "rows")
     with pytest.raises(UsageError, match=r"norm/small has no parameter n. Its parameters: rows, columns."):
-        swept_case(RUNS[:1], Sweep("norm/small", "n", (1,)))
+        swept_case(RUNS[:1], "n")
     with pytest.raises(UnfitError, match=r"copy/x cannot be measured: needs nvcc"):
-        swept_case([RUNS[2].model_copy(update={"skipped": "needs nvcc"})], Sweep("copy", "mib", (1,)))
+        swept_case([RUNS[2].model_copy(update={"skipped": "needs nvcc"})], "mib")
 
 
-def test_a_tree_keeps_its_variant_and_sweep(tmp_path: Any) -> None:
+def test_a_tree_keeps_its_variant_and_sweep(tmp_path: Path) -> None:
     """Both reach the child program as they were."""
-    import json
-    from dataclasses import replace
-
-    from ratchet.config import Settings
-
     plain = TreeSpec.of(Settings(order_seed=1), tmp_path, checkout=tmp_path, device="cpu", gpu_uuid=None)
     for tree in (plain, replace(plain, variant="torch", sweep=Sweep("norm/small", "rows", (1, 2)))):
         told = json.loads(child_command("a", tree=tree)[-1])["tree"]
         assert TreeSpec.read(told) == tree
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (2.1, 2.3, "holds"),
+        (1.8, 1.95, "holds"),  # 2 is rounded
+        (5.9, 9.0, "holds"),
+        (1.2, 1.5, "less"),
+        (7.0, 8.0, "more"),
+        (0.95, 1.08, "no gain"),
+        (0.9, 2.5, "undecided"),
+        (0.766, 1.21, "undecided"),
+        (0.7, 0.9, "slower"),
+    ],
+)
+def test_a_claim_holds_where_the_interval_meets_it(low: float, high: float, said: str) -> None:
+    """A claim of 2–6× holds where the interval meets it, give or take 5 %; else the answer says on which side it is."""
+    assert holding(claim("pinned", "Pinned", "2–6×", 2, 6), (low, high)) == said
+
+
+def test_a_gain_on_the_way_is_not_the_claimed_factor() -> None:
+    """13× is not met at 1.74×, although a pipeline as a whole is claimed to gain 1.08×."""
+    claims = {one.case: one for one in load(QUICKWINS / "claims.json", Claims).claims}
+    assert [holding(claims[name], (1.6, 1.9)) for name in ("preprocess", "postprocess")] == ["less", "less"]
+
+
+def test_a_claim_without_a_figure() -> None:
+    """What is claimed to be faster, without a figure, is faster, brings nothing, or is slower."""
+    bare = claim("loader", "Loader", "no figure")
+    intervals = ((1.1, 1.2), (0.99, 1.01), (0.9, 1.3), (0.8, 0.9))
+    assert [holding(bare, interval) for interval in intervals] == ["faster", "no gain", "undecided", "slower"]
+    assert holding(bare, None) == "not measured"
+
+
+def test_a_cpu_has_reasons_of_its_own() -> None:
+    """The reasons for a GPU are not given for a CPU."""
+    record = variants_examples.quickwins().model_copy(update={"environment": examples.CPU_ENVIRONMENT})
+    answers = [row.answer for row in rows_of(record)]
+    assert "faster, more than claimed" in answers
+    assert not any("launch costs" in answer for answer in answers)
+
+
+def test_a_factor_has_three_digits() -> None:
+    assert [factor(value) for value in (1.1, 31.24, 195.0, 1999.6)] == ["1.10×", "31.2×", "195×", "2000×"]
+
+
+def test_every_quick_win_has_a_claim() -> None:
+    """Each case of bench/quickwins is claimed by exactly one entry, each entry has a case, and steps stand in order."""
+    pytest.importorskip("torch")
+    claims = load(QUICKWINS / "claims.json", Claims).claims
+    cases = discover(BENCH.parent, "bench/quickwins", "cuda").cases
+    for case in cases:
+        assert [one.title for one in claims if one.case in (case.name, case.benchmark)], case.name
+        assert case.variants == ("improved", "naive")
+    for one in claims:
+        assert any(one.case in (case.name, case.benchmark) for case in cases), one.case
+    assert [one.step for one in claims] == sorted(one.step for one in claims)
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_quick_wins_are_no_cases_of_a_check() -> None:
+    """`ratchet check` of this repository finds none of them: they lie in a folder of their own."""
+    program = (
+        "import sys, pathlib; from ratchet.measure.child.registry import discover; "
+        "print(*(case.benchmark for case in discover(pathlib.Path(sys.argv[1]), 'bench', 'cuda').cases))"
+    )
+    words = [sys.executable, "-c", program, str(BENCH.parent)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(BENCH.parent)})
+    assert set(done.stdout.split()) == {"attention", "copy", "matmul", "normalize", "pipeline"}
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_both_variants_agree_with_the_reference_on_a_cpu() -> None:
+    """Every quick win that a CPU can run computes, in both variants, what its float64 reference computes."""
+    from ratchet.measure.child.calls import TimedCall, seed_all
+    from ratchet.measure.child.correctness import check
+
+    torch = pytest.importorskip("torch")
+    found = discover(BENCH.parent, "bench/quickwins", "cpu")
+    assert not found.broken
+    assert {case.benchmark for case in found.cases if case.skipped} == NOT_ON_CPU
+    for case in found.cases:
+        for variant in case.variants if not case.skipped else ():
+            seed_all(7)
+            made = found.benchmarks[case.benchmark](device=torch.device("cpu"), **case.parameters, variant=variant)
+            assert check(TimedCall(made)).error < 1e-4, f"{case.name} {variant}"

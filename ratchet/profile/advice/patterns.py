@@ -21,7 +21,7 @@ QUICK_WIN_CASES = {
     LARGER_BATCH: "batch_size",
     GRAPHS: "'graph_*'",
 }
-"""What `ratchet quickwins` calls them."""
+"""What `ratchet variants --quickwins` calls them."""
 FLOOR = 0.05
 """Smallest share of the steady part that is a finding, unless its pattern asks for more."""
 _SUMS = "a little: another kernel may add in another order"
