@@ -22,7 +22,7 @@ import click
 
 from ratchet import __version__
 from ratchet.cli.examples import with_examples
-from ratchet.errors import Exit, RatchetError
+from ratchet.errors import Exit, RatchetError, UsageError
 from ratchet.units import did_you_mean
 
 SECTIONS = {
@@ -71,11 +71,14 @@ SECTIONS = {
     },
     "Other harnesses": {
         "import": ("recorded:import_command", "Make a recorded run from files that another harness wrote."),
-        "export": ("recorded:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
     },
 }
 """Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
+REMOVED = {
+    "export": "`ratchet export` was removed: results/current.json is JSON, and results/schema/run.json describes it.",
+}
+"""Name that used to be a command → the sentence that answers it."""
 
 
 class LazyGroup(click.Group):
@@ -90,6 +93,8 @@ class LazyGroup(click.Group):
         return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in REMOVED and not ctx.resilient_parsing:  # as where a shell completes a word
+            raise UsageError(REMOVED[args[0]])
         if args[0] not in COMMANDS and (meant := did_you_mean(args[0], list(COMMANDS))):
             ctx.fail(f"No such command '{args[0]}'. {meant}")
         return super().resolve_command(ctx, args)
