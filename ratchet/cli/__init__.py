@@ -62,7 +62,6 @@ SECTIONS = {
     "Try the machine and the gate": {
         "calibrate": ("soak:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
         "soak": ("soak:soak_command", "Check unchanged code again and again: how often is the gate red for nothing?"),
-        "fleet": ("soak:fleet_command", "Compare the GPUs of many runners: which is slower than its model, or than it was?"),
     },
     "In workflows": {
         "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
@@ -76,6 +75,8 @@ SECTIONS = {
 """Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 REMOVED = {
+    "fleet": "`ratchet fleet` and the quarantine were removed: each run names its GPU and its health (environment.cards in "
+    "results/current.json), and `ratchet doctor --strict` exits with 3 on a GPU that is broken or busy.",
     "export": "`ratchet export` was removed: results/current.json is JSON, and results/schema/run.json describes it.",
 }
 """Name that used to be a command → the sentence that answers it."""

@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -52,18 +52,8 @@ class Check:
     """Nothing should be measured here before this is put right."""
 
 
-def examine(
-    root: Path,
-    gpu_index: int | None,
-    *,
-    results: Path | None = None,
-    vendor: Vendor | None = None,
-    quarantined: Mapping[str, str] | None = None,
-) -> list[Check]:
-    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once.
-
-    ``quarantined``: UUID of each card on which nothing should be measured → why.
-    """
+def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, vendor: Vendor | None = None) -> list[Check]:
+    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once."""
     checks = [check_python(), *check_git(root), check_torch(Path(sys.executable))]
     vendor = vendor or vendor_here()
     try:
@@ -79,7 +69,7 @@ def examine(
     checks += [check_triton(), *([without] if vendor.no_counters else [check_nvcc(), *check_ncu()])]
     if gpu is not None:
         checks += [check_sensors(gpu) if vendor.no_counters else check_profiling()]
-        checks += [check_card(gpu, quarantined or {}), *check_fitness(gpu)]
+        checks += [check_card(gpu), *check_fitness(gpu)]
     return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
 
 
@@ -214,11 +204,8 @@ def _field(file: Path, name: str) -> str | None:
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), None)
 
 
-def check_card(gpu: Gpu, quarantined: Mapping[str, str]) -> Check:
-    """Check whether anything is known against this very GPU: the state of its memory, and what `ratchet fleet` found."""
-    if why := quarantined.get(gpu.uuid):
-        cure = "Use another runner. When this card is repaired, delete its entry in results/quarantine.json."
-        return Check("card", "missing", f"{gpu.uuid} is in quarantine: {clean(why)}", cure, unfit=True)
+def check_card(gpu: Gpu) -> Check:
+    """Check whether anything is known against this very GPU: the state of its memory."""
     card = gpu.card()
     if card.problem:
         return _from_sentence("card", f"GPU {gpu.index}: {card.problem}", unfit=True)
