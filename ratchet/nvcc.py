@@ -120,7 +120,7 @@ def device_arch() -> str:
     """Return the architecture of torch's current device, such as ``"sm_90"``."""
     import torch
 
-    if not torch.cuda.is_available() or torch.version.hip:
+    if not torch.cuda.is_available():
         raise CudaBuildError("There is no CUDA device to compile for.", 'Pass it, as in arch="sm_90".')
     major, minor = torch.cuda.get_device_capability()
     return f"sm_{major}{minor}"

@@ -23,7 +23,7 @@ import click
 
 from ratchet import __version__
 from ratchet.cli.examples import with_examples
-from ratchet.errors import Exit, RatchetError
+from ratchet.errors import Exit, RatchetError, UsageError
 from ratchet.units import did_you_mean
 
 SECTIONS = {
@@ -61,7 +61,6 @@ SECTIONS = {
     "Try the machine and the gate": {
         "calibrate": ("soak:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
         "soak": ("soak:soak_command", "Check unchanged code again and again: how often is the gate red for nothing?"),
-        "fleet": ("soak:fleet_command", "Compare the GPUs of many runners: which is slower than its model, or than it was?"),
     },
     "In workflows": {
         "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
@@ -70,13 +69,18 @@ SECTIONS = {
     },
     "Other harnesses": {
         "import": ("recorded:import_command", "Make a recorded run from files that another harness wrote."),
-        "export": ("recorded:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
     },
 }
 """Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 _RENAMED = {"study": ("variants",), "sweep": ("variants",), "quickwins": ("variants", "--quickwins")}
 """Names that commands had → their words now."""
+REMOVED = {
+    "fleet": "`ratchet fleet` and the quarantine were removed: each run names its GPU and its health (environment.cards in "
+    "results/current.json), and `ratchet doctor --strict` exits with 3 on a GPU that is broken or busy.",
+    "export": "`ratchet export` was removed: results/current.json is JSON, and results/schema/run.json describes it.",
+}
+"""Name that used to be a command → the sentence that answers it."""
 
 
 class LazyGroup(click.Group):
@@ -94,6 +98,8 @@ class LazyGroup(click.Group):
         if now := _RENAMED.get(args[0]):
             old, args = args[0], [*now, *args[1:]]
             click.echo(f"{old} is now `ratchet {shlex.join(args)}`.", err=True)
+        if args[0] in REMOVED and not ctx.resilient_parsing:  # as where a shell completes a word
+            raise UsageError(REMOVED[args[0]])
         if args[0] not in COMMANDS and (meant := did_you_mean(args[0], list(COMMANDS))):
             ctx.fail(f"No such command '{args[0]}'. {meant}")
         return super().resolve_command(ctx, args)

@@ -20,7 +20,6 @@ from ratchet.commands.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequ
 from ratchet.commands.run import cases_of_checkout
 from ratchet.errors import Exit
 from ratchet.measure.device import doctor
-from ratchet.records.soak import load_quarantine
 from ratchet.units import plural
 from ratchet.untrusted import clean
 
@@ -51,15 +50,13 @@ def list_command(cases: tuple[str, ...], **options: Any) -> int:
 
 
 @click.command("doctor")
-@click.option("--strict", is_flag=True, help="Exit with 3 where nothing should be measured: an unfit, busy or quarantined GPU.")
+@click.option("--strict", is_flag=True, help="Exit with 3 where nothing should be measured: an unfit or busy GPU.")
 @device
 @common
 def doctor_command(*, strict: bool, **options: Any) -> int:
     """Say what this machine can and cannot do, and what to do about it."""
     root = options["repo"].resolve()
-    results = root / (options["results"] or "results")
-    quarantined = {card.uuid: card.reason for card in load_quarantine(results).cards}
-    checks = doctor.examine(root, options["gpu"], results=results, quarantined=quarantined)
+    checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
     click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
     unfit = [check for check in checks if check.unfit and (check.name == "torch" or options["device"] != "cpu")]
     return int(Exit.NOT_MEASURED if strict and unfit else Exit.PASS)

@@ -49,9 +49,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet experiment start pipeline --again --import .codeflash/results.tsv",
     ),
     "experiment status": ("ratchet experiment status",),
-    "export": ("ratchet export results/current.json --out pytorch.json",),
     "import": ("ratchet import process-1.json process-2.json process-3.json --format nvbench --out before.json",),
-    "fleet": ("ratchet fleet nights/", "ratchet fleet nights/ --quarantine"),
     "history": ("ratchet history --fetch", "ratchet history norm/rows_4k --last 50", "ratchet history 'norm/*' --json"),
     "init": (
         "ratchet init",

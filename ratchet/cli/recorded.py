@@ -1,4 +1,4 @@
-"""Commands for recorded runs: judge them again (compare, report, merge, replay), take them in and give them out (import, export).
+"""Commands for recorded runs: judge them again (compare, report, merge, replay) and take them in (import).
 
 Loaded by `ratchet.cli` when one of them is called. None of them measures.
 """
@@ -15,12 +15,11 @@ import click
 from ratchet.cli.options import common, harness_format, judging, request_of
 from ratchet.cli.output import print_paths, print_result, show
 from ratchet.commands.output import write, write_report
-from ratchet.commands.recorded import compare, exported, import_results, judge_again, merge, replay, replay_simulated
+from ratchet.commands.recorded import compare, import_results, judge_again, merge, replay, replay_simulated
 from ratchet.commands.request import Request
 from ratchet.errors import Exit, UsageError
 from ratchet.judge.replay import worst_code
-from ratchet.records.files import load, save, save_text
-from ratchet.records.run import RunRecord
+from ratchet.records.files import save
 from ratchet.report.calibration import file_line, judged_json, judged_lines, simulation_json, simulation_lines
 
 
@@ -114,13 +113,10 @@ def _judge_files(files: tuple[Path, ...], request: Request, *, as_json: bool) ->
     return code
 
 
-out = click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
-
-
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @harness_format
-@out
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
 @common
 def import_command(files: tuple[Path, ...], out: Path, **options: Any) -> int:
     """Make a recorded run of files that another harness wrote: each FILE holds the results of one process of the same code.
@@ -133,16 +129,4 @@ def import_command(files: tuple[Path, ...], out: Path, **options: Any) -> int:
     lines = [f"Imported {len(run.cases)} cases of {run.plan.clock} from {len(files)} processes: {out}", *run.warnings]
     fields = {"path": str(out), "cases": [case.name for case in run.cases], "warnings": run.warnings}
     print_result(fields, lines, as_json=options["as_json"])
-    return int(Exit.PASS)
-
-
-@click.command("export")
-@click.argument("recorded", type=click.Path(path_type=Path), metavar="RUN.json")
-@out
-@common
-def export_command(recorded: Path, out: Path, **options: Any) -> int:
-    """Write the head of a recorded run as JSON for PyTorch's benchmark database: one record a case, one value a process."""
-    run = load(recorded, RunRecord)
-    save_text(out, exported(run))
-    print_result({"path": str(out)}, [f"Exported: {out}"], as_json=options["as_json"])
     return int(Exit.PASS)

@@ -1,22 +1,20 @@
-"""Commands that try the gate and its machines: calibrate, soak and fleet. Loaded by `ratchet.cli` when one of them is called."""
+"""Commands that try the gate and its machines: calibrate and soak. Loaded by `ratchet.cli` when one of them is called."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, duration, harness, judging, measuring, parsed, request_of
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.request import results_folder
 from ratchet.commands.run import calibrate, write_calibration
-from ratchet.commands.soak import exit_code, report_soak, soak, survey_fleet, write_quarantine
+from ratchet.commands.soak import exit_code, report_soak, soak
 from ratchet.config import parse_fraction
 from ratchet.errors import Exit
 from ratchet.report.calibration import calibration_lines
-from ratchet.report.soak import fleet_json, fleet_lines, soak_json, soak_lines
+from ratchet.report.soak import soak_json, soak_lines
 
 
 def planted_share(text: str) -> float:
@@ -77,21 +75,3 @@ def soak_command(cases: tuple[str, ...], time_s: float, plant: float | None, *, 
         found = report_soak(request, os.environ) if only_report else soak(request, time_s, plant, progress, os.environ)
     print_result(soak_json(found), soak_lines(found), as_json=options["as_json"])
     return int(exit_code(found))
-
-
-@click.command("fleet")
-@click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECORDS...")
-@click.option("--quarantine", is_flag=True, help="Enter the outliers into results/quarantine.json.")
-@common
-def fleet_command(records: tuple[Path, ...], *, quarantine: bool, **options: Any) -> int:
-    """Compare the cards of a fleet, from records of many days: which is slower than its model, or than it was?
-
-    RECORDS are current.json files, files of results/soak/, or folders of these. Cards are compared with cards of the same model
-    and software that ran the same code. Exits with 3 where a card is an outlier.
-    """
-    found = survey_fleet(records)
-    print_result(fleet_json(found), fleet_lines(found), as_json=options["as_json"])
-    if quarantine:
-        path = write_quarantine(found, results_folder(request_of((), options), os.environ))
-        print_result(None, [] if options["as_json"] else [f"Written: {path}"], as_json=False)
-    return int(Exit.NOT_MEASURED if any(report.problems for report in found) else Exit.PASS)

@@ -19,7 +19,7 @@ from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.device import fitness
 from ratchet.measure.device.environment import describe, installed_version
-from ratchet.measure.device.gpu import Gpu
+from ratchet.measure.device.gpu import Gpu, Vendor
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.suite import Suite
@@ -124,8 +124,12 @@ def _numbers(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str
     vendor = vendor_here()
     count = 0 if settings.device == "cpu" else len(vendor.visible_gpus(environ))
     if count == 0:
-        raise UnfitError(f"--gpus was given, but no {vendor.name} GPU was found here.", "See `ratchet doctor`, or leave it out.")
+        raise UnfitError(f"--gpus was given, but {_why_no_gpu(vendor)}.", "See `ratchet doctor`, or leave it out.")
     return list(range(count)) if choice.gpus == "all" else list(choice.gpus)
+
+
+def _why_no_gpu(vendor: Vendor) -> str:
+    return vendor.unsupported or f"no {vendor.name} GPU was found here"
 
 
 def _called(machine: Machine) -> str:
@@ -147,8 +151,8 @@ def choose(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str])
     gpu = vendor.choose_gpu(choice.gpu, environ)
     blind = bool(torch and torch.endswith("+cpu")) and not settings.command
     if gpu is not None and not blind:
-        return "cuda", gpu, (vendor.warning,) if vendor.warning else ()
-    why = "the installed torch has no CUDA in it" if gpu else f"no {vendor.name} GPU was found here"
+        return "cuda", gpu, ()
+    why = "the installed torch has no CUDA in it" if gpu else _why_no_gpu(vendor)
     if settings.device == "cuda" or choice.gpu is not None:
         raise UnfitError(f"A GPU was asked for, but {why}.", "See `ratchet doctor`, or measure with --device cpu.")
     return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)

@@ -1,4 +1,4 @@
-"""Work with recorded runs: judge them again (`replay`, `compare`, `report`, `merge`), take them in and give them out.
+"""Work with recorded runs: judge them again (`replay`, `compare`, `report`, `merge`) and take them in.
 
 `ratchet.cli.recorded` calls it, and `ratchet baseline record` uses `judge_again`. It reads the files that are named (runs, for
 `replay` archives that end in ``.npz``, for `import` and `compare` results of other harnesses), the settings and the baseline. It
@@ -7,13 +7,11 @@ measures nothing; `merge` copies profiles into the results folder.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -302,38 +300,3 @@ def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str
         skipped=first.benchmark.skipped or None,
         has_reference=False,
     )
-
-
-# `ratchet export`: a recorded run → records of PyTorch's benchmark database, as in pytorch/test-infra's
-# oss_ci_benchmark_v3/schema.sql.
-
-
-def exported(run: RunRecord) -> str:
-    """Return the head of a run as a JSON list with a record for each case; a value is the median of one process."""
-    return json.dumps([_record(case, run) for case in run.cases if case.head], indent=2, ensure_ascii=False) + "\n"
-
-
-def _record(case: CaseRun, run: RunRecord) -> dict[str, Any]:
-    workload, machine = case.workload, run.environment.fingerprint
-    medians = (performance((worker,), workload, 0.95) for worker in case.head if workload and worker.kept_blocks)
-    parameters = {name: str(value) for name, value in case.config.parameters.items()}
-    gpu = {"gpu_info": machine.gpu, "gpu_count": 1} if machine.gpu else {}
-    return {
-        "benchmark": {
-            "name": "ratchet",
-            "mode": "",
-            "dtype": workload.dtype if workload else "",
-            "extra_info": {
-                "head_sha": run.head.commit,
-                "started_at": run.started_at.isoformat(),
-                "ratchet": run.environment.ratchet,
-            },
-        },
-        "model": {"name": case.name, "type": "kernel", "backend": workload.device if workload else "", "extra_info": parameters},
-        "metric": {"name": "latency_ms", "benchmark_values": [one.median_time_ms for one in medians if one], "extra_info": {}},
-        "runners": [{"cpu_info": machine.cpu, **gpu}],
-        "dependencies": {
-            "torch": {"version": machine.torch},
-            **({"triton": {"version": machine.triton}} if machine.triton else {}),
-        },
-    }

@@ -2,7 +2,6 @@
 
 Like a check, `soak` locks the device, checks out the code twice in temporary folders, builds it and
 runs its benchmarks; the trees are imported once for many checks. Each decision is one line of a file in ``results/soak/``.
-`ratchet fleet` measures nothing: it reads runs and soaks of many cards, and writes ``results/quarantine.json`` if asked to.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ from ratchet import units
 from ratchet.commands.check import task_of
 from ratchet.commands.machine import Machine, machine_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.request import CURRENT, Request, apart_of, results_folder, watched, writable
+from ratchet.commands.request import Request, apart_of, results_folder, watched, writable
 from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
-from ratchet.errors import BusyError, Exit, UnfitError, UsageError
+from ratchet.errors import BusyError, Exit, UnfitError
 from ratchet.forge.actions import append_summary
 from ratchet.forge.git import Repository, Trees, worktrees
-from ratchet.judge.fleet import CardMeasurement, CardReport, fleet, observations_of_run, observations_of_soak
 from ratchet.judge.soak import Meter, meters
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.build import without_secrets
@@ -39,18 +37,9 @@ from ratchet.measure.suite import measure_suite
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.turns import Planted
 from ratchet.records.baseline import Baseline
-from ratchet.records.files import load, save_over, save_text
+from ratchet.records.files import save_text
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
-from ratchet.records.soak import (
-    QUARANTINE,
-    Quarantine,
-    QuarantinedCard,
-    SoakCase,
-    SoakCheck,
-    append_check,
-    load_checks,
-    load_quarantine,
-)
+from ratchet.records.soak import SoakCase, SoakCheck, append_check, load_checks
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.report.progress import Progress
 from ratchet.report.soak import badge, soak_lines
@@ -210,54 +199,9 @@ def _case(measured: CaseRun, case: CaseVerdict, planted: float) -> SoakCase:
         outcome=case.outcome,
         planted=planted,
         reference_ms=case.reference.median_ms if case.reference else None,
-        intensity=measured.workload.intensity if measured.workload else None,
         telemetry=measured.telemetry,
     )
     if case.comparison is None:
         return found
     figures = case.comparison.model_dump(include={"ratio", "low", "high", "spread", "detectable", "pairs"})
     return found.model_copy(update={**figures, "outliers": case.comparison.rogues})
-
-
-# `ratchet fleet`: the cards of many runners, and those that nothing should be measured on.
-
-
-def survey_fleet(paths: Sequence[Path]) -> list[CardReport]:
-    """Return a report of each card that these records name.
-
-    Raises UsageError for a path that is no record, RecordError for one that cannot be read, UnfitError where no card is named.
-    """
-    found = fleet(observation for path in paths for observation in _observations(path))
-    if not found:
-        raise UnfitError(
-            "These records do not say which GPUs they were measured on.",
-            "Records of a GPU do from this release on: measure with `ratchet check` or `ratchet soak`.",
-        )
-    return found
-
-
-def _observations(path: Path) -> Iterator[CardMeasurement]:
-    if path.is_dir():
-        for inner in sorted((*path.rglob("*.jsonl"), *path.rglob(CURRENT))):
-            yield from _observations(inner)
-    elif path.suffix == ".jsonl":
-        for check in load_checks(path):
-            yield from observations_of_soak(check)
-    elif path.suffix == ".json":
-        run = load(path, RunRecord)
-        yield from observations_of_run(run, judge_run(run, Baseline()))
-    else:
-        raise UsageError(
-            f"{path} is neither a folder nor a record.", "Name current.json, a file of results/soak/, or a folder of these."
-        )
-
-
-def write_quarantine(found: Sequence[CardReport], results: Path) -> Path:
-    """Add the outliers to the cards in quarantine; who is there stays there. Returns the file's path."""
-    kept = {card.uuid: card for card in load_quarantine(results).cards}
-    for report in found:
-        if report.problems and report.uuid not in kept:
-            reason, now = " ".join(report.problems), datetime.now(UTC)
-            kept[report.uuid] = QuarantinedCard(uuid=report.uuid, gpu=report.gpu, reason=reason, since=now)
-    save_over(results / QUARANTINE, Quarantine(cards=tuple(kept.values())), Quarantine)
-    return results / QUARANTINE

@@ -1,9 +1,8 @@
 """Clocks take samples of a callable, and report whether launch latency may be in them.
 
 `CpuClock` reads the time around a call. The others time calls on the GPU: device time between CUDA events, or of a replayed CUDA
-graph (docs/decisions/0005-clocks.md). In torch on ROCm the same classes are HIP's events and graphs. `child.worker.make_clock`
-chooses one. They run the author's code, and so in a worker only; those of the GPU allocate a buffer to flush L2, and queue work
-on the current stream.
+graph (docs/decisions/0005-clocks.md). `child.worker.make_clock` chooses one. They run the author's code, and so in a worker only;
+those of the GPU allocate a buffer to flush L2, and queue work on the current stream.
 
 What they use of torch and time is bound when this module is imported, before any benchmark is: a benchmark that replaces these
 functions in their modules changes nothing here.
@@ -295,8 +294,6 @@ class ColdGraphClock:
     cache: Literal["cold", "warm"] = "cold"
 
     def __init__(self, call: Call, before: Call | None = None) -> None:
-        if torch.version.hip:  # it refuses external events (ATen/cuda/CUDAEvent.h)
-            raise RuntimeError("torch on ROCm has no events within a graph: choose another clock than cold-graph")
         flush = L2Flush()
         warm_up(call, before)
         self._graph, self._flush = _new_graph(), flush

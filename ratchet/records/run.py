@@ -105,6 +105,8 @@ class Plan(Record):
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
     cache: Literal["cold", "warm"]
+    restart_after: object = Field(default=None, exclude=True)
+    """Of earlier files: read, and never written."""
 
 
 Item = TypeVar("Item")

@@ -1,6 +1,6 @@
-"""The lines of ``results/soak/``, each a check of unchanged code or of code slowed on purpose, and ``results/quarantine.json``.
+"""The lines of ``results/soak/``, each a check of unchanged code or of code slowed on purpose.
 
-`ratchet soak` adds a line with `append_check` as soon as a check is decided; `ratchet doctor --strict` reads the quarantine.
+`ratchet soak` adds a line with `append_check` as soon as a check is decided.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, ValidationError
 from ratchet.errors import OutputError, RecordError
 from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
-from ratchet.records.files import load, reading
+from ratchet.records.files import reading
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
 
@@ -33,7 +33,7 @@ class SoakCase(Record):
     spread: NotNegative | None = None
     detectable: Positive | None = None
     intensity: NotNegative | None = None
-    """FLOPs for each byte, where the workload declares both."""
+    """FLOPs for each byte. Only lines of earlier releases have it."""
     pairs: Count = 0
     outliers: Count = 0
     telemetry: Telemetry | None = None
@@ -55,27 +55,6 @@ class SoakCheck(Record):
     headline: str
     cases: tuple[SoakCase, ...]
     warnings: tuple[str, ...] = ()
-
-
-QUARANTINE = "quarantine.json"
-
-
-class QuarantinedCard(Record):
-    """One GPU of a fleet on which nothing should be measured."""
-
-    uuid: str
-    gpu: str
-    """Its model."""
-    reason: str
-    """One sentence."""
-    since: AwareDatetime
-
-
-class Quarantine(Record):
-    """All of them. A card is let go by deleting its entry."""
-
-    schema_version: Literal[1] = 1
-    cards: tuple[QuarantinedCard, ...] = ()
 
 
 def append_check(path: Path, check: SoakCheck) -> None:
@@ -112,9 +91,3 @@ def load_checks(path: Path) -> list[SoakCheck]:
             message = f"{path}, line {number}: {field}: {first['msg']}."
             raise RecordError(message, "Restore the file, or delete the line.") from None
     return checks
-
-
-def load_quarantine(results: Path) -> Quarantine:
-    """Return the cards in quarantine; none where there is no file. Raises RecordError for an unreadable one."""
-    path = results / QUARANTINE
-    return load(path, Quarantine) if path.exists() else Quarantine()

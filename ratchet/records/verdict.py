@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from ratchet.records import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
@@ -103,6 +103,8 @@ class Comparison(Record):
     """``total``: paired, of the mean of all calls, where that decided; ``kernels``: of the time that kernels take without the
     host's; ``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between
     days."""
+    other: object = Field(default=None, exclude=True)
+    """Of earlier files: read, and never written."""
 
     @property
     def surely_below(self) -> float:

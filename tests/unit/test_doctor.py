@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import ratchet
+from ratchet.cli import main
 from ratchet.measure.device import doctor
 from ratchet.measure.device.doctor import Check, examine, render, to_json
 from ratchet.measure.device.environment import Answer, ask, find_program, program_version
@@ -120,18 +121,22 @@ def test_busy_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check.cure == "Wait for it or choose another GPU with --gpu."
 
 
-def test_a_card_in_quarantine() -> None:
-    """A GPU that `ratchet fleet` named is unfit, with its reason; so is one whose memory waits for a repair; others are not."""
+def test_a_broken_card() -> None:
+    """A GPU whose memory waits for a repair is unfit; another one is not."""
     cards = driver(1)
-    cards.nvmlDeviceGetUUID = lambda handle: f"GPU-{handle}aaa"
     gpu = NvidiaGpu(cards, 0)
-    assert doctor.check_card(gpu, {"GPU-1bbb": "slow"}).state == "ok"
-    check = doctor.check_card(gpu, {"GPU-0aaa": "In memory kernels it is 3 % slower."})
-    assert check.unfit
-    assert check.detail == "GPU-0aaa is in quarantine: In memory kernels it is 3 % slower."
+    assert doctor.check_card(gpu).state == "ok"
     cards.nvmlDeviceGetRemappedRows = lambda handle: [1, 0, 1, 0]
-    check = doctor.check_card(gpu, {})
+    check = doctor.check_card(gpu)
     assert (check.unfit, check.detail, check.cure) == (True, "GPU 0: a row of its memory waits to be replaced", "Reset it.")
+
+
+def test_strict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`doctor --strict` exits 3 where nothing should be measured; a missing GPU matters unless the CPU is asked for."""
+    checks = [doctor.Check("torch", "ok", "2.9"), doctor.Check("GPU", "missing", "no GPU", unfit=True)]
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: checks)
+    codes = [main(["doctor", *words, "--repo", str(tmp_path)]) for words in ([], ["--strict"], ["--strict", "--device", "cpu"])]
+    assert codes == [0, 3, 0]
 
 
 def test_free_gpu() -> None:

@@ -1,4 +1,4 @@
-"""Saved files of other harnesses as recorded runs: what compares, what a verdict on them lacks, and what goes out again."""
+"""Saved files of other harnesses as recorded runs: what compares, and what a verdict on them lacks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.recorded import compare, exported, import_results
+from ratchet.commands.recorded import compare, import_results
 from ratchet.commands.request import Request
 from ratchet.errors import FingerprintError, RecordError
-from ratchet.measure.harness.results import read_results
 from ratchet.records import Record
 from ratchet.records.files import load, save
 from ratchet.records.run import RunRecord
@@ -86,25 +85,6 @@ def test_what_failed_or_was_skipped_stays_so(request_here: Request, tmp_path: Pa
     assert {case.name: case.outcome for case in done.cases}["BM_broken/default"] is Outcome.FAILED
     done = compare(DATA / "nvbench.json", DATA / "nvbench.json", "nvbench", request_here, {})
     assert {case.name: case.outcome for case in done.cases}["copy/T_F32-Elements_1073741824"] is Outcome.SKIPPED
-
-
-KEYS = {"benchmark": {"name", "mode", "dtype", "extra_info"}, "model": {"name", "type", "backend", "origins", "extra_info"}}
-KEYS |= {"metric": {"name", "benchmark_values", "target_value", "extra_info"}}
-"""The tuples of oss_ci_benchmark_v3/schema.sql."""
-
-
-def test_an_export_keeps_to_the_schema_and_can_be_read_again(write: Write, request_here: Request, tmp_path: Path) -> None:
-    """Each process is one of `benchmark_values`, extra information is text, and the times survive the way back."""
-    run = load(imported(write, request_here, tmp_path, "run", 1.0), RunRecord)
-    out = tmp_path / "pytorch.json"
-    out.write_text(exported(run))
-    (record,) = json.loads(out.read_text())
-    for part, keys in KEYS.items():
-        assert set(record[part]) <= keys
-        assert all(isinstance(value, str) for value in record[part]["extra_info"].values())
-    assert set(record) <= {*KEYS, "runners", "dependencies"}
-    assert len(record["metric"]["benchmark_values"]) == 5
-    assert read_results(out).cases[0].samples_ms == pytest.approx([1.0, 1.0001, 1.0002, 1.0003, 1.0004])
 
 
 WRONG: list[tuple[dict[str, Any], type[Record], str]] = [

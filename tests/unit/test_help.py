@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ratchet.cli import COMMANDS, cli, main
+from ratchet.cli import COMMANDS, REMOVED, cli, main
 from ratchet.cli.examples import EXAMPLES
 from ratchet.errors import Exit
 
@@ -29,6 +29,15 @@ def test_a_misspelled_command(word: str, said: str, capsys: pytest.CaptureFixtur
     """The command that was meant is named, where one looks like it."""
     assert main([word]) == Exit.USAGE
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One sentence says that it is gone and what there is instead, whatever options came with it; no command has its name."""
+    assert name not in COMMANDS
+    for words in ([name], [name, "some.json", "--out", "x"], [name, "--help"]):
+        assert main(words) == Exit.USAGE
+        assert capsys.readouterr() == ("", f"ratchet: {REMOVED[name]}\n")
 
 
 def test_every_help_page_has_an_example() -> None:

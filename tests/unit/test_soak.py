@@ -139,6 +139,15 @@ def test_lines_survive_a_kill(tmp_path: Path) -> None:
     assert load_checks(path) == [check(0), check(1)]
 
 
+def test_a_line_of_an_earlier_release(tmp_path: Path) -> None:
+    """A field that is no longer written is still taken."""
+    path = tmp_path / "x.jsonl"
+    append_check(path, check(0))
+    path.write_text(path.read_text(encoding="utf-8").replace('"pairs":6', '"pairs":6,"intensity":0.25'), encoding="utf-8")
+    (found,) = load_checks(path)
+    assert found.cases[0].intensity == 0.25
+
+
 def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     """A value that cannot be is refused with its line and field."""
     path = tmp_path / "x.jsonl"

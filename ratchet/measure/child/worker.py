@@ -54,7 +54,7 @@ _collect, _collector_off, _collector_on = gc.collect, gc.disable, gc.enable
 _synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
 _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 _OutOfGpuMemory = torch.OutOfMemoryError
-_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory", "HIP error: out of memory")
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
 """Words of errors that are not a MemoryError but mean one."""
 MOST_SHARED = 50
 """Files outside the trees that are named to the controller."""

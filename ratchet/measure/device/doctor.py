@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -36,7 +36,7 @@ _TORCH = """
 import json, torch
 seen = torch.cuda.is_available()
 name = torch.cuda.get_device_name(0) if seen else None
-print(json.dumps({"version": str(torch.__version__), "cuda": torch.version.cuda, "hip": torch.version.hip, "gpu": name}))
+print(json.dumps({"version": str(torch.__version__), "cuda": torch.version.cuda, "gpu": name}))
 """
 
 
@@ -52,18 +52,8 @@ class Check:
     """Nothing should be measured here before this is put right."""
 
 
-def examine(
-    root: Path,
-    gpu_index: int | None,
-    *,
-    results: Path | None = None,
-    vendor: Vendor | None = None,
-    quarantined: Mapping[str, str] | None = None,
-) -> list[Check]:
-    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once.
-
-    ``quarantined``: UUID of each card on which nothing should be measured → why.
-    """
+def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, vendor: Vendor | None = None) -> list[Check]:
+    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once."""
     checks = [check_python(), *check_git(root), check_torch(Path(sys.executable))]
     vendor = vendor or vendor_here()
     try:
@@ -72,14 +62,12 @@ def examine(
         gpu = None
         checks.append(Check("GPU", "missing", error.message, error.hint, unfit=True))
     else:
-        checks.append(check_gpu(gpu, vendor.name))
-    if vendor.warning:
-        checks.append(Check(vendor.name, "warning", vendor.warning))
+        checks.append(check_gpu(gpu, vendor))
     without = Check("counters", "warning", f"{vendor.no_counters} Profiles come from torch.profiler.")
     checks += [check_triton(), *([without] if vendor.no_counters else [check_nvcc(), *check_ncu()])]
     if gpu is not None:
-        checks += [check_sensors(gpu) if vendor.no_counters else check_profiling()]
-        checks += [check_card(gpu, quarantined or {}), *check_fitness(gpu)]
+        checks += [] if vendor.no_counters else [check_profiling()]
+        checks += [check_card(gpu), *check_fitness(gpu)]
     return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
 
 
@@ -130,32 +118,21 @@ def check_torch(python: Path) -> Check:
         last = clean(asked.stderr.strip().rpartition("\n")[2]) or "no reason given"
         return Check("torch", "missing", f"{version} does not import: {last}", "Reinstall torch.", unfit=True)
     said = {key: clean(str(value)) for key, value in answer.items() if value is not None}
-    kind = next((kind for kind in ("CUDA", "HIP") if kind.lower() in said), None)
-    if kind is None:
+    if "cuda" not in said:
         return Check("torch", "ok", f"{said.get('version', version)}, built without CUDA: {ON_CPU}")
-    built = f"{said.get('version', version)} for {kind} {said[kind.lower()]}"
+    built = f"{said.get('version', version)} for CUDA {said['cuda']}"
     if "gpu" not in said:
-        cure = f"Compare the driver with the {kind} version that torch was built for, and look at {kind}_VISIBLE_DEVICES."
+        cure = "Compare the driver with the CUDA version that torch was built for, and look at CUDA_VISIBLE_DEVICES."
         return Check("torch", "warning", f"{built} sees no GPU: {ON_CPU}", cure)
     return Check("torch", "ok", f"{built}, sees {said['gpu']}")
 
 
-def check_gpu(gpu: Gpu | None, vendor: str) -> Check:
+def check_gpu(gpu: Gpu | None, vendor: Vendor) -> Check:
     """Check the GPU as its vendor's library shows it. A machine without one can still measure on the CPU."""
     if gpu is None:
-        return Check("GPU", "missing", f"no {vendor} driver or no GPU: {ON_CPU}", unfit=True)
+        return Check("GPU", "missing", f"{vendor.unsupported or f'no {vendor.name} driver or no GPU'}: {ON_CPU}", unfit=True)
     memory = "" if gpu.memory_bytes is None else f", {units.size(gpu.memory_bytes)}"
     return Check("GPU", "ok", f"GPU {gpu.index}: {gpu.name}{memory}, driver {gpu.driver or 'unknown'}")
-
-
-def check_sensors(gpu: Gpu) -> Check:
-    """Check whether amdsmi watches an AMD GPU, without which it can be timed but not seen to be busy or hot."""
-    if gpu.reading().sm_clock_mhz is None:
-        cure = "Install amdsmi of your ROCm (docs/devices.md), and see that `amd-smi static` lists this GPU."
-        return Check(
-            "sensors", "warning", "nobody watches clocks, heat, power and other processes: amdsmi gives none of them", cure
-        )
-    return Check("sensors", "ok", "clocks, heat, power and other processes are watched through amdsmi")
 
 
 def check_triton() -> Check:
@@ -214,11 +191,8 @@ def _field(file: Path, name: str) -> str | None:
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), None)
 
 
-def check_card(gpu: Gpu, quarantined: Mapping[str, str]) -> Check:
-    """Check whether anything is known against this very GPU: the state of its memory, and what `ratchet fleet` found."""
-    if why := quarantined.get(gpu.uuid):
-        cure = "Use another runner. When this card is repaired, delete its entry in results/quarantine.json."
-        return Check("card", "missing", f"{gpu.uuid} is in quarantine: {clean(why)}", cure, unfit=True)
+def check_card(gpu: Gpu) -> Check:
+    """Check whether anything is known against this very GPU: the state of its memory."""
     card = gpu.card()
     if card.problem:
         return _from_sentence("card", f"GPU {gpu.index}: {card.problem}", unfit=True)

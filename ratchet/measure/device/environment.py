@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -39,18 +39,12 @@ class Answer:
     stderr: str = ""
 
 
-def ask(
-    arguments: Sequence[str | Path],
-    timeout_s: float = 10.0,
-    folder: Path | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Answer:
-    """Run a program without a shell and without input, with this process's environment for None. Never raises."""
+def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path | None = None) -> Answer:
+    """Run a program without a shell and without input. Never raises."""
     try:
         done = subprocess.run(
             [str(argument) for argument in arguments],
             cwd=folder,
-            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,

@@ -1,7 +1,7 @@
 """Define the seam to GPUs of any vendor: what ratchet asks of a GPU (`Gpu`), and what depends on who made it (`Vendor`).
 
-`nvml` and `amd` implement it, `vendor.vendor_here` chooses one, everything else asks through it. docs/devices.md has each fact,
-the function that gives it, and what each vendor has behind that. Pure.
+`nvml` implements it, `vendor.vendor_here` says whose GPUs are here, everything else asks through it. docs/devices.md has each
+fact, the function that gives it, and what is behind that. Pure.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Gpu(Protocol):
     driver: str | None
     sm_clock_max_mhz: int | None
     compute_capability: str | None
-    """The architecture that code is compiled for: ``9.0``, ``gfx942``."""
+    """The architecture that code is compiled for: ``9.0``."""
 
     def reading(self) -> Reading:
         """Return clocks, temperature, power and slowdowns now."""
@@ -98,8 +98,8 @@ class Vendor(Protocol):
         ...
 
     @property
-    def warning(self) -> str:
-        """The sentence that every run on its GPUs, and every report of one, begins with; empty where there is none."""
+    def unsupported(self) -> str:
+        """Why there is none of its GPUs to choose from, as a clause; empty where ratchet measures on them."""
         ...
 
     @property
@@ -120,7 +120,8 @@ class Vendor(Protocol):
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:
         """Return the GPU to measure on; ``index`` counts within those that ``environ`` shows.
 
-        None: there is no GPU, and the caller asked for none by number. Raises UsageError where there is none of that number.
+        None: there is no GPU, and the caller asked for none by number, or its GPUs are not supported. Raises UsageError where
+        there is none of that number.
         """
         ...
 

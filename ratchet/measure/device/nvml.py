@@ -145,7 +145,7 @@ class Nvidia:
     """NVIDIA, a `gpu.Vendor`: NVML, counters of ncu, machine code and launches through the CUDA driver."""
 
     name = "NVIDIA"
-    warning = no_counters = no_machine_code = ""
+    unsupported = no_counters = no_machine_code = ""
     has_datasheets = True
 
     def __init__(self, nvml: Any = None) -> None:
