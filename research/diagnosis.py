@@ -19,7 +19,8 @@ from ratchet import units
 from ratchet.profile import metrics
 from ratchet.profile.diagnosis import diagnose
 from ratchet.profile.readers import read
-from ratchet.records.profile import Activity, Finding, Peaks, Profile
+from ratchet.records.environment import Peaks
+from ratchet.records.profile import Activity, Finding, Profile
 
 RULE_METRICS = (
     *(metrics.LOAD_SECTORS, metrics.STORE_SECTORS, *metrics.LOCAL_SECTORS, *metrics.ATOMICS, *metrics.REQUESTS),

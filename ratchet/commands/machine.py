@@ -24,8 +24,7 @@ from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.suite import Suite
 from ratchet.profile.roofline import highest
-from ratchet.records.environment import Environment
-from ratchet.records.profile import Peaks
+from ratchet.records.environment import Environment, Peaks
 from ratchet.records.run import Plan
 from ratchet.report.progress import Progress
 from ratchet.workload import Device

@@ -13,7 +13,8 @@ from heapq import nlargest
 from typing import Literal
 
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Peaks, Profile
+from ratchet.records.environment import Peaks
+from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile
 from ratchet.records.run import CaseRun, WorkloadIdentity
 from ratchet.untrusted import SENTENCE, clean
 

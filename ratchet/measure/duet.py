@@ -35,7 +35,7 @@ from ratchet.measure.lost import (
 from ratchet.measure.messages import Checked, KernelTimes, Prepared, between_sides
 from ratchet.measure.turns import PairTimer, Planted, WorkerResult, in_turn
 from ratchet.measure.workers import Crew, Variant, Workers
-from ratchet.records.profile import Peaks
+from ratchet.records.environment import Peaks
 from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, Failure, LostWorker, Plan, Side
 from ratchet.units import plural
 

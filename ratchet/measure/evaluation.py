@@ -30,9 +30,9 @@ from ratchet.measure.messages import RULE, Compared, Prepared, Probed, Sampled
 from ratchet.measure.survey import trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.workers import Workers
+from ratchet.records.environment import Peaks
 from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, Probe, Rules, Slope, Violation
 from ratchet.records.files import save
-from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, Plan, Side, WorkerSamples
 from ratchet.subprocesses import run
 from ratchet.untrusted import clean, last_lines

@@ -20,8 +20,8 @@ from ratchet.measure.messages import Captured, SameResult, StartProfile, Written
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import UnpreparedCase, survey
 from ratchet.measure.tree_spec import TreeSpec
+from ratchet.records.environment import Peaks
 from ratchet.records.experiment import WARM_UPS, WHOLE, Equality, GraphCheck
-from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, Failure, Plan, Side, WorkerSamples
 from ratchet.untrusted import clean
 

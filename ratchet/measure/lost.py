@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.records.profile import Peaks
+from ratchet.records.environment import Peaks
 from ratchet.records.run import CaseRun, LostWorker, Side, WorkloadIdentity
 
 REPEATS = 2

@@ -26,7 +26,7 @@ from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.turns import Planted
-from ratchet.records.profile import Peaks
+from ratchet.records.environment import Peaks
 from ratchet.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import listed, plural, size

@@ -17,7 +17,7 @@ from ratchet.measure.client import Implausible, Impossible, WorkerClient
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import CHECK_WORK, beyond_hardware, problem_of
 from ratchet.measure.messages import Checked, Prepared, Sampled, UsedCores
-from ratchet.records.profile import Peaks
+from ratchet.records.environment import Peaks
 from ratchet.records.run import Block, Plan, Side, WorkerSamples
 
 FEWEST, MOST = 3, 30

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ratchet.records.profile import KernelProfile, Peaks, Rule
+from ratchet.records.environment import Peaks
+from ratchet.records.profile import KernelProfile, Rule
 
 _OPENING, _CLOSING = "<([{", ">)]}"
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ratchet.judge.profile import Roofs, cached, is_warm
-from ratchet.records.environment import Fingerprint
-from ratchet.records.profile import Bound, Peaks, Profile, Roof, Roofline, RooflinePoint
+from ratchet.records.environment import Fingerprint, Peaks
+from ratchet.records.profile import Bound, Profile, Roof, Roofline, RooflinePoint
 from ratchet.records.run import Side, WorkloadIdentity
 
 

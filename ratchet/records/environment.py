@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from ratchet.records import Count, NotNegative, Record
+from ratchet.records import Count, NotNegative, Positive, Record
 
 
 class Fingerprint(Record):
@@ -130,3 +130,12 @@ class Telemetry(Record):
     memory_clock_mhz_median: NotNegative | None = None
     power_capped: NotNegative | None = None
     """Share of the readings in which the power limit held the clock down, which is how a GPU works at full load."""
+
+
+class Peaks(Record):
+    """The rates of a GPU, of its data sheet or as a profile has them at the clocks of the measurement. None: not known."""
+
+    dram_bytes_per_s: Positive | None = None
+    l2_bytes_per_s: Positive | None = None
+    flops_per_s: dict[str, Positive] = {}
+    """Precision (``fp64``, ``fp32``, ``fp16``, ``bf16``, ``tf32``, ``fp8``; ``tensor_`` before those of the matrix units)."""

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ratchet.records import Count, NotNegative, Positive, Record
+from ratchet.records.environment import Peaks
 from ratchet.records.run import Side, Tree
 
 Percent = Annotated[float, Field(ge=0)]
@@ -29,15 +30,6 @@ class Rule(Record):
     """Estimated; None where the rule gives none."""
     scope: Literal["global", "local"] | None = None
     """Only a global estimate speaks of the whole kernel."""
-
-
-class Peaks(Record):
-    """The rates that the report itself holds this GPU to, at the clocks of the measurement. None: not in the report."""
-
-    dram_bytes_per_s: Positive | None = None
-    l2_bytes_per_s: Positive | None = None
-    flops_per_s: dict[str, Positive] = {}
-    """Precision (``fp64``, ``fp32``, ``fp16``, ``bf16``, ``tf32``, ``fp8``; ``tensor_`` before those of the matrix units)."""
 
 
 class KernelProfile(Record):

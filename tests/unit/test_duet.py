@@ -41,8 +41,9 @@ from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.measure.turns import Planted
 from ratchet.measure.workers import Workers
 from ratchet.records.baseline import Baseline
+from ratchet.records.environment import Peaks
 from ratchet.records.files import dumps
-from ratchet.records.profile import Activity, Peaks
+from ratchet.records.profile import Activity
 from ratchet.records.run import CaseRun, LostWorker, Plan, Policy, Side
 from ratchet.records.verdict import Outcome
 from ratchet.stats.comparison import compare_workers, medians_ms

@@ -32,8 +32,9 @@ from ratchet.judge.profile import measured_roofs
 from ratchet.profile import roofline as pure
 from ratchet.profile.roofline import datasheet
 from ratchet.records.baseline import Baseline
+from ratchet.records.environment import Peaks
 from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile, Roof, Roofline, RooflinePoint
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.records.variants import VariantsRecord
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.figures import page, style

@@ -15,7 +15,8 @@ from ratchet.judge.profile import Roofs
 from ratchet.profile import roofline as pure
 from ratchet.profile.readers import read as read_report
 from ratchet.profile.roofline import datasheet
-from ratchet.records.profile import KernelProfile, Peaks, Profile, Roof, Roofline, RooflinePoint
+from ratchet.records.environment import Peaks
+from ratchet.records.profile import KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.report.figures.roofline import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text
 from tests import examples
 
