@@ -1,6 +1,6 @@
 """Run profilers as child processes, Nsight Compute in particular: find them, limit their time, say in a sentence what went wrong.
 
-`ratchet.commands.profile.sides` records reports with `take`; the readers use `run` and `newest`. Starts and ends
+`ratchet.commands.profile.sides` records reports with `take`; the readers use `run` and `find_ncu`. Starts and ends
 programs and writes the report file; everything that goes wrong is a `ProfileError`.
 """
 
