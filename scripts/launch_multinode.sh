@@ -2,7 +2,7 @@
 # Runs one program on every GPU of several nodes.
 #
 #   scripts/launch_multinode.sh [--dry-run] <nodes> <gpus_per_node> <program> [args…]
-#   scripts/launch_multinode.sh 2 8 bench/collectives.py --sizes 1GiB
+#   scripts/launch_multinode.sh 2 8 docs/examples/collectives.py --sizes 1GiB
 #
 # A Python file is started by torchrun on each node: through srun within a Slurm allocation, else through ssh on the hosts of
 # $HOSTS ("a b") or $HOSTFILE (one a line). Any other program is an NVSHMEM one, and nvshmemrun starts it. The program, and this

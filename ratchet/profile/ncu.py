@@ -1,6 +1,6 @@
 """Run profilers as child processes, Nsight Compute in particular: find them, limit their time, say in a sentence what went wrong.
 
-`ratchet.commands.profile.sides` records reports with `take`; the readers use `run`, `find_program` and `newest`. Starts and ends
+`ratchet.commands.profile.sides` records reports with `take`; the readers use `run` and `find_ncu`. Starts and ends
 programs and writes the report file; everything that goes wrong is a `ProfileError`.
 """
 
@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
@@ -70,15 +70,6 @@ def _started(command: Sequence[str | Path], where: Surroundings, running: contex
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(why or str(error))}.") from None
-
-
-def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) -> Path | None:
-    """Return a program on the PATH, else in the first of the places that holds it."""
-    for path in (environ.get("PATH", ""), *map(str, places)):
-        program = shutil.which(name, path=path) if path else None
-        if program is not None:
-            return Path(program).absolute()
-    return None
 
 
 def newest(root: Path, pattern: str) -> list[Path]:
@@ -172,10 +163,11 @@ class NcuTask:
 def find_ncu(environ: Mapping[str, str]) -> Path:
     """Return ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError if it is in neither."""
     places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-compute"), "*")]
-    program = find_program("ncu", places, environ)
-    if program is None:
-        raise ProfileError("ncu (Nsight Compute) is not installed.", "Install it with the CUDA toolkit, or put it on the PATH.")
-    return program
+    for path in (environ.get("PATH", ""), *map(str, places)):
+        program = shutil.which("ncu", path=path) if path else None
+        if program is not None:
+            return Path(program).absolute()
+    raise ProfileError("ncu (Nsight Compute) is not installed.", "Install it with the CUDA toolkit, or put it on the PATH.")
 
 
 @dataclass(frozen=True)

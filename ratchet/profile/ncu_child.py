@@ -1,9 +1,8 @@
 """A child program in which Nsight Compute's Python module reads a report into plain JSON; `readers` starts it.
 
-``python ncu_child.py REPORT OUTPUT [FOLDER]``, where FOLDER holds the module if it is not an installed package. Reads REPORT,
-writes OUTPUT. The module is native code, which a damaged report can crash or send into endless loops; here that costs a child
-process and no more. Imports nothing of ratchet, so that it starts at once and from any folder. Exits with `NO_MODULE` where there
-is no such module.
+``python ncu_child.py REPORT OUTPUT`` reads REPORT and writes OUTPUT. The module is native code, which a damaged report can crash
+or send into endless loops; here that costs a child process and no more. Imports nothing of ratchet, so that it starts at once and
+from any folder. Exits with `NO_MODULE` where there is no such module.
 """
 
 from __future__ import annotations
@@ -16,19 +15,17 @@ from pathlib import Path
 from typing import Any
 
 NO_MODULE = 77
-"""Exit status where there is no module; `readers` then tries the next one."""
+"""Exit status where there is no module; `readers` then takes `ncu`."""
 ADDRESS_SPACE_BYTES = 16 * 2**30
 """Limit of the whole child; a report that needs more is damaged."""
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
 
 
-def main(report: str, output: str, folder: str = "") -> int:
+def main(report: str, output: str) -> int:
     """Write one line of JSON for each launch; return the exit status."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     limit = ADDRESS_SPACE_BYTES if most == resource.RLIM_INFINITY else min(most, ADDRESS_SPACE_BYTES)
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
-    if folder:
-        sys.path.insert(0, folder)
     try:
         module = importlib.import_module("ncu_report")
     except ImportError as error:

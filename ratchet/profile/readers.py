@@ -1,8 +1,7 @@
 """Read a report file of Nsight Compute into a `Profile`, with whatever reader this machine has. No GPU is needed.
 
-Called by `ratchet.commands.profile` for reports that a check recorded and for ``--read``. Tries the package ``ncu-report``, the
-module of an installed Nsight Compute, and `ncu` itself, in this order, once `examine` has seen that the file is complete. Reads
-one file; all three run in a child process.
+Called by `ratchet.commands.profile` for reports that a check recorded and for ``--read``. Takes the package ``ncu-report``, else
+`ncu` itself, once `examine` has seen that the file is complete. Reads one file; both run in a child process.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pydantic import ValidationError
 
 from ratchet.errors import RecordError
 from ratchet.profile.metrics import RawKernel, in_base_units, kernel_profile
-from ratchet.profile.ncu import ProfileError, Surroundings, find_ncu, last_line, newest, run, signal_name
+from ratchet.profile.ncu import ProfileError, Surroundings, find_ncu, last_line, run, signal_name
 from ratchet.profile.ncu_child import NO_MODULE
 from ratchet.records.profile import Profile, Rule
 from ratchet.untrusted import clean
@@ -59,21 +58,17 @@ def read(path: Path, environ: Mapping[str, str] | None = None) -> Profile:
 
 
 def _read(path: Path, environ: Mapping[str, str]) -> tuple[list[RawKernel], str]:
-    ncu: Path | None
+    kernels = read_by_module(path, environ)
+    if kernels is not None:
+        return kernels, "ncu_report"
     try:
         ncu = find_ncu(environ)
     except ProfileError:
-        ncu = None
-    for folder in (None, *module_folders(ncu)):
-        kernels = read_by_module(path, environ, folder)
-        if kernels is not None:
-            return kernels, "ncu_report"
-    if ncu is not None:
-        return read_report(path, ncu, environ), "csv"
-    raise ProfileError(
-        f"{path} cannot be read: the package ncu-report is not installed, and neither is Nsight Compute.",
-        "Install the package with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.",
-    )
+        raise ProfileError(
+            f"{path} cannot be read: the package ncu-report is not installed, and neither is Nsight Compute.",
+            "Install the package with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.",
+        ) from None
+    return read_report(path, ncu, environ), "csv"
 
 
 def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About) -> Profile:
@@ -125,32 +120,23 @@ def _capability(metrics: Mapping[str, float]) -> str | None:
     return None if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
 
 
-# Nsight Compute's Python module: the package ``ncu-report``, or the one inside an installation. It runs in a child process
-# (`ncu_child`), which writes JSON to a temporary folder. (Nsight Compute, Python Report Interface.)
+# Nsight Compute's Python module, the package ``ncu-report``. It runs in a child process (`ncu_child`), which writes JSON to a
+# temporary folder. (Nsight Compute, Python Report Interface.)
 
 TIME_LIMIT_S = 120.0
 """Time in which the module reads a report, and `ncu` writes one page. A hundred launches take a few seconds."""
 _CHILD = Path(__file__).with_name("ncu_child.py")
 _SCOPES = {1: "local", 2: "global"}
-_ROOTS = (("/opt/nvidia/nsight-compute", "*"), ("/usr/local", "cuda*/nsight-compute*"))
 
 
-def module_folders(ncu: Path | None) -> list[Path]:
-    """Return where installations keep the module: beside ``ncu`` first, then in NVIDIA's usual places, the newest first."""
-    roots = [ncu.resolve().parent, *ncu.resolve().parents] if ncu else []
-    roots += [found for root, pattern in _ROOTS for found in newest(Path(root), pattern)]
-    folders = [root / "extras" / "python" for root in roots]
-    return [folder for folder in dict.fromkeys(folders) if (folder / "ncu_report.py").is_file()]
-
-
-def read_by_module(path: Path, environ: Mapping[str, str], folder: Path | None = None) -> list[RawKernel] | None:
-    """Return the launches of a report; None where the module is missing: the package, or the one in ``folder``.
+def read_by_module(path: Path, environ: Mapping[str, str]) -> list[RawKernel] | None:
+    """Return the launches of a report; None where the module is missing.
 
     The module runs in a child process. Raises RecordError where it crashes, hangs or fails over the file.
     """
     with tempfile.TemporaryDirectory(prefix="ratchet-report-") as scratch:
         output = Path(scratch) / "report.json"
-        command: list[str | Path] = [sys.executable, "-P", _CHILD, path.resolve(), output, *([folder] if folder else [])]
+        command: list[str | Path] = [sys.executable, "-P", _CHILD, path.resolve(), output]
         ended = run(command, Surroundings(environ, Path(scratch), TIME_LIMIT_S))
         if ended.status == NO_MODULE:
             return None

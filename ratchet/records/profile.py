@@ -100,7 +100,7 @@ class KernelProfile(Record):
 
 
 class Activity(Record):
-    """Times that a tracing profiler (torch.profiler, nsys) saw of some calls, where there are no counters."""
+    """Times that torch.profiler saw of some calls, where there are no counters."""
 
     calls: Count
     wall_s: NotNegative
@@ -118,7 +118,7 @@ class Activity(Record):
     gaps_s: NotNegative | None = None
     """Device idle between the first kernel and the last; None on the CPU."""
     queued_s: NotNegative | None = None
-    """The time from the end of each launch to the start of its kernel, together; None where the tracer does not say."""
+    """The time from the end of each launch to the start of its kernel, together. Only nsys said it, in older records."""
     cpu_s: dict[str, NotNegative] = {}
     """Operator or API call → seconds on the CPU."""
     allocation_s: NotNegative = 0.0
@@ -130,6 +130,7 @@ class Profile(Record):
 
     schema_version: Literal[1] = 1
     tool: Literal["ncu", "nsys", "torch"]
+    """``nsys`` stands in older records only."""
     tool_version: str | None = None
     reader: str = ""
     """The reader of the file: ``ncu_report``, ``csv`` or ``torch``."""

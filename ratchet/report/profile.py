@@ -239,7 +239,6 @@ def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
         ("Launches", "launches", lambda value: f"{value:g}"),
         ("Copies", "copies_s", units.duration),
         ("Device idle between kernels", "gaps_s", units.duration),
-        ("Launched kernels waiting to start", "queued_s", units.duration),
         ("CPU time in allocation", "allocation_s", units.duration),
     )
     for title, field, text in others:

@@ -1,4 +1,4 @@
-"""`bench/collectives.py` on two real GPUs: NCCL and symmetric memory."""
+"""`docs/examples/collectives.py` on two real GPUs: NCCL and symmetric memory."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.measure.collectives import OPERATIONS
 from tests.integration.playground import HARNESS, Playground, new_repository
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two NVIDIA GPUs")]
 
-TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node=2 bench/collectives.py --sizes 4KiB,1MiB"
+OPERATIONS = ("all_reduce", "all_reduce_one_shot", "all_reduce_two_shot", "all_gather", "reduce_scatter")
+TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node=2 collectives.py --sizes 4KiB,1MiB"
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Playground:
-    script = (HARNESS / "bench" / "collectives.py").read_text(encoding="utf-8")
-    new_repository(tmp_path / "repo", {"bench/collectives.py": script})
+    script = (HARNESS / "docs" / "examples" / "collectives.py").read_text(encoding="utf-8")
+    new_repository(tmp_path / "repo", {"collectives.py": script})
     return Playground(tmp_path)
 
 
 def test_symmetric_memory_is_measured_beside_nccl(play: Playground) -> None:
     """Every operation gives the right result and a bandwidth, also on symmetric memory."""
-    done = play.finish(play.start_python(*TORCHRUN.split(), "--repeats", "3"), 300)
+    done = play.finish(play.start_python(*TORCHRUN.split()), 300)
     assert done.code == 0, done
     summary = json.loads((play.repo / "profiles" / "collectives_nccl_2.json").read_text())
     rows = {(row["operation"], row["size_bytes"]): row for row in summary["results"]}

@@ -13,7 +13,7 @@ import pytest
 
 from ratchet.errors import Exit
 from ratchet.profile.ncu import ProfileError, find_ncu
-from ratchet.profile.readers import module_folders, read, read_report
+from ratchet.profile.readers import read, read_report
 from ratchet.records.profile import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -80,16 +80,39 @@ def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
         assert page in ([], ["More: docs/troubleshooting.md#files-and-records"])
 
 
-def test_without_any_reader(reports: tuple[str, str], tmp_path: Path) -> None:
+@pytest.fixture
+def without_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment in which the package cannot be imported, and programs are found in one empty folder only."""
+    monkeypatch.setattr("ratchet.profile.ncu.newest", lambda *_: [])
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    (folder / "ncu_report.py").write_text("raise ImportError('no such package')\n", encoding="utf-8")
+    return {"PATH": str(folder), "PYTHONPATH": str(folder)}
+
+
+def test_without_any_reader(reports: tuple[str, str], without_package: dict[str, str]) -> None:
     """Where neither the package nor Nsight Compute is installed, the sentence says which package to install."""
-    if module_folders(None):
-        pytest.skip("Nsight Compute is installed here")
-    absent = tmp_path / "absent"
-    absent.mkdir()
-    (absent / "ncu_report.py").write_text("raise ImportError('no such package')\n", encoding="utf-8")
     with pytest.raises(ProfileError, match="is not installed") as caught:
-        read(Path(reports[0]), {"PATH": str(absent), "PYTHONPATH": str(absent)})
+        read(Path(reports[0]), without_package)
     assert "pip install 'gpu-ratchet[profile]'" in caught.value.hint
+
+
+def test_ncu_itself_reads_where_the_package_is_missing(reports: tuple[str, str], without_package: dict[str, str]) -> None:
+    """The pages that ncu exported (a stand-in gives the recorded ones) become the same kernel with the same rules."""
+    ncu = Path(without_package["PATH"]) / "ncu"
+    body = f"""#!{sys.executable}
+import gzip, pathlib, sys
+page, output = (sys.argv[sys.argv.index(word) + 1] for word in ("--page", "--log-file"))
+recorded = pathlib.Path({str(DATA)!r}) / f"coalescing_bad.{{page}}.csv.gz"
+pathlib.Path(output).write_bytes(gzip.decompress(recorded.read_bytes()))
+"""
+    ncu.write_text(body, encoding="utf-8")
+    ncu.chmod(0o755)
+    by_module, by_ncu = read(Path(reports[1])), read(Path(reports[1]), without_package)
+    assert (by_module.reader, by_ncu.reader) == ("ncu_report", "csv")
+    (kernel,), (same,) = by_module.kernels, by_ncu.kernels
+    assert (same.name, same.dram_read_bytes) == (kernel.name, kernel.dram_read_bytes)
+    assert {rule.message for rule in same.rules} == {rule.message for rule in kernel.rules}
 
 
 def test_a_module_that_crashes(reports: tuple[str, str], tmp_path: Path) -> None:

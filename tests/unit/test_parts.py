@@ -96,7 +96,7 @@ TOOLS = {
         "report.site",
         "stats.changes",
     ),
-    "harness": ("measure.harness*", "measure.collectives", "commands.collectives"),
+    "harness": ("measure.harness*",),
     "adopt": ("adopt*", "commands.init"),
 }
 """Tool → its modules, as patterns below ``ratchet``. All others are the core."""

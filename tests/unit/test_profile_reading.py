@@ -271,6 +271,18 @@ def test_files_that_are_no_report(content: bytes, sentence: str, tmp_path: Path)
     assert caught.value.hint
 
 
+def test_a_trace_of_nsight_systems(tmp_path: Path) -> None:
+    """A file of Nsight Systems is refused for what it is not; records of the releases that ran nsys still load."""
+    path = tmp_path / "some.nsys-rep"
+    path.write_bytes(b"Nsight Systems" * 100)
+    with pytest.raises(RecordError, match="is not a report of Nsight Compute"):
+        read(path)
+    activity = {"calls": 1, "wall_s": 1e-5, "kernels": {"gemm": 9e-6}, "queued_s": 3e-6}
+    older = Profile.model_validate({"tool": "nsys", "reader": "nsys stats", "activity": activity})
+    assert older.activity is not None
+    assert older.activity.queued_s == 3e-6
+
+
 def test_paths_that_are_no_file(tmp_path: Path) -> None:
     """A missing file, a folder and a pipe are refused before anything opens them."""
     os.mkfifo(tmp_path / "pipe.ncu-rep")

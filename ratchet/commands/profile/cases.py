@@ -328,7 +328,7 @@ def _saved(context: ProfileContext, wanted: CaseToProfile, sides: Mapping[Side, 
         steps_down=_steps_down({side: one for side, one in sides.items() if side not in failed}),
         failed=failed,
     )
-    reports = {side: one.reports for side, one in sides.items()}
+    reports = {side: one.report for side, one in sides.items() if one.report}
     return save_case(diagnosed(profile, wanted.case), wanted.verdict, wanted.case, context.background, reports)
 
 

@@ -30,10 +30,10 @@ from ratchet.untrusted import clean
 
 FOLDER, INDEX = "nsight", "profiles.json"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]")
-_OF_A_CASE = (*(f"{side}.{kind}" for side in SIDES for kind in ("ncu-rep", "nsys-rep")), "csv", "png", "svg")
+_OF_A_CASE = (*(f"{side}.ncu-rep" for side in SIDES), "csv", "png", "svg")
 
-Reports = Mapping[Side, Mapping[str, Path]]
-"""Side → ending of the file's name → where the profiler left its report, under the name that it keeps."""
+Reports = Mapping[Side, Path]
+"""Side → where ncu left its report, under the name that it keeps."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,8 @@ def save_case(
     steps = list(profile.steps_down)
     try:
         clear(folder, profile.case)
-        for side, paths in reports.items():
-            for ending, path in paths.items():
-                written[f"{side}.{ending}"] = _relative(keep(path, folder, path.name))
+        for side, path in reports.items():
+            written[f"{side}.ncu-rep"] = _relative(keep(path, folder, path.name))
         both: dict[Side, Profile | None] = {"reference": profile.reference, "head": profile.head}
         if write_metrics(folder / f"{stem}.csv", {side: found for side, found in both.items() if found}):
             written["metrics.csv"] = _relative(folder / f"{stem}.csv")
@@ -196,7 +195,7 @@ def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
     named, unnamed = (
         {Path(path).name for profile in profiles for path in profile.files.values()} for profiles in (by_case.values(), earlier)
     )
-    for name in (name for name in unnamed - named if name.endswith((".ncu-rep", ".nsys-rep"))):
+    for name in (name for name in unnamed - named if name.endswith(".ncu-rep")):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)
 

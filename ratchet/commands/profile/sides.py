@@ -1,7 +1,7 @@
 """Profile cases of one or two trees: what torch.profiler saw of them, and counters of ncu from one process a side.
 
-`cases` calls `profile_sides` for all cases that share a reference. It starts ncu, and nsys where nothing else gave anything, as
-child processes within one time limit; their files stay in the folder of the request. Any error is a sentence in the profile.
+`cases` calls `profile_sides` for all cases that share a reference. It starts ncu as child processes within one time limit; their
+files stay in the folder of the request. Any error is a sentence in the profile.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SideProfile:
 
     profile: Profile | None = None
     steps_down: list[str] = field(default_factory=list)
-    reports: dict[str, Path] = field(default_factory=dict)
-    """Ending of the file's name → where the profiler left it; cases that were profiled together share one."""
+    report: Path | None = None
+    """Where ncu left its report; cases that were profiled together share one."""
 
 
 @dataclass
@@ -170,9 +170,7 @@ def profile_sides(
     for case, sides in waiting.items():
         for side in sides:
             result = results[case][side]
-            if result.profile is None:
-                _systems(case, side, request, result)
-            elif not result.profile.kernels:
+            if result.profile is not None and not result.profile.kernels:
                 result.steps_down.append(INSTEAD)
     return results
 
@@ -334,7 +332,7 @@ def _count(
                 continue
             warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.options))
             result.profile = profile.model_copy(update={"activity": activity, "warnings": warnings})
-            result.reports["ncu-rep"] = task.report
+            result.report = task.report
     for case in mixed:
         if request.budget.left_s:
             alone = replace(group, cases=(case,), options=replace(group.options, launches=ncu.MOST_KERNELS))
@@ -407,21 +405,3 @@ def _left_out(profile: Profile, activity: Activity | None, options: NcuOptions) 
     launches = traces.launches_of(activity, options.kernels or tuple(times)) if activity else 0
     if len(profile.kernels) >= ncu.MOST_KERNELS and launches > ncu.MOST_KERNELS:
         yield f"The call launches these kernels {launches} times; the first {ncu.MOST_KERNELS} launches were profiled."
-
-
-def _systems(case: str, side: Side, request: ProfileRequest, result: SideProfile) -> None:
-    """Run nsys for a side that nothing else gave a profile, if it is installed and there is time."""
-    program = traces.find_nsys(request.environ)
-    if program is None or request.budget.left_s < traces.LEAST_S:
-        return
-    report = request.folder / f"{stem_of(case)}.{side}.nsys-rep"
-    target = ProfileTarget(request.trees[side], (case,), request.seed)
-    try:
-        with request.budget.spend() as time_limit_s:
-            command = target.command(time_limit_s, status=report.with_suffix(".status"), turn=request.folder / "turn")
-            where = Surroundings(request.environ, request.folder, time_limit_s)
-            result.profile = traces.take_nsys(program, command, report, where)
-    except ProfileError as error:
-        result.steps_down.append(str(error))
-        return
-    result.reports["nsys-rep"] = report
