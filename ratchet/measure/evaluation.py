@@ -25,8 +25,9 @@ from ratchet.measure.client import CaseTrouble, Hosts, WorkerClient
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
+from ratchet.measure.lab_answers import Compared, Probed
 from ratchet.measure.lost import beyond_hardware
-from ratchet.measure.messages import RULE, Compared, Prepared, Probed, Sampled
+from ratchet.measure.messages import RULE, Prepared, Sampled
 from ratchet.measure.survey import trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.workers import Workers

@@ -16,7 +16,7 @@ from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
-from ratchet.measure.messages import Captured, SameResult, StartProfile, Written
+from ratchet.measure.lab_answers import Captured, SameResult, StartProfile, Written
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import UnpreparedCase, survey
 from ratchet.measure.tree_spec import TreeSpec

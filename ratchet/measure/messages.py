@@ -13,16 +13,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.measure.wire import ProtocolError
-from ratchet.records import Count, NotNegative, Positive, Record
-from ratchet.records.experiment import Equality, Floors, ProfileBaseline
-from ratchet.records.profile import Activity
+from ratchet.records import Count, NotNegative, Record
 from ratchet.records.run import SampleMs, WorkloadIdentity
-from ratchet.records.tuning import Ending
 from ratchet.untrusted import clean
 from ratchet.workload import Parameter
 
@@ -192,107 +189,11 @@ class KernelTimes(Record):
     samples_ms: tuple[SampleMs, ...]
 
 
-class Traced(Record):
-    """The activity that torch.profiler saw of the prepared case."""
-
-    activity: Activity
-
-
-class SpaceFound(Record):
-    """The search space of a case; ``error`` says why none of it can be tried."""
-
-    workload: WorkloadIdentity
-    space: dict[str, tuple[Parameter, ...]]
-    constraints: tuple[str, ...]
-    default: dict[str, Parameter]
-    foreign: tuple[str, ...]
-    count: Count = 0
-    """Number of configurations that the constraints leave, or of those in the sample if the space was sampled."""
-    exact: bool = True
-    error: Line = ""
-    hint: Line = ""
-
-
-class Tried(Record):
-    """The outcome of a configuration before it is timed."""
-
-    ending: Ending
-    reason: Line = ""
-    error: NotNegative = 0.0
-    first_s: NotNegative = 0.0
-    """Seconds of its first call, compilation included."""
-    call_ms: Positive | None = None
-
-
-class Compiled(Record):
-    """The outcome of compiling a configuration; ``dry``: as far as was verified, nothing was launched."""
-
-    ending: Ending
-    reason: Line = ""
-    compile_s: NotNegative
-    dry: bool
-
-
 class Checked(Record):
     """The result on inputs from a fresh seed, after timing; its ``evidence`` where that was asked for."""
 
     error: NotNegative
     evidence: tuple[Evidence, ...] = ()
-
-
-class WrittenPart(Record):
-    """One part of a result, as its bytes lie in the file of a probe; ``dtype`` is empty for what is no tensor."""
-
-    place: Line
-    dtype: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,20}$")]
-    shape: tuple[Count, ...]
-    value: Line = ""
-
-
-class Probed(Record):
-    """The layout of a candidate's results, which it wrote to a file."""
-
-    parts: Annotated[tuple[WrittenPart, ...], Field(max_length=256)]
-    peak_bytes: Bytes
-    aliases: bool
-
-
-class Compared(Record):
-    """How far a candidate's results are from the baseline's, by the baseline's process."""
-
-    peak_bytes: Bytes
-    output_bytes: Bytes
-    """Bytes of results that are not memory of an argument: at least these are written."""
-    problem: Line = ""
-    """``rule: what is wrong``."""
-    skipped: Line = ""
-    largest: float | None = None
-    error: NotNegative | None = None
-    baseline_error: NotNegative | None = None
-
-
-class StartProfile(Record):
-    """The profile with which a session of experiments begins."""
-
-    baseline: ProfileBaseline
-    floors: Floors
-
-
-class Written(Record):
-    """The layout of a result in a file."""
-
-    parts: Annotated[tuple[WrittenPart, ...], Field(max_length=4096)]
-
-
-class SameResult(Equality):
-    """How near the reference's result is to one that the head wrote."""
-
-
-class Captured(Record):
-    """The answer to: can a stage be captured in a CUDA graph?"""
-
-    verdict: Literal["safe", "breaks", "depends"]
-    why: Line = ""
 
 
 DECLARATION = "declaration"

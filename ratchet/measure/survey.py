@@ -17,9 +17,10 @@ from typing import TypeVar
 
 from ratchet.errors import RatchetError
 from ratchet.measure.client import CaseTrouble, Lost, WorkerClient
+from ratchet.measure.explain_answers import Traced
 from ratchet.measure.identical import OPENED_ELSEWHERE
 from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.measure.messages import HostCode, Identified, Prepared, Traced
+from ratchet.measure.messages import HostCode, Identified, Prepared
 from ratchet.measure.workers import Crew, Workers
 from ratchet.records.profile import Activity
 from ratchet.records.run import SIDES, Failure, LostWorker, Side

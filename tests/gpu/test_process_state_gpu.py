@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 from ratchet.config import Settings  # noqa: E402  after the skip
 from ratchet.measure.client import HostClient, Hosts, WorkerClient  # noqa: E402  as above
 from ratchet.measure.device.nvml import choose_gpu  # noqa: E402  as above
-from ratchet.measure.messages import Identified, KernelTimes, Prepared, Restored, Sampled, Traced  # noqa: E402  as above
+from ratchet.measure.explain_answers import Traced  # noqa: E402  as above
+from ratchet.measure.messages import Identified, KernelTimes, Prepared, Restored, Sampled  # noqa: E402  as above
 from ratchet.measure.tree_spec import TreeSpec  # noqa: E402  as above
 
 ORDINARY = {

@@ -21,6 +21,7 @@ from ratchet.judge.evidence import session_of, thresholds_for
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair
+from ratchet.measure.explain_answers import Traced
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import (
     CaseListed,
@@ -33,7 +34,6 @@ from ratchet.measure.messages import (
     Prepared,
     Restored,
     Sampled,
-    Traced,
     UsedCores,
 )
 from ratchet.measure.suite import _host_code, _pairs_ahead, _suits_two_cores

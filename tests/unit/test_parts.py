@@ -26,6 +26,7 @@ TOOLS = {
         "measure.child.profile_target",
         "measure.child.advise_target",
         "measure.child.trace",
+        "measure.explain_answers",
     ),
     "github": (
         "forge.actions",
@@ -57,6 +58,7 @@ TOOLS = {
     ),
     "lab": (
         "measure.evaluation",
+        "measure.lab_answers",
         "measure.experiment",
         "measure.child.evaluation",
         "measure.child.experiment",

@@ -24,8 +24,9 @@ from ratchet.errors import FingerprintError, RatchetError, UnfitError, UsageErro
 from ratchet.measure.child.loader import HARNESS
 from ratchet.measure.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.measure.device.environment import describe
-from ratchet.measure.messages import DECLARATION, Listing, SpaceFound
+from ratchet.measure.messages import DECLARATION, Listing
 from ratchet.measure.selection import choose_cases
+from ratchet.measure.tuning.answers import SpaceFound
 from ratchet.measure.tuning.station import StationPlace
 from ratchet.nvcc import read_sources
 from ratchet.records.files import load

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ import torch.utils.dlpack
 from ratchet import units
 from ratchet.measure.child import correctness, outputs
 from ratchet.measure.child.calls import seed_all
+from ratchet.measure.child.correctness import BrokenRule
 from ratchet.measure.child.guard import Guard
 from ratchet.measure.child.outputs import Part, Value
 from ratchet.measure.clocks import persisting_l2_bytes
@@ -35,6 +36,9 @@ from ratchet.measure.messages import Evidence
 from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, SourceFile
 from ratchet.records.files import load
 from ratchet.workload import Benchmark, Workload, benchmark
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.worker import Worker
 
 SPARE, STEP = 1 << 16, 16
 """Elements of random content beyond what an argument needs, and the step between the places at which a call's content begins."""
@@ -55,10 +59,6 @@ _is_initialized: Callable[[], bool] = torch.cuda.is_initialized
 _peak, _reset_peak = torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats
 _tofile = np.ndarray.tofile
 _synchronize_stream: Callable[[torch.cuda.Stream], None] = torch.cuda.Stream.synchronize
-
-
-class BrokenRule(Exception):
-    """Something that a candidate must not do. The message begins with the rule's name and a colon."""
 
 
 def evaluated(folder: Path) -> Benchmark:
@@ -205,13 +205,6 @@ class EvaluatedWorkload(Workload):
     """A workload that can show the result of the last call that was timed."""
 
     timed: _Timed | None = None
-
-
-def timed_evidence(workload: Workload) -> list[dict[str, Any]]:
-    """Return the evidence of a workload's last timed call; none where it is no evaluation."""
-    if not isinstance(workload, EvaluatedWorkload) or workload.timed is None:
-        return []
-    return [part.model_dump() for part in workload.timed.evidence(workload)]
 
 
 def taken(result: Any, arguments: Sequence[Any]) -> Any:
@@ -512,3 +505,20 @@ def _finite(part: torch.Tensor) -> bool:
 
 def _rms(part: torch.Tensor) -> torch.Tensor:
     return part.abs().to(torch.float64).square().mean().sqrt() if part.numel() else torch.zeros(())
+
+
+# What a worker answers
+
+
+def _answer_probe(worker: Worker, **asked: Any) -> dict[str, Any]:
+    """Run the file under evaluation on inputs of a seed, and write its results to a file."""
+    return probe(worker.device, **asked)
+
+
+def _answer_compare(worker: Worker, **asked: Any) -> dict[str, Any]:
+    """Run the baseline of an evaluation on the same inputs, and compare."""
+    return compare(worker.device, **asked)
+
+
+OPERATIONS = {"probe": _answer_probe, "compare": _answer_compare}
+"""Requests of an evaluation (`ratchet.tools`)."""

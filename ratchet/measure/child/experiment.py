@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,6 +25,9 @@ from ratchet.measure.clocks import warm_up
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 from ratchet.untrusted import clean
 from ratchet.workload import Device
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.worker import Worker
 
 ATOL, RTOL = 1e-5, 1e-4
 LAUNCHES, LAUNCH_ROUNDS = 500, 5
@@ -253,3 +256,39 @@ def _tensors(result: object) -> dict[str, torch.Tensor]:
     if result is None:
         return {}
     return {place: part.clone() for place, part in outputs.parts(result).items() if isinstance(part, torch.Tensor)}
+
+
+# What a worker answers
+
+
+def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
+    """Return the profile of some calls of the prepared case with stacks and shapes, and the floors of the machine."""
+    found = profile_call(worker.current().call, worker.tree.spec.device, worker.tree.spec.path)
+    measured = floors(worker.tree.spec.device)
+    return {"baseline": found.model_dump(mode="json"), "floors": measured.model_dump(mode="json")}
+
+
+def _answer_result(worker: Worker, file: str) -> dict[str, Any]:
+    """Write the result of the prepared case to a file."""
+    return write_result(worker.current().call, file)
+
+
+def _answer_same_result(worker: Worker, file: str, written: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare the result of the prepared case with one that another process wrote."""
+    return compare_result(worker.current().call, file, written).model_dump(mode="json")
+
+
+def _answer_capture(worker: Worker, stage: str) -> dict[str, Any]:
+    """Try a stage of the prepared case, or all of it, in a CUDA graph. End this worker afterwards."""
+    call = worker.current().call
+    verdict, why = capture(call.workload.stages.get(stage, call))
+    return {"verdict": verdict, "why": why}
+
+
+OPERATIONS = {
+    "hot_spots": _answer_hot_spots,
+    "result": _answer_result,
+    "same_result": _answer_same_result,
+    "capture": _answer_capture,
+}
+"""Requests of a session of experiments (`ratchet.tools`)."""

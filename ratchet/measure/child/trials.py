@@ -11,20 +11,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
+import importlib
 import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import torch
 
 import ratchet.nvcc
+from ratchet.errors import RatchetError
 from ratchet.measure.child import correctness
-from ratchet.measure.child.calls import TimedCall
+from ratchet.measure.child.calls import TimedCall, forget_compiled
 from ratchet.measure.child.correctness import WrongResult
+from ratchet.measure.clocks import cache_of
+from ratchet.measure.messages import DECLARATION
 from ratchet.records.tuning import Ending
 from ratchet.untrusted import clean
-from ratchet.workload import Workload
+from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.worker import Worker
 
 _COMPILE = {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "PTXASError", "CudaBuildError"}
 _RESOURCES = {"OutOfResources", "OutOfMemoryError"}
@@ -195,3 +206,79 @@ def _settle() -> None:
 
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
+
+
+# What a worker answers
+
+
+def _answer_space(
+    worker: Worker, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
+) -> dict[str, Any]:
+    """Return the search space of a case. Its constraints are the author's code, so the space is enumerated in this process.
+
+    ``enumerator`` (``module:function``) does that and writes to the file ``codes``; nothing is enumerated if it is empty.
+    """
+    worker.begin(case)
+    try:
+        workload = worker.tree.build(case, seed)
+    except SpaceError as error:
+        return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
+    clock = worker.clock_of(workload, clock, {})
+    enumerated: dict[str, Any] = {}
+    if workload.tune and enumerator:
+        module, _, function = enumerator.partition(":")
+        try:
+            enumerated = getattr(importlib.import_module(module), function)(workload, Path(codes))
+        except RatchetError as error:
+            enumerated = {"error": error.message, "hint": error.hint}
+    return {
+        "workload": worker.identity_of(case, workload, workload.dtype or "unknown", clock, cache_of(clock, cache)),
+        "space": {name: list(values) for name, values in workload.tune.items()},
+        "constraints": [constraint_text(constraint) for constraint in workload.constraints],
+        "default": dict(workload.tuning),
+        "foreign": worker.tree.provenance.foreign(),
+        **enumerated,
+    }
+
+
+def _answer_open(worker: Worker, case: str, seed: int, placements: int) -> dict[str, Any]:
+    """Build a case whose configurations will be tried."""
+    worker.release()
+    worker.begin(case)
+    first = worker.tree.build(case, seed)
+    held = int(torch.cuda.memory_allocated()) if worker.device.type == "cuda" else 0
+    more = [worker.tree.build(case, seed) for _ in range(1, worker.places_for(placements, held))]
+    worker.kept["trials"] = Trials((first, *more))
+    worker.forget_memory()
+    return {"ready": True}
+
+
+def _answer_try(worker: Worker, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
+    """Compile and check a configuration of the open case; ``block`` then times it."""
+    worker.release()
+    gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
+    trials: Trials | None = worker.kept.get("trials")
+    if trials is None:
+        raise RuntimeError("no case is open")
+    forget_compiled(in_parallel=True)  # after eight versions of a function torch would run it uncompiled
+    try:
+        calls = trials.tuned(tuning)
+        error, first_s = trials.check(calls[0])
+        taken_up = worker.take_up("", tuning, calls, worker.clock_of(calls[0].workload, clock, {}), cache)
+        call_ms = sorted(taken_up.take(3).times_ms)[1]
+    except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
+        return {"ending": ending_of(error), "reason": reason_of(error)}
+    return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": call_ms}
+
+
+def _answer_compile(worker: Worker, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
+    """Compile a configuration and launch nothing. Afterwards this worker can only compile: `Dry` has no way back."""
+    compiler: Compiler | None = worker.kept.get("compiler")
+    if compiler is None:
+        worker.begin(case)
+        compiler = worker.kept["compiler"] = Compiler(lambda: worker.tree.build(case, seed))
+    return compiler.compile(tuning, verify=verify)
+
+
+OPERATIONS = {"space": _answer_space, "open": _answer_open, "try": _answer_try, "compile": _answer_compile}
+"""Requests of a search (`ratchet.tools`)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import importlib
 import os
 import random
 import sys
@@ -22,26 +21,24 @@ from typing import Any, Literal, NoReturn
 
 import torch
 
+from ratchet import tools
 from ratchet.error_lines import described
-from ratchet.errors import RatchetError
 from ratchet.measure import identity
-from ratchet.measure.child import correctness, evaluation, experiment, outputs
+from ratchet.measure.child import correctness, outputs
 from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.boundary import CaseBoundary
 from ratchet.measure.child.calls import TimedCall, forget_compiled
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
-from ratchet.measure.child.trace import kernels_ms, trace
-from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, Lead, Samples
 from ratchet.measure.cores import keep_to
 from ratchet.measure.identical import Noticed
-from ratchet.measure.messages import DECLARATION, RULE
+from ratchet.measure.messages import RULE
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
 from ratchet.units import parse_size
 from ratchet.untrusted import clean
-from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
+from ratchet.workload import Workload
 
 PLACED_BYTES = 1 << 30
 """Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
@@ -104,14 +101,14 @@ class Worker:
     """The state between requests: the device, and the case that was prepared last."""
 
     def __init__(self, tree: LoadedTree) -> None:
-        self._tree = tree
-        self._device = torch.device(tree.spec.device)
+        self.tree = tree
+        self.device = torch.device(tree.spec.device)
         self._job: Job | None = None
         self._cores = os.sched_getaffinity(0)
         self._padding: list[object] = []
         self._boundary = CaseBoundary(tree)
-        self._trials: Trials | None = None
-        self._compiler: Compiler | None = None
+        self.kept: dict[str, Any] = {}
+        """What a tool keeps from one request to the next."""
         self._autotuning = AutotuneWatch()
         self._streams: int | None = None
         """`identity.streams_of_others` before any case was built, if that is known."""
@@ -125,13 +122,13 @@ class Worker:
             return _OPERATIONS[stage](self, **{name: value for name, value in message.items() if name != "op"})
         except correctness.WrongResult as error:
             return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
-        except evaluation.BrokenRule as error:
+        except correctness.BrokenRule as error:
             return {"stage": RULE, "trouble": str(error), "last_lines": []}
         except _OutOfGpuMemory as error:
             lines = str(error).splitlines()[:3]
             return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
-            text, last_lines = described(error, str(self._tree.spec.path))
+            text, last_lines = described(error, str(self.tree.spec.path))
             return {
                 "stage": stage,
                 "trouble": text,
@@ -144,15 +141,15 @@ class Worker:
 
         ``watched``: the first case that is prepared will be asked for its `host_code`; nothing may be timed before that.
         """
-        if self._tree.proof:
-            self._tree.proof.forked(watched=watched)
-        if self._device.type == "cuda":
+        if self.tree.proof:
+            self.tree.proof.forked(watched=watched)
+        if self.device.type == "cuda":
             with one_work_queue() if one_queue else contextlib.nullcontext():
-                torch.zeros(1, device=self._device)
+                torch.zeros(1, device=self.device)
                 torch.cuda.synchronize()
             self._streams = identity.streams_of_others() if one_queue else None
-            return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self._device).L2_cache_size)}
-        use_last_cores(self._tree.spec.threads)
+            return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self.device).L2_cache_size)}
+        use_last_cores(self.tree.spec.threads)
         return {"ready": True}
 
     def prepare(
@@ -171,32 +168,32 @@ class Worker:
 
         ``crowded``: other workers use the device meanwhile.
         """
-        self._release()
-        self._begin(case, is_watched=check)
+        self.release()
+        self.begin(case, is_watched=check)
         self._autotuning.forget(crowded=crowded)
         forget_compiled(in_parallel=check)
-        if self._device.type == "cpu":
+        if self.device.type == "cpu":
             self._padding = padding_objects(seed)
-        call = TimedCall(self._tree.build(case, seed, tuning))
+        call = TimedCall(self.tree.build(case, seed, tuning))
         checked = self._checked(call, evidence=True) if check else {"error": 0.0, "evidence": []}
         peak, parts = self._peak(call)
-        workload, name = call.workload, self._clock(call.workload, clock, parts)
+        workload, name = call.workload, self.clock_of(call.workload, clock, parts)
         dtype = workload.dtype or kind(next(iter(parts.values())))
         del parts
-        more = [TimedCall(self._tree.build(case, seed, tuning)) for _ in range(1, self._places(placements, peak))]
-        made = self._take_up(case, tuning, (call, *more), name, cache)
-        self._forget_memory()
+        more = [TimedCall(self.tree.build(case, seed, tuning)) for _ in range(1, self.places_for(placements, peak))]
+        made = self.take_up(case, tuning, (call, *more), name, cache)
+        self.forget_memory()
         return {
-            "workload": self._identity(case, workload, dtype, made.name, made.cache),
+            "workload": self.identity_of(case, workload, dtype, made.name, made.cache),
             "tuning": dict(workload.tuning),
             "has_reference": workload.reference is not None,
             **checked,
             "peak_memory_bytes": peak,
             "memory_limit_bytes": None if workload.memory_limit is None else parse_size(workload.memory_limit),
             "stages": list(workload.stages),
-            "foreign": self._tree.provenance.foreign(),
-            "built": sorted(self._tree.provenance.shared.built)[:MOST_SHARED],
-            "fresh": sorted(self._tree.provenance.shared.fresh)[:MOST_SHARED],
+            "foreign": self.tree.provenance.foreign(),
+            "built": sorted(self.tree.provenance.shared.built)[:MOST_SHARED],
+            "fresh": sorted(self.tree.provenance.shared.fresh)[:MOST_SHARED],
             "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
             "places": 1 + len(more),
             "compiles": "torch._inductor.compile_fx" in sys.modules,
@@ -204,20 +201,20 @@ class Worker:
 
     def identify(self) -> dict[str, Any]:
         """Return the identity of the prepared case's launches. This drops the case."""
-        job = self._current()
+        job = self.current()
         call, clock = job.call, job.clocks[0]
         del job
-        waits = self._device.type == "cuda"  # until it is known that it does not; what the CPU's clock times is the host itself
+        waits = self.device.type == "cuda"  # until it is known that it does not; what the CPU's clock times is the host itself
         busy = None
         try:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
-            self._release()
+            self.release()
             if clock.name != "cpu":
                 waits, busy = _waits_for_host(clock)
             device, by_graph = "cpu" if clock.name == "cpu" else "cuda", clock.name in ("graph", "cold-graph")
             del clock  # with what it allocated for itself
-            self._forget_memory()
-            found = vars(identity.of(call, self._tree.provenance.tree, device))
+            self.forget_memory()
+            found = vars(identity.of(call, self.tree.provenance.tree, device))
             # A graph runs in as many queues as it needs, whatever streams it was captured from.
             uses_one_stream = by_graph or (self._streams is not None and self._streams == identity.streams_of_others())
             return {**found, "waits_for_host": waits, "busy_cores": busy, "one_by_one": found["one_by_one"] and uses_one_stream}
@@ -230,7 +227,7 @@ class Worker:
         What an earlier case has done in this process (filled a cache, imported a module) this one does not do again: ask in a
         worker that has prepared nothing else.
         """
-        job, proof = self._current(), self._tree.proof
+        job, proof = self.current(), self.tree.proof
         if proof is None:
             return vars(Noticed(unknown="its tree was not compared before it was imported"))
         try:
@@ -241,13 +238,13 @@ class Worker:
 
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
-        self._release()
+        self.release()
         return vars(self._boundary.restore())
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
         if cores:
-            for call in self._current().calls[1:]:
+            for call in self.current().calls[1:]:
                 call()  # a thread that a first call starts would begin on the main thread's core
         keep_to(cores[:1] or self._cores, cores[1:] or self._cores)
         return {"cores": sorted(os.sched_getaffinity(0))}
@@ -257,7 +254,7 @@ class Worker:
 
         Without ``untimed``, a clock that can do without an untimed call before them makes none.
         """
-        clocks = self._current().clocks
+        clocks = self.current().clocks
         clock = clocks[place % len(clocks)]
         take = partial(clock.take, untimed=untimed) if isinstance(clock, CpuClock) else clock.take
         taken = _without_collector(take, samples)
@@ -265,141 +262,37 @@ class Worker:
 
     def stage(self, name: str, samples: int) -> dict[str, Any]:
         """Take samples of one stage of the prepared case."""
-        job = self._current()
+        job = self.current()
         call, on_host = job.call.workload.stages[name], job.clocks[0].name == "cpu"
         if not on_host:  # perhaps this stage works on the host, in a case that is timed on the GPU
             if job.call.before is not None:
                 job.call.before()
             on_host = outputs.is_on_host(call())
-        settle = _synchronize if self._device.type == "cuda" else None
+        settle = _synchronize if self.device.type == "cuda" else None
         clock = make_clock("cpu" if on_host else "event", job.cache, call, before=job.call.before, settle=settle)
         taken = _without_collector(clock.take, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
-    def kernels(self, samples: int) -> dict[str, Any]:
-        """Take samples of the time that the kernels of the prepared case take, without the host's."""
-        job = self._current()
-        try:
-            return {"samples_ms": kernels_ms(job.call.run, job.call.before, samples)}
-        except (Exception, SystemExit):  # noqa: BLE001  a tracer that another one keeps from working costs these times only
-            return {"samples_ms": ()}
-
-    def trace(self) -> dict[str, Any]:
-        """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
-        job = self._current()
-        device = "cpu" if job.clocks[0].name == "cpu" else self._tree.spec.device
-        return {"activity": trace(job.call, device).model_dump(mode="json")}
-
-    def hot_spots(self) -> dict[str, Any]:
-        """Return the profile of some calls of the prepared case with stacks and shapes, and the floors of the machine."""
-        found = experiment.profile_call(self._current().call, self._tree.spec.device, self._tree.spec.path)
-        floors = experiment.floors(self._tree.spec.device)
-        return {"baseline": found.model_dump(mode="json"), "floors": floors.model_dump(mode="json")}
-
-    def result(self, file: str) -> dict[str, Any]:
-        """Write the result of the prepared case to a file."""
-        return experiment.write_result(self._current().call, file)
-
-    def same_result(self, file: str, written: list[dict[str, Any]]) -> dict[str, Any]:
-        """Compare the result of the prepared case with one that another process wrote."""
-        return experiment.compare_result(self._current().call, file, written).model_dump(mode="json")
-
-    def capture(self, stage: str) -> dict[str, Any]:
-        """Try a stage of the prepared case, or all of it, in a CUDA graph. End this worker afterwards."""
-        call = self._current().call
-        verdict, why = experiment.capture(call.workload.stages.get(stage, call))
-        return {"verdict": verdict, "why": why}
-
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
-        job = self._current()
+        job = self.current()
         case, tuning = job.case, job.tuning
-        timed = evaluation.timed_evidence(job.call.workload)
+        shown = getattr(job.call.workload, "timed", None)  # a tool may keep the result of the last call that was timed
+        timed = [part.model_dump() for part in shown.evidence(job.call.workload)] if shown else []
         del job
         if timed:  # on inputs that came with that call, so others would add nothing
-            self._release()
+            self.release()
             return {"error": 0.0, "evidence": timed}
-        self._release()
-        checked = self._checked(TimedCall(self._tree.build(case, seed, tuning)), evidence=evidence)
-        self._release()
+        self.release()
+        checked = self._checked(TimedCall(self.tree.build(case, seed, tuning)), evidence=evidence)
+        self.release()
         return checked
 
-    def probe(self, **asked: Any) -> dict[str, Any]:
-        """Run the file under evaluation on inputs of a seed, and write its results to a file."""
-        return evaluation.probe(self._device, **asked)
-
-    def compare(self, **asked: Any) -> dict[str, Any]:
-        """Run the baseline of an evaluation on the same inputs, and compare."""
-        return evaluation.compare(self._device, **asked)
-
-    def space(
-        self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
-    ) -> dict[str, Any]:
-        """Return the search space of a case. Its constraints are the author's code, so the space is enumerated in this process.
-
-        ``enumerator`` (``module:function``) does that and writes to the file ``codes``; nothing is enumerated if it is empty.
-        """
-        self._begin(case)
-        try:
-            workload = self._tree.build(case, seed)
-        except SpaceError as error:
-            return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
-        clock = self._clock(workload, clock, {})
-        enumerated: dict[str, Any] = {}
-        if workload.tune and enumerator:
-            module, _, function = enumerator.partition(":")
-            try:
-                enumerated = getattr(importlib.import_module(module), function)(workload, Path(codes))
-            except RatchetError as error:
-                enumerated = {"error": error.message, "hint": error.hint}
-        return {
-            "workload": self._identity(case, workload, workload.dtype or "unknown", clock, _cache_of(clock, cache)),
-            "space": {name: list(values) for name, values in workload.tune.items()},
-            "constraints": [constraint_text(constraint) for constraint in workload.constraints],
-            "default": dict(workload.tuning),
-            "foreign": self._tree.provenance.foreign(),
-            **enumerated,
-        }
-
-    def open_case(self, case: str, seed: int, placements: int) -> dict[str, Any]:
-        """Build a case whose configurations will be tried."""
-        self._release()
-        self._begin(case)
-        first = self._tree.build(case, seed)
-        held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
-        more = [self._tree.build(case, seed) for _ in range(1, self._places(placements, held))]
-        self._trials = Trials((first, *more))
-        self._forget_memory()
-        return {"ready": True}
-
-    def try_configuration(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
-        """Compile and check a configuration of the open case; ``block`` then times it."""
-        self._release()
-        gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
-        if self._trials is None:
-            raise RuntimeError("no case is open")
-        forget_compiled(in_parallel=True)  # after eight versions of a function torch would run it uncompiled
-        try:
-            calls = self._trials.tuned(tuning)
-            error, first_s = self._trials.check(calls[0])
-            taken_up = self._take_up("", tuning, calls, self._clock(calls[0].workload, clock, {}), cache)
-            call_ms = sorted(taken_up.take(3).times_ms)[1]
-        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
-            return {"ending": ending_of(error), "reason": reason_of(error)}
-        return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": call_ms}
-
-    def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
-        """Compile a configuration and launch nothing. Afterwards this worker can only compile: `trials.Dry` has no way back."""
-        if self._compiler is None:
-            self._begin(case)
-            self._compiler = Compiler(lambda: self._tree.build(case, seed))
-        return self._compiler.compile(tuning, verify=verify)
-
-    def _begin(self, case: str, *, is_watched: bool = False) -> None:
+    def begin(self, case: str, *, is_watched: bool = False) -> None:
         """Begin a case; on the CPU a worker takes one case only, and is watched to name what that leaves changed."""
-        self._boundary.begin(case, watched=is_watched or self._device.type == "cuda")
+        self._boundary.begin(case, watched=is_watched or self.device.type == "cuda")
 
-    def _take_up(
+    def take_up(
         self,
         case: str,
         tuning: Mapping[str, Any] | None,
@@ -409,15 +302,15 @@ class Worker:
     ) -> Clock:
         """Make these calls, one for each place in memory, the prepared case."""
         lead = Lead()
-        settle = _synchronize if self._device.type == "cuda" and calls[0].workload.clock != "cpu" else None
+        settle = _synchronize if self.device.type == "cuda" and calls[0].workload.clock != "cpu" else None
         clocks = tuple(make_clock(clock, cache, each.run, lead, each.before, settle) for each in calls)
         self._job = Job(case, tuning, calls, clocks, cache)
         return clocks[0]
 
-    def _clock(self, workload: Workload, wanted: str, parts: Mapping[str, Part]) -> str:
+    def clock_of(self, workload: Workload, wanted: str, parts: Mapping[str, Part]) -> str:
         """Return the name of the clock: the host's, if no part of the result is on the GPU and the workload names no clock."""
         on_gpu = not parts or any(isinstance(part, torch.Tensor) and part.is_cuda for part in parts.values())
-        if self._device.type == "cpu" or workload.clock == "cpu" or not (on_gpu or workload.clock):
+        if self.device.type == "cpu" or workload.clock == "cpu" or not (on_gpu or workload.clock):
             return "cpu"
         return (workload.clock or "event") if wanted == "auto" else wanted
 
@@ -430,10 +323,10 @@ class Worker:
             parts = [part.model_dump() for part in correctness.evidence(call.workload, checked.parts)] if evidence else []
         return {"error": checked.error, "evidence": parts}
 
-    def _identity(self, case: str, workload: Workload, dtype: str, clock: str, cache: str) -> dict[str, Any]:
+    def identity_of(self, case: str, workload: Workload, dtype: str, clock: str, cache: str) -> dict[str, Any]:
         return {
-            "parameters": self._tree.case(case).parameters,
-            "device": "cpu" if clock == "cpu" else self._device.type,
+            "parameters": self.tree.case(case).parameters,
+            "device": "cpu" if clock == "cpu" else self.device.type,
             "dtype": dtype,
             "flops": None if workload.flops is None else float(workload.flops),
             "bytes": None if workload.bytes is None else float(workload.bytes),
@@ -441,9 +334,9 @@ class Worker:
             "cache": cache,
         }
 
-    def _places(self, wanted: int, peak: int) -> int:
+    def places_for(self, wanted: int, peak: int) -> int:
         """Return how often to build the workload: where its data lies changes a short kernel's time by a percent or two."""
-        return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
+        return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self.device.type == "cuda" else 1
 
     def _peak(self, call: TimedCall) -> tuple[int, dict[str, Part]]:
         """Return the most bytes held during one call, inputs included, and its result.
@@ -452,8 +345,8 @@ class Worker:
         """
         if call.before is not None:
             call.before()
-        if self._device.type == "cuda":
-            self._forget_memory()
+        if self.device.type == "cuda":
+            self.forget_memory()
             _reset_peak()
             result = call.run()
             _synchronize()
@@ -466,18 +359,18 @@ class Worker:
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024, call.outputs(result)
 
-    def _current(self) -> Job:
+    def current(self) -> Job:
         if self._job is None:
             raise RuntimeError("no case is prepared")
         return self._job
 
-    def _release(self) -> None:
+    def release(self) -> None:
         self._job = None
-        self._forget_memory()
+        self.forget_memory()
 
-    def _forget_memory(self) -> None:
+    def forget_memory(self) -> None:
         _collect()
-        if self._device.type == "cuda":
+        if self.device.type == "cuda":
             _synchronize()
             _empty_cache()
 
@@ -519,10 +412,6 @@ def one_work_queue() -> Iterator[None]:
         yield
     finally:
         libc.unsetenv(name)
-
-
-def _cache_of(clock: str, wanted: Literal["cold", "warm"]) -> Literal["cold", "warm"]:
-    return wanted if clock == "event" else "cold" if clock == "cold-graph" else "warm"
 
 
 def padding_objects(seed: int) -> list[object]:
@@ -572,17 +461,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "use_cores": Worker.use_cores,
     "block": Worker.block,
     "stage": Worker.stage,
-    "kernels": Worker.kernels,
-    "trace": Worker.trace,
-    "hot_spots": Worker.hot_spots,
-    "result": Worker.result,
-    "same_result": Worker.same_result,
-    "capture": Worker.capture,
     "finish": Worker.finish,
-    "probe": Worker.probe,
-    "compare": Worker.compare,
-    "space": Worker.space,
-    "open": Worker.open_case,
-    "try": Worker.try_configuration,
-    "compile": Worker.compile,
+    # Imported with this module, so before any code of an author, which could put other functions in their place.
+    **tools.worker_operations(),
 }

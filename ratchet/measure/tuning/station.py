@@ -23,8 +23,8 @@ from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds
-from ratchet.measure.messages import Compiled
 from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.tuning.answers import Compiled
 from ratchet.measure.tuning.trials import Aim, Compilers, OutOfTime, Timer, compiling_processes
 from ratchet.measure.workers import Variant
 from ratchet.records.run import SIDES, Plan, Policy, Side

@@ -27,7 +27,8 @@ from typing import Literal
 from ratchet.errors import HostError, WorkerError
 from ratchet.measure.client import CaseTrouble, HostClient, Hung, WorkerClient
 from ratchet.measure.device.gpu import Gpu
-from ratchet.measure.messages import Compiled, Ready, Sampled, Tried
+from ratchet.measure.messages import Ready, Sampled
+from ratchet.measure.tuning.answers import Compiled, Tried
 from ratchet.records.run import Plan
 from ratchet.records.tuning import Configuration, Ending, Evaluation, Task
 

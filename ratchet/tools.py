@@ -1,0 +1,20 @@
+"""The tools beside the core. The core names no tool anywhere else: it finds here what each one adds, and imports it by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+WORKER_MODULES = (
+    "ratchet.measure.child.trace",
+    "ratchet.measure.child.experiment",
+    "ratchet.measure.child.evaluation",
+    "ratchet.measure.child.trials",
+)
+"""Modules whose ``OPERATIONS`` say what a worker answers beside what timing needs: name of a request → function of the worker."""
+
+
+def worker_operations() -> dict[str, Callable[..., dict[str, Any]]]:
+    """Import these modules, and return what they let a worker answer."""
+    return {name: answer for module in WORKER_MODULES for name, answer in importlib.import_module(module).OPERATIONS.items()}
