@@ -28,7 +28,7 @@ from ratchet.units import did_you_mean
 
 SECTIONS = {
     "Begin": {
-        "init": ("checkout:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
+        "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
         "doctor": ("checkout:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
         "list": ("checkout:list_command", "List the cases of this checkout."),
         "settings": ("results:settings_command", "Show every setting: its value, where that comes from, and what it means."),
@@ -37,10 +37,10 @@ SECTIONS = {
         "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
         "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
         "compare": ("recorded:compare_command", "Compare two recorded runs of one machine."),
-        "bisect": ("check:bisect_command", "Search a range of commits for the one that changed a case."),
+        "bisect": ("history:bisect_command", "Search a range of commits for the one that changed a case."),
         "report": ("recorded:report_command", "Judge a recorded run again and write its report."),
         "open": ("results:open_command", "Open the report of the last check in a browser."),
-        "replay": ("recorded:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
+        "replay": ("replay:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
         "merge": ("recorded:merge_command", "Join the shards of one check into one run and one verdict."),
     },
     "Find out why, make it faster": {
@@ -54,8 +54,8 @@ SECTIONS = {
     },
     "Main over time": {
         "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
-        "history": ("results:history_command", "Show how each case on main changed over time: a table with trends."),
-        "site": ("results:site_command", "Write the history of main as pages: an overview, one page per case, one per run."),
+        "history": ("history:history_command", "Show how each case on main changed over time: a table with trends."),
+        "site": ("history:site_command", "Write the history of main as pages: an overview, one page per case, one per run."),
         "badge": ("results:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {

@@ -29,8 +29,8 @@ from ratchet.judge.experiment import exit_code
 from ratchet.records.evaluation import EvaluationRecord, Rules, parse_input
 from ratchet.records.files import save
 from ratchet.records.profile import Category
+from ratchet.report.evaluation import evaluation_lines, verified_line
 from ratchet.report.experiment import baseline_lines, experiment_lines, status_lines
-from ratchet.report.lines import evaluation_lines, verified_line
 from ratchet.units import parse_size
 
 _pairs = click.option("--pairs", type=click.IntRange(8, 200), help="At most this many pairs of fresh processes (default: 20).")

@@ -17,8 +17,8 @@ from ratchet.commands.advise import STARTING_S, AdviceRequest, advise
 from ratchet.commands.profile.cases import profile, read_profiles
 from ratchet.commands.roofline import draw_roofline
 from ratchet.errors import Exit
+from ratchet.report.advice import advice_lines
 from ratchet.report.figures.roofline import roofline_lines
-from ratchet.report.lines import advice_lines
 from ratchet.report.profile import profile_lines, read_lines
 
 

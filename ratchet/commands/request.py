@@ -21,7 +21,7 @@ from ratchet.forge.git import Repository, Snapshot
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.run import RunRecord, Shard, Tree
-from ratchet.records.tuning import TUNING_FOLDER, WRITTEN
+from ratchet.records.tuned import TUNING_FOLDER, WRITTEN
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.progress import Progress
 

@@ -28,7 +28,8 @@ from ratchet.records import Record
 from ratchet.records.files import AnyRecord, load, save_bytes
 from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import Block, RunRecord, WorkerSamples
-from ratchet.records.tuning import TUNING_FOLDER, TuningRecord
+from ratchet.records.tuned import TUNING_FOLDER
+from ratchet.records.tuning import TuningRecord
 from ratchet.subprocesses import run
 from ratchet.units import first_of
 

@@ -19,7 +19,8 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.history import HistoryRun
 from ratchet.records.profile import Profiles, Roofline
 from ratchet.records.run import RunRecord
-from ratchet.records.tuning import Tuned, TuningRecord
+from ratchet.records.tuned import Tuned
+from ratchet.records.tuning import TuningRecord
 from ratchet.records.verdict import Calibration, ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {

@@ -22,7 +22,7 @@ from ratchet.profile.advice.rules import findings
 from ratchet.profile.advice.timeline import timeline
 from ratchet.profile.advice.trace import read_trace
 from ratchet.records.profile import Advice
-from ratchet.report.lines import advice_lines
+from ratchet.report.advice import advice_lines
 from tests.advise import CLEAN, PLANTED, planted_in, runs_on_cpu
 
 pytest.importorskip("torch")

@@ -12,7 +12,7 @@ from ratchet.commands.tune.tune import apply_recorded, apply_tuning
 from ratchet.errors import RecordError, UsageError
 from ratchet.records.files import load, save
 from ratchet.records.run import Policy
-from ratchet.records.tuning import TUNED_FILE, Tuned
+from ratchet.records.tuned import TUNED_FILE, Tuned
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT
 

@@ -13,7 +13,7 @@ from ratchet.judge.bisection import ERROR, bounds, differs, end_of, level_of, ne
 from ratchet.judge.sequential import looks
 from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.records.run import Tree
-from ratchet.report.lines import search_lines
+from ratchet.report.bisection import search_lines
 from tests.examples import FINGERPRINT, PLAN
 from tests.pair_examples import pairs
 from tests.reports import comparison

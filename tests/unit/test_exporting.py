@@ -15,7 +15,7 @@ from ratchet.cli.tune import tune_command
 from ratchet.commands.tune.tune import export_tuning, results_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.records.files import load, save
-from ratchet.records.tuning import TUNED_FILE, Tuned
+from ratchet.records.tuned import TUNED_FILE, Tuned
 from ratchet.tune.t4 import read_t4
 from tests import tuning_examples as sample
 

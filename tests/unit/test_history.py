@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ratchet.cli.results import history_command
+from ratchet.cli.history import history_command
 from ratchet.commands.history import BranchFiles, case_histories
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Repository

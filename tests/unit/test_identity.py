@@ -39,7 +39,7 @@ from ratchet.measure.identity.memory import Allocation, Allocations, Contents, M
 from ratchet.measure.messages import Identified, parse
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import ProtocolError
-from ratchet.records.tuning import Tuned
+from ratchet.records.tuned import Tuned
 from ratchet.workload import Benchmark, Workload
 
 pytestmark = pytest.mark.no_cover

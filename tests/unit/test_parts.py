@@ -27,9 +27,9 @@ TOOLS = {
         "measure.child.advise_target",
         "measure.child.trace",
         "measure.explain_answers",
+        "report.advice",
     ),
     "github": (
-        "forge.actions",
         "forge.artifact",
         "forge.connection",
         "forge.github",
@@ -74,6 +74,7 @@ TOOLS = {
         "report.experiment",
         "report.variants",
         "report.figures.variants",
+        "report.evaluation",
     ),
     "trust": (
         "commands.soak",
@@ -84,6 +85,7 @@ TOOLS = {
         "judge.replay",
         "report.soak",
         "report.calibration",
+        "cli.replay",
     ),
     "history": (
         "history",
@@ -97,9 +99,11 @@ TOOLS = {
         "report.history",
         "report.site",
         "stats.changes",
+        "cli.history",
+        "report.bisection",
     ),
     "harness": ("measure.harness*",),
-    "adopt": ("adopt*", "commands.init"),
+    "adopt": ("adopt*", "commands.init", "cli.init"),
 }
 """Tool → its modules, as patterns below ``ratchet``. All others are the core."""
 

@@ -11,16 +11,8 @@ from pydantic import ValidationError
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.files import dumps, load, save
-from ratchet.records.tuning import (
-    Confirmation,
-    Evaluation,
-    Tuned,
-    TunedCase,
-    TuningFile,
-    TuningRecord,
-    kept_earlier,
-    tuning_path,
-)
+from ratchet.records.tuned import Tuned, TunedCase
+from ratchet.records.tuning import Confirmation, Evaluation, TuningFile, TuningRecord, kept_earlier, tuning_path
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT, STARTED
 

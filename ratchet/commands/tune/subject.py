@@ -31,7 +31,8 @@ from ratchet.measure.tuning.station import StationPlace
 from ratchet.nvcc import read_sources
 from ratchet.records.files import load
 from ratchet.records.run import CaseRun
-from ratchet.records.tuning import EARLIER, TUNING_FOLDER, Configuration, Session, TuningRecord, kept_earlier, tuning_path
+from ratchet.records.tuned import EARLIER, TUNING_FOLDER
+from ratchet.records.tuning import Configuration, Session, TuningRecord, kept_earlier, tuning_path
 from ratchet.report.progress import Progress
 from ratchet.workload import Workload
 

@@ -41,19 +41,8 @@ from ratchet.measure.tuning.station import StationPlace
 from ratchet.measure.tuning.trials import Aim
 from ratchet.records.files import load, save_over, save_text
 from ratchet.records.run import Policy
-from ratchet.records.tuning import (
-    SUGGESTIONS,
-    TUNED_FILE,
-    Configuration,
-    Confirmation,
-    Ending,
-    Evaluation,
-    ReplayResult,
-    Tuned,
-    TunedCase,
-    TuningRecord,
-    tuning_path,
-)
+from ratchet.records.tuned import SUGGESTIONS, TUNED_FILE, Tuned, TunedCase
+from ratchet.records.tuning import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
 from ratchet.report.progress import Progress
 from ratchet.report.suggestions import draw_convergence, elsewhere, headings, render_suggestions, settings_text
 from ratchet.tune.executor import Budget, Executor

@@ -38,7 +38,7 @@ from ratchet.measure.device.environment import cpu_model
 from ratchet.measure.identical import Proof
 from ratchet.measure.tree_spec import Sweep, TreeSpec
 from ratchet.records.files import load
-from ratchet.records.tuning import TUNED_FILE, Tuned
+from ratchet.records.tuned import TUNED_FILE, Tuned
 from ratchet.workload import VARIANT, Benchmark, Workload
 
 if TYPE_CHECKING:

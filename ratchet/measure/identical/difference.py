@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import CodeType
 
-from ratchet.records.tuning import TUNED_FILE
+from ratchet.records.tuned import TUNED_FILE
 
 MOST_BYTES = 2 << 30
 """A larger tree takes longer to read than its cases to be timed."""
