@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from ratchet.config import Settings
+    from ratchet.records.run import RunRecord
+
+    Importer = Callable[[Sequence[Path], str | None, Settings, tuple[str, ...]], RunRecord]
 
 WORKER_MODULES = (
     "ratchet.measure.child.trace",
@@ -18,3 +25,8 @@ WORKER_MODULES = (
 def worker_operations() -> dict[str, Callable[..., dict[str, Any]]]:
     """Import these modules, and return what they let a worker answer."""
     return {name: answer for module in WORKER_MODULES for name, answer in importlib.import_module(module).OPERATIONS.items()}
+
+
+def importer() -> Importer:
+    """Return what makes a run of files of another harness: files, its format if that is known, settings, and the command."""
+    return cast("Importer", importlib.import_module("ratchet.commands.import_results").run_of)

@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ratchet.commands.recorded import pools_in
+from ratchet.commands.replay import pools_in
 from ratchet.stats.comparison import Pair
 
 DATA = Path(__file__).parents[1] / "tests" / "data"

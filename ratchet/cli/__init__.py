@@ -37,7 +37,7 @@ SECTIONS = {
         "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
         "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
         "compare": ("recorded:compare_command", "Compare two recorded runs of one machine."),
-        "bisect": ("history:bisect_command", "Search a range of commits for the one that changed a case."),
+        "bisect": ("bisect:bisect_command", "Search a range of commits for the one that changed a case."),
         "report": ("recorded:report_command", "Judge a recorded run again and write its report."),
         "open": ("results:open_command", "Open the report of the last check in a browser."),
         "replay": ("replay:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
@@ -68,7 +68,7 @@ SECTIONS = {
         "notify": ("github:notify_command", "Report a regression of main: one issue for each cause, and a webhook."),
     },
     "Other harnesses": {
-        "import": ("recorded:import_command", "Make a recorded run from files that another harness wrote."),
+        "import": ("import_results:import_command", "Make a recorded run from files that another harness wrote."),
     },
 }
 """Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""

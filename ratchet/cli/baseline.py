@@ -14,15 +14,8 @@ import click
 
 from ratchet.cli.options import common, request_of
 from ratchet.cli.output import print_result, shown
-from ratchet.commands.baseline import (
-    PushOptions,
-    accept_cases,
-    push_baseline,
-    record_baseline,
-    rename_case,
-    show_baseline,
-    verify_baseline,
-)
+from ratchet.commands.baseline import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
+from ratchet.commands.baseline_push import PushOptions, push_baseline
 from ratchet.errors import Exit
 from ratchet.forge.actions import append_summary, write_outputs
 from ratchet.report.baseline import (

@@ -1,4 +1,4 @@
-"""Commands for recorded runs: judge them again (compare, report, merge) and take them in (import).
+"""Commands that judge recorded runs again: compare, report and merge.
 
 Loaded by `ratchet.cli` when one of them is called. None of them measures.
 """
@@ -12,11 +12,9 @@ from typing import Any
 import click
 
 from ratchet.cli.options import common, harness_format, judging, request_of
-from ratchet.cli.output import print_paths, print_result, show
+from ratchet.cli.output import print_paths, show
 from ratchet.commands.output import write, write_report
-from ratchet.commands.recorded import compare, import_results, judge_again, merge
-from ratchet.errors import Exit
-from ratchet.records.files import save
+from ratchet.commands.recorded import compare, judge_again, merge
 
 
 @click.command("compare")
@@ -56,22 +54,3 @@ def merge_command(runs: tuple[Path, ...], **options: Any) -> int:
     show(done.report, as_json=options["as_json"])
     print_paths(write(done, os.environ), quiet=options["as_json"])
     return done.report.exit_code
-
-
-@click.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@harness_format
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
-@common
-def import_command(files: tuple[Path, ...], out: Path, **options: Any) -> int:
-    """Make a recorded run of files that another harness wrote: each FILE holds the results of one process of the same code.
-
-    `ratchet compare` judges two such runs, and says what their verdict lacks. A verdict takes three processes a side.
-    """
-    format_ = options.pop("format")
-    run = import_results(files, format_, request_of((), options), os.environ)
-    save(out, run)
-    lines = [f"Imported {len(run.cases)} cases of {run.plan.clock} from {len(files)} processes: {out}", *run.warnings]
-    fields = {"path": str(out), "cases": [case.name for case in run.cases], "warnings": run.warnings}
-    print_result(fields, lines, as_json=options["as_json"])
-    return int(Exit.PASS)

@@ -11,7 +11,7 @@ import click
 
 from ratchet.cli.options import common, judging, request_of
 from ratchet.cli.output import print_result, show
-from ratchet.commands.recorded import replay, replay_simulated
+from ratchet.commands.replay import replay, replay_simulated
 from ratchet.commands.request import Request
 from ratchet.errors import Exit, UsageError
 from ratchet.judge.replay import worst_code

@@ -9,7 +9,7 @@ import click
 
 from ratchet.cli.options import common, duration, harness, judging, measuring, parsed, request_of
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.run import calibrate, write_calibration
+from ratchet.commands.calibrate import calibrate, write_calibration
 from ratchet.commands.soak import exit_code, report_soak, soak
 from ratchet.config import parse_fraction
 from ratchet.errors import Exit

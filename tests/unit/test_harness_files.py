@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.recorded import compare, import_results
+from ratchet.commands.import_results import import_results
+from ratchet.commands.recorded import compare
 from ratchet.commands.request import Request
 from ratchet.errors import FingerprintError, RecordError
 from ratchet.records import Record

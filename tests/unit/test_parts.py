@@ -44,6 +44,7 @@ TOOLS = {
         "report.comment",
         "report.check_run",
         "report.notice",
+        "commands.baseline_push",
     ),
     "tune": (
         "tune*",
@@ -86,6 +87,8 @@ TOOLS = {
         "report.soak",
         "report.calibration",
         "cli.replay",
+        "commands.replay",
+        "commands.calibrate",
     ),
     "history": (
         "history",
@@ -101,8 +104,9 @@ TOOLS = {
         "stats.changes",
         "cli.history",
         "report.bisection",
+        "cli.bisect",
     ),
-    "harness": ("measure.harness*",),
+    "harness": ("measure.harness*", "commands.import_results", "cli.import_results"),
     "adopt": ("adopt*", "commands.init", "cli.init"),
 }
 """Tool → its modules, as patterns below ``ratchet``. All others are the core."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ratchet import units
-from ratchet.commands.baseline import acceptances_of_push, run_of_main, taken_in
+from ratchet.commands.baseline_push import acceptances_of_push, run_of_main, taken_in
 from ratchet.commands.github.judge_again import by_case, with_sent_profiles
 from ratchet.commands.request import Request, load_baseline
 from ratchet.config import load_settings
