@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from ratchet.config import Settings
     from ratchet.records.run import RunRecord
-
-    Importer = Callable[[Sequence[Path], str | None, Settings, tuple[str, ...]], RunRecord]
 
 WORKER_MODULES = (
     "ratchet.measure.child.trace",
@@ -22,11 +18,25 @@ WORKER_MODULES = (
 """Modules whose ``OPERATIONS`` say what a worker answers beside what timing needs: name of a request → function of the worker."""
 
 
+RECORDS = {
+    "profiles": ("ratchet.records.profile", "Profiles"),
+    "roofline": ("ratchet.records.profile", "Roofline"),
+    "tuning": ("ratchet.records.tuning", "TuningRecord"),
+    "history": ("ratchet.records.history", "HistoryRun"),
+}
+"""Kinds of files that cross a machine → module and class."""
+
+
 def worker_operations() -> dict[str, Callable[..., dict[str, Any]]]:
     """Import these modules, and return what they let a worker answer."""
     return {name: answer for module in WORKER_MODULES for name, answer in importlib.import_module(module).OPERATIONS.items()}
 
 
-def importer() -> Importer:
+def importer() -> Callable[..., RunRecord]:
     """Return what makes a run of files of another harness: files, its format if that is known, settings, and the command."""
-    return cast("Importer", importlib.import_module("ratchet.commands.import_results").run_of)
+    return cast("Callable[..., RunRecord]", importlib.import_module("ratchet.commands.import_results").run_of)
+
+
+def records() -> dict[str, Any]:
+    """Return the classes of `RECORDS`."""
+    return {kind: getattr(importlib.import_module(module), name) for kind, (module, name) in RECORDS.items()}

@@ -73,7 +73,7 @@ def plain(text: object, limit: int = SENTENCE) -> str:
     return _LIVE.sub(lambda live: f"{live[0]}\u200b", log_line(text, limit))
 
 
-def inert(line: str) -> str:
+def neutralise_workflow_commands(line: str) -> str:
     """Make a cleaned line safe for a commit message or a title: it mentions nobody, closes no issue, skips no workflow."""
     return _ACTED_ON.sub(lambda match: f"{match[0]}\u200b", line)
 

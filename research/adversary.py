@@ -23,7 +23,7 @@ from noises import ADDED, KEPT_ASIDE, NAMED, PAIRS, SESSIONS, Attack, Floats, No
 from numpy.typing import NDArray
 
 from ratchet import units
-from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
+from ratchet.judge.drift import Drift, held_to_best, is_significant_alone, needs_best_comparison
 from ratchet.judge.evidence import CHANGE_PAIRS, CaseThresholds, session_of, thresholds_for
 from ratchet.judge.outcome import decide
 from ratchet.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
@@ -212,7 +212,7 @@ def is_red(own: float, whole: float, sd: float, drift: Drift, rng: np.random.Gen
     """
     bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     outcome, comparison = checked(rng.normal(own, sd, PAIRS), bar, drift=drift)
-    if outcome is not Outcome.REGRESSED and is_own(comparison) and may_add_up(comparison, drift, POLICY):
+    if outcome is not Outcome.REGRESSED and is_significant_alone(comparison) and needs_best_comparison(comparison, drift, POLICY):
         _, best = checked(rng.normal(whole, sd, PAIRS), bar)
         outcome = held_to_best((outcome, "", comparison), best, Tree(commit="b" * 40), bar)[0]
     return outcome is Outcome.REGRESSED

@@ -26,7 +26,7 @@ from itertools import repeat
 from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, pairs_in, row, table, workers
 
 from ratchet import units
-from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
+from ratchet.judge.drift import POOLED, Drift, held_to_best, is_significant_alone, needs_best_comparison
 from ratchet.judge.evidence import CaseThresholds, thresholds_for
 from ratchet.judge.power import smallest_slowdown
 from ratchet.judge.replay import Rates, draw, judge_pairs, simulate, slowed_by
@@ -231,7 +231,9 @@ def _red_cases(
     bar = thresholds_of_run({name: seen for name, (_, seen) in answers.items()}, GATE, PAIRS)
     red = {name for name, (outcome, _) in answers.items() if outcome is Outcome.REGRESSED}
     suspects = [
-        name for name, (_, seen) in answers.items() if name not in red and is_own(seen) and may_add_up(seen, drifts[name], GATE)
+        name
+        for name, (_, seen) in answers.items()
+        if name not in red and is_significant_alone(seen) and needs_best_comparison(seen, drifts[name], GATE)
     ]
     against = draw(_slowed({name: pools[name] for name in suspects}, whole), GATE, PAIRS, rng)
     for name, (_, best) in against.items():

@@ -16,7 +16,7 @@ from ratchet.cli.output import print_paths, print_result, progressing, show, sho
 from ratchet.commands.bisect import bisect
 from ratchet.commands.output import write
 from ratchet.errors import Exit
-from ratchet.judge.bisection import half_of
+from ratchet.judge.bisection import decision_threshold
 from ratchet.report.bisection import search_lines
 from ratchet.report.profile import profile_lines
 
@@ -48,5 +48,5 @@ def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
         print_paths(paths, quiet=False)
     print_result(done.search, search_lines(done.search), as_json=options["as_json"])
     if done.search.suspects:
-        return int(Exit.REGRESSION if half_of(done.search) > 0 else Exit.PASS)
+        return int(Exit.REGRESSION if decision_threshold(done.search) > 0 else Exit.PASS)
     return int(Exit.PASS if done.search.looked_at[-1].verdict == "good" else Exit.NOT_MEASURED)

@@ -20,12 +20,12 @@ from ratchet.commands.check import CheckPlan, CheckSuite, Pairing, compare, expl
 from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite
 from ratchet.commands.profile.results import stem_of
-from ratchet.commands.request import CommandResult, Request, apart_of, watched, writable
+from ratchet.commands.request import CommandResult, Request, own_output_globs, watched, writable
 from ratchet.commands.trees import build, cases_of, measure, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.judge.bisection import ERROR, bounds, differs, end_of, ends_of, half_of, level_of, next_place
+from ratchet.judge.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
 from ratchet.judge.evidence import CHANGE_PAIRS, thresholds_for
 from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import looks_for_change
@@ -91,7 +91,7 @@ def bisect(
     commits = _range(repository, first, last)
     results = writable(repository.root / settings.results)
     folder = writable(results / FOLDER / f"{stem_of(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
-    head = repository.working_snapshot(apart_of(repository, results))
+    head = repository.working_snapshot(own_output_globs(repository, results))
     progress.announce(f"{units.plural(len(commits), 'commit')} after {named(first.tree)} up to {named(last.tree)}")
     with (
         machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
@@ -262,7 +262,7 @@ def _end(search: SearchRecord, case: CaseRun, pairs: int, *, is_bad: bool) -> En
     measured = pairs_of(case.head, case.reference)
     if is_bad:
         return "bad" if differs(measured, level) else None
-    return end_of(measured, half_of(search), level)
+    return end_of(measured, decision_threshold(search), level)
 
 
 def _same_code(case: CaseRun, search: SearchRecord) -> CommitVerdict | None:
@@ -301,7 +301,7 @@ def _verdict(snapshot: Snapshot, name: VerdictName, reason: str) -> CommitVerdic
 
 def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...]) -> CommandResult:
     """Check the commit that was found against its parent, with half of the change as the gate, so that it is profiled."""
-    gate = min(0.99, math.expm1(abs(half_of(search))))
+    gate = min(0.99, math.expm1(abs(decision_threshold(search))))
     settings = site.settings.model_copy(update={"regression_threshold": gate, "improvement_threshold": gate})
     head, reference = (site.snapshot(tree.commit) for tree in (search.suspects[-1], search.parent or search.good))
     plan = CheckPlan(

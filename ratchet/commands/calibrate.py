@@ -15,7 +15,7 @@ from ratchet.commands.request import (
     CALIBRATION,
     CALIBRATION_SAMPLES,
     Request,
-    apart_of,
+    own_output_globs,
     watched,
     writable,
 )
@@ -57,7 +57,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options, request.folder)
     results = writable(repository.root / settings.results)
-    code = repository.working_snapshot(apart_of(repository, results))
+    code = repository.working_snapshot(own_output_globs(repository, results))
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
         machine_of(request.devices, settings, f"ratchet calibrate in {repository.root}", progress, environ) as machine,

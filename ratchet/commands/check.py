@@ -19,14 +19,23 @@ from typing import Literal
 from ratchet.commands.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
-from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
+from ratchet.commands.request import (
+    CURRENT,
+    CommandResult,
+    Request,
+    load_baseline,
+    own_output_globs,
+    reference_of,
+    watched,
+    writable,
+)
 from ratchet.commands.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
+from ratchet.judge.baseline.anchors import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.consistency import policy_of_part
 from ratchet.judge.drift import Drift, by_commit, drifting
-from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.sequential import (
     PROCESSES,
     kernels_unchanged,
@@ -167,7 +176,7 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
-    head = repository.working_snapshot(apart_of(repository, results))
+    head = repository.working_snapshot(own_output_globs(repository, results))
     plan = CheckPlan(
         repository,
         settings,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.commands.machine import environment_of, machine_of, plan_of_case
-from ratchet.commands.request import Request, apart_of, watched, writable
+from ratchet.commands.request import Request, own_output_globs, watched, writable
 from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import UnfitError, UsageError
@@ -70,7 +70,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
     results = writable(repository.root / settings.results)
     earlier = _earlier(results, wanted)
     tests = _words(wanted.tests)
-    code = repository.working_snapshot(apart_of(repository, results))
+    code = repository.working_snapshot(own_output_globs(repository, results))
     started = datetime.now(UTC)
     with (
         machine_of(request.devices, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine,

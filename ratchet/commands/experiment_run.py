@@ -16,7 +16,7 @@ from pathlib import Path
 from ratchet.cache import scratch_folder
 from ratchet.commands.experiment import BLOCKS, minutes_left, open_session, pairs_by_stage, save_session, settings_of
 from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of_case
-from ratchet.commands.request import Request, apart_of, watched, writable
+from ratchet.commands.request import Request, own_output_globs, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings
 from ratchet.errors import UsageError
@@ -78,7 +78,7 @@ def run(
             raise UsageError("The session was begun on another device.", "Run it there, or begin another one with start --again.")
         left = _refuse_over(session)
         category = _checked(wanted, session)
-        head = repository.working_snapshot(apart_of(repository, results))
+        head = repository.working_snapshot(own_output_globs(repository, results))
         reference = repository.snapshot_of(session.reference)
         if head.tree.content == reference.tree.content:
             raise UsageError(

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from ratchet.commands.request import DeviceChoice
 from ratchet.config import Settings
+from ratchet.datasheets import highest
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.device import fitness
 from ratchet.measure.device.environment import describe, installed_version
@@ -23,7 +24,6 @@ from ratchet.measure.device.gpu import Gpu, Vendor
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.suite import Suite
-from ratchet.profile.roofline import highest
 from ratchet.records.environment import Environment, Peaks
 from ratchet.records.run import Plan
 from ratchet.report.progress import Progress
@@ -68,7 +68,7 @@ def machine_of(
 ) -> Iterator[Machine]:
     """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit.
 
-    With ``gives_way``, `lock.Wanted` interrupts the body when another run wants the device.
+    With ``gives_way``, `lock.Preempted` interrupts the body when another run wants the device.
     """
     device, gpu, warnings = choose(choice, settings, environ)
     key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")

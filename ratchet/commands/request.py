@@ -123,12 +123,12 @@ def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
     try:
         repository = Repository(root)
         tree = repository.commit_snapshot("HEAD").tree
-        return tree.model_copy(update={"dirty": repository.is_dirty(apart_of(repository, results, tuning))})
+        return tree.model_copy(update={"dirty": repository.is_dirty(own_output_globs(repository, results, tuning))})
     except (GitError, UsageError):
         return Tree(commit="")
 
 
-def apart_of(repository: Repository, results: Path, tuning: Path | None = None) -> tuple[str, ...]:
+def own_output_globs(repository: Repository, results: Path, tuning: Path | None = None) -> tuple[str, ...]:
     """Globs of the files that earlier runs wrote into the repository; they do not count as changes of the code.
 
     The whole folder ``results``, and the byte code that Python leaves beside a module. In ``tuning`` (None: the usual folder)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet import datasheets
 from ratchet.commands.profile.results import FOLDER as PROFILE_FOLDER
 from ratchet.commands.profile.results import INDEX
 from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, results_folder
@@ -111,9 +112,9 @@ def _assembled(
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
     """Return every roof that is known for this machine, and notes about those that are not."""
     notes = []
-    printed = pure.printed_peaks(fingerprint)
+    printed = datasheets.printed_peaks(fingerprint)
     if fingerprint.device == "cuda" and printed is None:
-        notes.append(pure.unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
+        notes.append(datasheets.unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
     roofs = pure.roofs_measured(measured)
     if not roofs:
         notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")

@@ -22,7 +22,7 @@ from ratchet import units
 from ratchet.commands.check import task_of
 from ratchet.commands.machine import Machine, machine_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.request import Request, apart_of, results_folder, watched, writable
+from ratchet.commands.request import Request, own_output_globs, results_folder, watched, writable
 from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BusyError, Exit, UnfitError
@@ -31,7 +31,7 @@ from ratchet.forge.git import Repository, Trees, worktrees
 from ratchet.judge.soak import Meter, meters
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.build import without_secrets
-from ratchet.measure.device.lock import Wanted
+from ratchet.measure.device.lock import Preempted
 from ratchet.measure.soak import ResidentSessions
 from ratchet.measure.suite import measure_suite
 from ratchet.measure.tree_spec import TreeSpec
@@ -78,7 +78,7 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options, request.folder)
     results = writable(repository.root / settings.results)
-    code = repository.working_snapshot(apart_of(repository, results))
+    code = repository.working_snapshot(own_output_globs(repository, results))
     planted = Planted.nearest(plant) if plant else None
     deadline, environ_of_code = time.monotonic() + seconds, without_secrets(environ)
     with worktrees(repository, code, code) as trees, watched(repository.root, results, progress):
@@ -123,7 +123,7 @@ def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress
             with machine_of(waiting, common.settings, what, progress, environ, gives_way=True) as machine:
                 held = True  # there was a fit device, so it may come back
                 _check_while_held(common, machine, planted, keep, progress)
-        except Wanted:
+        except Preempted:
             progress.announce("Another run needs the device. This soak pauses and continues when that run is done.")
         except (BusyError, UnfitError) as error:
             if not held:

@@ -15,6 +15,7 @@ from pathlib import Path
 from ratchet.commands.machine import environment_of, machine_of, plan_of
 from ratchet.commands.request import Request, load_baseline, settings_of, watched, writable
 from ratchet.commands.trees import tree_spec
+from ratchet.datasheets import printed_peaks
 from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.profile import measured_roofs
 from ratchet.measure.client import Hosts
@@ -22,7 +23,7 @@ from ratchet.measure.lost import repeats
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.suite import CaseTask, Suite, measure_suite
 from ratchet.measure.tree_spec import Sweep, TreeSpec
-from ratchet.profile.roofline import declared, precision_of, printed_peaks, roofline, roofs_from, roofs_measured
+from ratchet.profile.roofline import declared, precision_of, roofline, roofs_from, roofs_measured
 from ratchet.records.files import load
 from ratchet.records.profile import Roof
 from ratchet.records.run import CaseRun, Config, Side

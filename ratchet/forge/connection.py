@@ -87,7 +87,7 @@ class Connection:
             lazy=True,
         )
         self._api = client.get_repo(repository)  # asks nothing yet
-        self._tries = partial(Tries, patience_s, sleep, SecretStr(token))
+        self._tries = partial(RetryPolicy, patience_s, sleep, SecretStr(token))
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
@@ -105,14 +105,14 @@ class Connection:
         raise TypeError("a connection to GitHub holds a token, so it cannot be pickled")
 
 
-# Tries: how often and how long one operation is repeated.
+# RetryPolicy: how often and how long one operation is repeated.
 
 TRIES = 5
 """Failures in a row after which an operation ends."""
 T = TypeVar("T")
 
 
-class Tries:
+class RetryPolicy:
     """The tries of one operation: at most five in a row, and ``patience_s`` seconds of waiting, for all its calls together."""
 
     def __init__(self, patience_s: float, sleep: Callable[[float], object], secret: SecretStr) -> None:
@@ -283,7 +283,7 @@ def _line(text: str, secret: str) -> str:
 
 
 # PyGithub's objects as our own values. GitHub gives null for an account or a fork that is gone. PyGithub asks GitHub again for
-# an attribute that an answer left out: call these within a try of `Tries`.
+# an attribute that an answer left out: call these within a try of `RetryPolicy`.
 
 V = TypeVar("V", Pull, Comment, Issue, WorkflowRun, StoredArtifact)
 

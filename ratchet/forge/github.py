@@ -19,7 +19,7 @@ from github.IssueComment import IssueComment
 from ratchet.errors import GoneError, RefusedError, UnreachableError
 from ratchet.forge.connection import (
     Connection,
-    Tries,
+    RetryPolicy,
     artifact_of,
     check_output_of,
     comment_of,
@@ -325,33 +325,33 @@ class GitHub(Connection):
             ),
         )
 
-    def _issues(self, label: str, marker: str, tries: Tries) -> tuple[Issue, ...]:
+    def _issues(self, label: str, marker: str, tries: RetryPolicy) -> tuple[Issue, ...]:
         found = tries.call(
             f"Reading the issues called {label}",
             lambda: tuple(map(issue_of, self._api.get_issues(state="all", labels=[label]))),
         )
         return tuple(issue for issue in found if issue.author == self.bot and issue.body.startswith(marker))
 
-    def _comments(self, number: int, tries: Tries) -> tuple[Comment, ...]:
+    def _comments(self, number: int, tries: RetryPolicy) -> tuple[Comment, ...]:
         return tries.call(
             f"Reading the comments of pull request {number}",
             lambda: tuple(map(comment_of, self._api.get_issue(number).get_comments())),
         )
 
-    def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
+    def _ours(self, number: int, marker: str, tries: RetryPolicy) -> Comment | None:
         """Return our bot's newest comment that begins with the marker; None if there is none."""
         mine = [
             comment for comment in self._comments(number, tries) if comment.author == self.bot and comment.body.startswith(marker)
         ]
         return max(mine, key=lambda comment: comment.id, default=None)
 
-    def _add_comment(self, number: int, marker: str, body: str, tries: Tries) -> Comment:
+    def _add_comment(self, number: int, marker: str, body: str, tries: RetryPolicy) -> Comment:
         if not body.startswith(marker):
             raise ValueError("the body has to begin with the marker, or it is never found again")
         issue = self._api.get_issue(number)
         return tries.call_once(f"Commenting on pull request {number}", lambda: comment_of(issue.create_comment(body)))
 
-    def _edit_comment(self, comment_id: int, body: str, tries: Tries) -> Comment:
+    def _edit_comment(self, comment_id: int, body: str, tries: RetryPolicy) -> Comment:
         def edit() -> Comment:
             comment = self._api_comment(comment_id)
             comment.edit(body)
@@ -363,7 +363,7 @@ class GitHub(Connection):
         # Its address does not name the pull request, though PyGithub asks for one.
         return self._api.get_issue(0).get_comment(comment_id)
 
-    def _find_pulls(self, head_repository: str, head_branch: str, tries: Tries) -> tuple[Pull, ...]:
+    def _find_pulls(self, head_repository: str, head_branch: str, tries: RetryPolicy) -> tuple[Pull, ...]:
         head = f"{head_repository.partition('/')[0]}:{head_branch}"
         pulls = tries.call(
             f"Looking for pull requests from {head}",
@@ -376,7 +376,7 @@ class GitHub(Connection):
             if (pull.head_repository or "").casefold() == head_repository.casefold() and pull.head_ref == head_branch
         )
 
-    def _edit_pull(self, number: int, title: str, body: str, tries: Tries) -> Pull:
+    def _edit_pull(self, number: int, title: str, body: str, tries: RetryPolicy) -> Pull:
         def edit() -> Pull:
             pull = self._api.get_pull(number)
             pull.edit(title=title, body=body)

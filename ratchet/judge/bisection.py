@@ -30,7 +30,7 @@ def ends_of(search: SearchRecord) -> dict[int, End]:
     return {places[one.tree.commit]: one.end for one in search.looked_at if one.end}
 
 
-def half_of(search: SearchRecord) -> float:
+def decision_threshold(search: SearchRecord) -> float:
     """Return half of the change between GOOD and BAD, as a log."""
     bad = next(one for one in search.looked_at if one.tree.commit == search.bad.commit and one.verdict == "bad")
     return math.log(bad.comparison.ratio) / 2 if bad.comparison else 0.0

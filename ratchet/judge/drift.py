@@ -51,7 +51,7 @@ def pooled(entry: BaselineEntry) -> float | None:
     return math.exp(max(logs[-1], statistics.fmean(logs))) if logs else None
 
 
-def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
+def needs_best_comparison(own: Comparison, drift: Drift, policy: Policy) -> bool:
     """Return whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
 
     Where nothing is known of the drift, a quarter of the gate from this change is what makes it worth looking.
@@ -63,7 +63,7 @@ def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
     return near and (own.chance <= OWN_LEVEL or (own.chance < 0.5 and own.pairs < OWN_PAIRS))
 
 
-def is_own(own: Comparison) -> bool:
+def is_significant_alone(own: Comparison) -> bool:
     """Return whether this change is slower by itself, by however little."""
     return own.ratio > 1 and own.chance <= OWN_LEVEL
 
@@ -73,7 +73,7 @@ def held_to_best(finding: Judgement, best: Comparison, tree: Tree, thresholds: C
     outcome, _, own = finding
     if own is None or outcome not in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE):
         return finding
-    if not is_own(own) or decide(best, thresholds)[0] is not Outcome.REGRESSED:
+    if not is_significant_alone(own) or decide(best, thresholds)[0] is not Outcome.REGRESSED:
         return finding
     here, whole = units.percent(own.ratio - 1, 2), units.percent(best.ratio - 1, 2)
     gate = units.threshold(thresholds.policy.regression)

@@ -143,7 +143,7 @@ def wants_reruns(evidence: ChangeEvidence) -> bool:
 
 def clears(comparison: Comparison, reduction: float) -> bool:
     """Return whether the time is lower by at least ``reduction`` beyond doubt, with and without outliers."""
-    return comparison.surely_below <= 1 - reduction and _is_proven(comparison)
+    return comparison.upper_bound <= 1 - reduction and _is_proven(comparison)
 
 
 def is_hot(evidence: ChangeEvidence) -> bool:
@@ -244,11 +244,11 @@ def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
 
 def _shown(comparison: Comparison) -> str:
     interval = units.interval(comparison.low, comparison.high, 1)
-    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(comparison.surely_below, 1)}"
+    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(comparison.upper_bound, 1)}"
 
 
 def _at_least(comparison: Comparison) -> str:
-    return units.percent(1 - comparison.surely_below, 1)
+    return units.percent(1 - comparison.upper_bound, 1)
 
 
 # An evaluation: is the candidate faster than the baseline, and do two clocks agree that it is? Faster takes the bound on that

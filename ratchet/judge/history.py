@@ -9,49 +9,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ratchet.judge.baseline.anchors import anchors_of
 from ratchet.judge.profile import shortened
-from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
+from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, Point, RatioTo, Series
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 
-ANCHOR_PAIRS = 16
-"""Pairs that a case gets against its anchor. No verdict ends them early: else the index would lean to where it was decided."""
-
 MOST_PROFILES = 100
 """Profiles of a run that are kept: as many as a check makes at most (`profile_cases`)."""
-
-
-def anchors_of(entry: BaselineEntry) -> list[str]:
-    """Return the commits that can be the anchor of a case, the best one first.
-
-    That is the first commit of its chain, since the workload last changed and under its present name. The later ones of the chain
-    stand in where an earlier one cannot be built any more.
-    """
-    commits: list[str] = []
-    for step in entry.steps:
-        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.RENAMED):
-            commits = []
-        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.IMPROVED, StepKind.ACCEPTED):
-            commits.append(step.commit)
-    return list(dict.fromkeys(commits))
-
-
-def by_anchor(waiting: Mapping[str, Sequence[str]], compared: Mapping[str, str], head: str) -> dict[str, list[str]]:
-    """Map each commit to the cases to measure against it: those whose first anchor it is.
-
-    A case that was compared with its anchor (``compared``: name → commit), or whose anchor is the head itself, is done.
-    """
-    groups: dict[str, list[str]] = {}
-    for name, anchors in waiting.items():
-        if anchors and anchors[0] not in (compared.get(name), head):
-            groups.setdefault(anchors[0], []).append(name)
-    return groups
 
 
 def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: str | None = None) -> HistoryRun:

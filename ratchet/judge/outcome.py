@@ -82,7 +82,7 @@ def judge_case(
     past_gate, deciding = 1 + thresholds.policy.regression, comparison
     if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
         deciding = _of_total(comparison, comparison.total)
-    elif outcome is Outcome.INCONCLUSIVE and comparison.surely_below >= past_gate and not _is_too_coarse(comparison, past_gate):
+    elif outcome is Outcome.INCONCLUSIVE and comparison.upper_bound >= past_gate and not _is_too_coarse(comparison, past_gate):
         waits = bool(waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
     kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
@@ -141,9 +141,9 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
     if comparison.low > past_gate:
         return Outcome.SLOWER, not_proven(comparison, thresholds)
-    if comparison.surely_below < past_gate:
+    if comparison.upper_bound < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
-    low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.surely_below))
+    low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.upper_bound))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
     outliers = f" with the outliers ({comparison.rogues} of {comparison.pairs} pairs)" if comparison.rogues else ""
     further = f", and{outliers} at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
@@ -158,7 +158,7 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
 def _is_too_coarse(comparison: Comparison, past_gate: float) -> bool:
     """Return whether finer times are what would decide an inconclusive case, and not more pairs."""
     near = abs(math.log(comparison.ratio / past_gate)) <= comparison.resolution
-    return comparison.resolution > 0 and (near or comparison.surely_below * math.exp(-comparison.resolution) < past_gate)
+    return comparison.resolution > 0 and (near or comparison.upper_bound * math.exp(-comparison.resolution) < past_gate)
 
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:

@@ -35,7 +35,7 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     None where more pairs are no help: too many would be needed, or nothing was paired.
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
-    reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
+    reach = math.log(comparison.upper_bound) - centre if centre <= gate else centre - math.log(comparison.low)
     reach, away = (distance - comparison.resolution for distance in (reach, abs(centre - gate)))
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or pairs > MOST_SUGGESTED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ratchet.judge.drift import Drift, is_own, may_add_up
+from ratchet.judge.drift import Drift, is_significant_alone, needs_best_comparison
 from ratchet.judge.evidence import CHANGE_PAIRS, CaseThresholds, thresholds_for, with_persistence
 from ratchet.judge.outcome import TOTAL_DOUBTFUL, compared, decide
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
@@ -119,11 +119,11 @@ def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int)
 def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int) -> bool:
     """Return whether a case that is not slower needs ``PROCESSES[look]`` processes to be called that: the first number always."""
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
-    if total is None or total.processes >= PROCESSES[look] or comparison.surely_below >= past_gate:
+    if total is None or total.processes >= PROCESSES[look] or comparison.upper_bound >= past_gate:
         return False
     slow = share_bounds(total.slow_processes[0], total.processes)[1]  # of the head's processes, at most
-    may_add_up = slow * (total.process_factor - 1) > thresholds.policy.regression
-    looks_slow = (total.ratio > past_gate or may_add_up) and total.chance <= OPEN_LEVELS[look - 1]
+    can_reach_gate = slow * (total.process_factor - 1) > thresholds.policy.regression
+    looks_slow = (total.ratio > past_gate or can_reach_gate) and total.chance <= OPEN_LEVELS[look - 1]
     return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 
@@ -157,7 +157,9 @@ def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift 
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
     if total and total.ratio > past_gate and total.chance <= TOTAL_DOUBTFUL:
         return False  # calls that are slow now and then show in pairs as they are
-    open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, thresholds.policy)
+    open_part = (
+        drift is not None and not is_significant_alone(comparison) and needs_best_comparison(comparison, drift, thresholds.policy)
+    )
     return outcome is Outcome.UNCHANGED and not (may_improve or open_part)
 
 
@@ -170,6 +172,6 @@ def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mappi
         drift = drifts.get(name)
         if drift is None or comparison is None or decide(comparison, thresholds)[0] is Outcome.REGRESSED:
             continue
-        if is_own(comparison) and may_add_up(comparison, drift, policy):
+        if is_significant_alone(comparison) and needs_best_comparison(comparison, drift, policy):
             listed.setdefault(drift.best, []).append(name)
     return listed

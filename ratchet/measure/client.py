@@ -61,7 +61,7 @@ class CaseTrouble(WorkerError):
     @property
     def no_verdict(self) -> str | None:
         """Why this is no verdict on the code, or None: impossible times, or a reference that breaks the protocol."""
-        if isinstance(self, Implausible) or (isinstance(self, Nonsense) and self.side == "reference"):
+        if isinstance(self, Implausible) or (isinstance(self, InvalidAnswer) and self.side == "reference"):
             return f"The {self.side} could not be measured: {self.message}"
         return None
 
@@ -95,7 +95,7 @@ class OutOfMemory(Lost):
     """A worker for which the device or the machine had no memory left."""
 
 
-class Nonsense(CaseTrouble):
+class InvalidAnswer(CaseTrouble):
     """An answer of a worker that breaks the protocol."""
 
 
@@ -302,7 +302,9 @@ class WorkerClient:
             raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._output), how) from None
         except wire.ProtocolError as error:
             self.end(kill=True)
-            raise Nonsense(self._host.side, op, f"sent an invalid answer: {clean(error.message)}", tail(self._output)) from None
+            raise InvalidAnswer(
+                self._host.side, op, f"sent an invalid answer: {clean(error.message)}", tail(self._output)
+            ) from None
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it. Returns its exit code as `HostClient.reap` does."""

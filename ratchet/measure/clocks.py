@@ -162,7 +162,7 @@ class TimedEvent:
         return float(str(_float32(_elapsed_ms(self._event, end._event))))
 
 
-class Lead:
+class LaunchDelay:
     """A head start for the host: the GPU sleeps until a whole block is queued, so that no sample contains launch latency.
 
     nvbench does this with a blocking kernel; a sleep on the device needs no round trip to the host to end it. Its length adapts
@@ -211,12 +211,14 @@ class EventClock:
 
     name = "event"
 
-    def __init__(self, call: Call, cache: Literal["cold", "warm"], lead: Lead | None = None, before: Call | None = None) -> None:
+    def __init__(
+        self, call: Call, cache: Literal["cold", "warm"], lead: LaunchDelay | None = None, before: Call | None = None
+    ) -> None:
         self.cache: Literal["cold", "warm"] = cache
         self._call = call
         self._before = before
         self._flush = L2Flush() if cache == "cold" else None
-        self._lead = lead or Lead()
+        self._lead = lead or LaunchDelay()
         self._events: list[tuple[TimedEvent, TimedEvent]] = []
 
     def take(self, count: int) -> Samples:
@@ -262,7 +264,7 @@ class GraphClock:
         with _capture(self._graph):
             for _ in range(self._calls):
                 call()
-        self._lead = Lead()
+        self._lead = LaunchDelay()
 
     def take(self, count: int) -> Samples:
         pairs = [(TimedEvent(), TimedEvent()) for _ in range(count)]

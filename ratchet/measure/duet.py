@@ -34,7 +34,7 @@ from ratchet.measure.lost import (
 )
 from ratchet.measure.messages import Checked, KernelTimes, Prepared, between_sides
 from ratchet.measure.turns import PairTimer, Planted, WorkerResult, in_turn
-from ratchet.measure.workers import Crew, Variant, Workers
+from ratchet.measure.workers import PairWorkers, Variant, Workers
 from ratchet.records.environment import Peaks
 from ratchet.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, Failure, LostWorker, Plan, Side
 from ratchet.units import plural
@@ -94,7 +94,7 @@ class _Pair:
     number: int
     order: Sequence[CaseSides]
     is_light: bool = False
-    crew: Crew = field(default_factory=Crew)
+    crew: PairWorkers = field(default_factory=PairWorkers)
 
 
 Restart = Callable[[Collection[str], Mapping[str, "Measured"]], Mapping[Side, HostClient]]
@@ -152,7 +152,7 @@ class Duet:
         self.on_two_cores: Collection[str] = ()
         """Cases in which both sides are timed on the same two of ``host_cores``."""
         self._host_cores = host_cores
-        self._crew = Crew()
+        self._crew = PairWorkers()
         self._pair: _Pair | None = None
         self._session = 0
         self._samples_of_block: dict[str, int] = {}
@@ -461,13 +461,13 @@ class Duet:
         may_share = at_once and case not in self.workers.prepared_alone
         return self._build(crew, sides, case, seed, placements, at_once=may_share)
 
-    def _fill(self, crew: Crew, sides: Sequence[Side], case: str) -> None:
+    def _fill(self, crew: PairWorkers, sides: Sequence[Side], case: str) -> None:
         """Get a worker of each side for the case, while earlier workers end; afterwards the memory of these is free."""
         self.workers.at_once([partial(self.workers.fill, crew, side, case) for side in sides])
         self.workers.wait_for_ends()
 
     def _build(
-        self, crew: Crew, sides: Sequence[Side], case: str, seed: int, placements: int | None, *, at_once: bool
+        self, crew: PairWorkers, sides: Sequence[Side], case: str, seed: int, placements: int | None, *, at_once: bool
     ) -> dict[Side, Prepared]:
         """Build the case in the workers of a crew. Raises CaseTrouble."""
         calls = [

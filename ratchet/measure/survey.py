@@ -21,7 +21,7 @@ from ratchet.measure.explain_answers import Traced
 from ratchet.measure.identical import OPENED_ELSEWHERE
 from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.measure.messages import HostCode, Identified, Prepared
-from ratchet.measure.workers import Crew, Workers
+from ratchet.measure.workers import PairWorkers, Workers
 from ratchet.records.profile import Activity
 from ratchet.records.run import SIDES, Failure, LostWorker, Side
 
@@ -146,7 +146,7 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
 
 def _survey_alone(workers: Workers, survey: _Survey) -> None:
     """Survey the cases that are left, with nothing beside them. A case whose worker is lost comes again after the others."""
-    crew, side = Crew(), survey.side
+    crew, side = PairWorkers(), survey.side
     while survey.left:
         name, spent = survey.left.popleft(), True
         workers.fill(crew, side, name, watched=survey.identify)
@@ -242,7 +242,7 @@ def _host_code(workers: Workers, survey: _Survey, name: str) -> HostCode:
 def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:
     """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
     traces: dict[str, SideTrace] = {}
-    crew = Crew()
+    crew = PairWorkers()
     for name in cases:
         try:
             workers.fill(crew, side, name)

@@ -39,7 +39,7 @@ class Variant:
 
 
 @dataclass
-class Crew:
+class PairWorkers:
     """The workers of one pair, and the case that they have built already."""
 
     workers: dict[Side, WorkerClient] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Workers:
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fill(self, crew: Crew, side: Side, name: str, *, watched: bool = False) -> None:
+    def fill(self, crew: PairWorkers, side: Side, name: str, *, watched: bool = False) -> None:
         """Fork a worker of this side for the crew, unless it has one that may take this case. Raises HostError.
 
         ``watched`` as in `HostClient.fork`.
@@ -200,7 +200,7 @@ class Workers:
             if self._sampler is not None:
                 self._sampler.own = frozenset(self._pids)
 
-    def retire(self, crew: Crew) -> None:
+    def retire(self, crew: PairWorkers) -> None:
         """Let go of the workers of a crew, and of what they have built; it can be filled again."""
         crew.case, crew.prepared = "", {}
         for side in list(crew.workers):

@@ -14,13 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ratchet import tools
 from ratchet.records import Record
 from ratchet.records.baseline import Baseline
-from ratchet.records.history import HistoryRun
-from ratchet.records.profile import Profiles, Roofline
 from ratchet.records.run import RunRecord
 from ratchet.records.tuned import Tuned
-from ratchet.records.tuning import TuningRecord
 from ratchet.records.verdict import Calibration, ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {
@@ -28,11 +26,8 @@ SCHEMAS: dict[str, type[Record]] = {
     "baseline": Baseline,
     "report": ReportRecord,
     "calibration": Calibration,
-    "profiles": Profiles,
-    "roofline": Roofline,
-    "tuning": TuningRecord,
     "tuned": Tuned,
-    "history": HistoryRun,
+    **tools.records(),
 }
 
 

@@ -107,7 +107,7 @@ class Comparison(Record):
     """Of earlier files: read, and never written."""
 
     @property
-    def surely_below(self) -> float:
+    def upper_bound(self) -> float:
         """The surer upper end of the ratio."""
         return self.bound or self.high
 

@@ -17,7 +17,7 @@ from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Move, Mov
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
 from ratchet.records.verdict import Outcome
 from ratchet.report.words import aligned
-from ratchet.untrusted import CELL, clean, fenced, inert, log_line
+from ratchet.untrusted import CELL, clean, fenced, log_line, neutralise_workflow_commands
 
 
 def baseline_lines(stored: Baseline, path: str) -> list[str]:
@@ -305,7 +305,7 @@ def commit_message(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], m
     skip = "" if mode == "pull-request" else f" {_SKIP}"
     what_to_do = ("Cases that ",)  # is for the people who read a log
     lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith(what_to_do)]
-    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(inert, lines)])
+    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(neutralise_workflow_commands, lines)])
 
 
 def pull_body(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str) -> str:
@@ -353,4 +353,4 @@ def _steps(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str
 
 
 def _names(cases: Sequence[str]) -> str:
-    return units.listed(list(dict.fromkeys(cases)), show=lambda name: inert(clean(name, 60)))
+    return units.listed(list(dict.fromkeys(cases)), show=lambda name: neutralise_workflow_commands(clean(name, 60)))

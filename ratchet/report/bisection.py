@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from ratchet import units
-from ratchet.judge.bisection import half_of
+from ratchet.judge.bisection import decision_threshold
 from ratchet.records.bisection import SearchRecord
 from ratchet.report.words import named
 from ratchet.untrusted import CELL, log_line
@@ -29,7 +29,7 @@ def search_lines(search: SearchRecord) -> Iterator[str]:
         is_same = search.looked_at[-1].verdict == "good"
         yield f"{case}: " + ("there is no change to search for." if is_same else "no change between GOOD and BAD was shown.")
         return
-    slower = half_of(search) > 0
+    slower = decision_threshold(search) > 0
     if len(search.suspects) > 1:
         yield f"One of these {len(search.suspects)} commits made {case} {'slower' if slower else 'faster'}:"
     else:
@@ -47,7 +47,7 @@ def _next_lines(search: SearchRecord) -> Iterator[str]:
     if search.merged:
         yield f"It is a merge; to search the merged branch: {_command(search, *search.merged)}"
     ratios = {one.tree.commit: one.comparison.ratio for one in search.looked_at if one.comparison}
-    whole = 2 * half_of(search)
+    whole = 2 * decision_threshold(search)
     before = math.log(ratios.get(parent.commit, 1.0))
     after = whole - math.log(ratios.get(found.commit, math.exp(whole)))
     for rest, good, bad in ((before, search.good, parent), (after, found, search.bad)):

@@ -228,7 +228,7 @@ def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
 
     Outcomes that need no reason have none.
     """
-    spoken = [case for case in shown if words.earned(case, report) not in _SILENT]
+    spoken = [case for case in shown if words.outcome_before_acceptance(case, report) not in _SILENT]
     sentences = [(words.WORDS[case.outcome], words.reason(case), case.name) for case in spoken]
     sentences += [(words.HOST_BOUND, case.host_bound, case.name) for case in shown if case.host_bound]
     grouped: dict[tuple[words.Word, str], list[str]] = {}

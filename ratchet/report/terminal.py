@@ -68,7 +68,7 @@ def print_report(report: ReportRecord, console: Console) -> None:
             console.print(Text(note, style="dim"))
     console.print()
     for case in listed:
-        outcome = words.earned(case, report)
+        outcome = words.outcome_before_acceptance(case, report)
         if outcome not in _QUIET:
             line = Text.assemble(
                 (untrusted.clean(case.name, untrusted.CELL), "bold"),
@@ -100,7 +100,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
     lines = words.aligned([_plain_row(case, report) for case in listed], _PLAIN_ALIGNED)
     for case in listed:
         name = untrusted.log_line(case.name, untrusted.CELL)
-        outcome = words.earned(case, report)
+        outcome = words.outcome_before_acceptance(case, report)
         if outcome not in _QUIET:
             lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
         lines += [f"{words.HOST_BOUND.text} {name}: {untrusted.log_line(case.host_bound)}"] if case.host_bound else []
@@ -137,7 +137,7 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     moved = words.change(case.comparison) if case.comparison else ""
     interval = words.interval(case.comparison) if case.comparison else ""
     detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
-    outcome = str(words.earned(case, report) or "")
+    outcome = str(words.outcome_before_acceptance(case, report) or "")
     note = words.NO_SLOWDOWN.text if words.word(case) is words.NO_SLOWDOWN else ""
     return outcome, untrusted.log_line(case.name, untrusted.CELL), *times, moved, interval, detectable, note
 
@@ -153,8 +153,11 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
     for column in columns:
         table.add_column(column.title, justify=column.justify, no_wrap=True, overflow="ellipsis")
     for case in listed:
-        earned = words.earned(case, report)
-        style = {"Outcome": words.WORDS[earned].style, "Case": "" if earned in _QUIET else "bold"}
+        outcome = words.outcome_before_acceptance(case, report)
+        style = {
+            "Outcome": words.WORDS[outcome].style,
+            "Case": "" if outcome in _QUIET else "bold",
+        }
         cells = [_middle(column.text(case), room) if column.title == "Case" else column.text(case) for column in columns]
         table.add_row(*(Text(cell, style=style.get(column.title, "")) for cell, column in zip(cells, columns, strict=True)))
     return table
@@ -221,5 +224,5 @@ def _middle(name: str, room: int) -> str:
 
 
 def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
-    earned = words.earned(case, report)
-    return (words.word(case) if earned is case.outcome else words.WORDS[earned]).text
+    outcome = words.outcome_before_acceptance(case, report)
+    return (words.word(case) if outcome is case.outcome else words.WORDS[outcome]).text

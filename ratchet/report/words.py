@@ -70,7 +70,7 @@ def worst_first(report: ReportRecord) -> list[CaseVerdict]:
     return sorted(report.cases, key=lambda case: (_RANK[case.outcome], -(case.comparison.ratio if case.comparison else 0)))
 
 
-def earned(case: CaseVerdict, report: ReportRecord) -> Outcome:
+def outcome_before_acceptance(case: CaseVerdict, report: ReportRecord) -> Outcome:
     """Return the outcome; MEASURED for an outcome of a comparison where the run had nothing to compare with."""
     return case.outcome if compares(report) or case.outcome in _SINGLE_SIDED else Outcome.MEASURED
 

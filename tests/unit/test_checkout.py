@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.request import apart_of, checked_out
+from ratchet.commands.request import checked_out, own_output_globs
 from ratchet.forge.git import Repository
 from ratchet.records.files import save
 from ratchet.records.tuning import keep_earlier, tuning_path
@@ -51,7 +51,7 @@ def test_byte_code_is_no_change(repo: Path, folder: str) -> None:
     path.write_bytes(b"compiled")
     assert not checked_out(repo, repo / "results").dirty
     repository = Repository(repo)
-    assert not repository.working_snapshot(apart_of(repository, repo / "results")).tree.dirty
+    assert not repository.working_snapshot(own_output_globs(repository, repo / "results")).tree.dirty
 
 
 def test_results_may_lie_elsewhere(repo: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_all_else_is_a_change(repo: Path, name: str) -> None:
 def test_the_whole_repository_is_never_left_aside(repo: Path, tmp_path: Path) -> None:
     """Results at the root, or outside, leave the code in view."""
     found = Repository(repo)
-    assert apart_of(found, found.root) == apart_of(found, tmp_path / "elsewhere")
+    assert own_output_globs(found, found.root) == own_output_globs(found, tmp_path / "elsewhere")
     (repo / "a.txt").write_text("modified")
     assert checked_out(repo, repo).dirty
 

@@ -130,7 +130,7 @@ def test_outliers_that_are_not_rare(pairs: int, stalled: int, rogues: int, is_do
     quiet = [1.001, 0.999, 1.0, 1.002, 0.998] * 5
     found = of(compare_workers(head_of([*quiet[: pairs - stalled], *[1.5] * stalled]), reference_of(pairs), 0.95))
     assert found.rogues == rogues
-    assert (found.surely_below > 1.1) == is_doubtful
+    assert (found.upper_bound > 1.1) == is_doubtful
     assert (found.high > 1.1) == (rogues == 0)
 
 

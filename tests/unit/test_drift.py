@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ratchet.judge.drift import Drift, by_commit, drifting, held_to_best, is_own, may_add_up, pooled
+from ratchet.judge.drift import Drift, by_commit, drifting, held_to_best, is_significant_alone, needs_best_comparison, pooled
 from ratchet.judge.outcome import decide
 from ratchet.records.baseline import BaselineEntry, Candidate, Measurement
 from ratchet.records.run import Policy, Tree
@@ -75,7 +75,7 @@ def test_measurements_of_main_are_pooled(ratios: tuple[float, ...], expected: fl
 def test_may_add_up(ratio: float, chance: float, pairs: int, known: float | None, worth: bool) -> None:
     """A change that slows its case, and with what is known before it nearly past the gate, is worth the best commit."""
     own = reports.comparison(ratio, chance=chance, pairs=pairs)
-    assert may_add_up(own, Drift("1" * 40, known), POLICY) is worth
+    assert needs_best_comparison(own, Drift("1" * 40, known), POLICY) is worth
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_may_add_up(ratio: float, chance: float, pairs: int, known: float | None
 )
 def test_a_slowdown_of_its_own(ratio: float, chance: float, own: bool) -> None:
     """However little slower, what chance gives once in two hundred times is the change's own."""
-    assert is_own(reports.comparison(ratio, chance=chance)) is own
+    assert is_significant_alone(reports.comparison(ratio, chance=chance)) is own
 
 
 def test_drifting() -> None:
@@ -160,7 +160,7 @@ def is_blamed(rng: np.random.Generator, here: float, whole: float, known: float 
     drift = Drift(BEST.commit, known)
     own = measured(rng, here, drift)
     finding = (*decide(own, BAR), own)
-    if finding[0] is Outcome.REGRESSED or not (is_own(own) and may_add_up(own, drift, POLICY)):
+    if finding[0] is Outcome.REGRESSED or not (is_significant_alone(own) and needs_best_comparison(own, drift, POLICY)):
         return finding[0] is Outcome.REGRESSED
     return held_to_best(finding, measured(rng, whole), BEST, BAR)[0] is Outcome.REGRESSED
 

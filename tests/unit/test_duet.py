@@ -19,7 +19,7 @@ from scipy import stats
 from ratchet.errors import ForeignModuleError, HostError
 from ratchet.judge.evidence import session_of, thresholds_for
 from ratchet.judge.verdict import judge_run
-from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
+from ratchet.measure.client import CaseTrouble, Crashed, Hung, InvalidAnswer, Lost, OutOfMemory
 from ratchet.measure.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.explain_answers import Traced
 from ratchet.measure.lost import repeats
@@ -83,7 +83,7 @@ def raised(side: Side) -> CaseTrouble:
 
 
 def nonsense(side: Side) -> CaseTrouble:
-    return Nonsense(side, "block", "sent an invalid answer: not a message", ())
+    return InvalidAnswer(side, "block", "sent an invalid answer: not a message", ())
 
 
 @dataclass

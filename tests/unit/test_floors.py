@@ -28,7 +28,7 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(EDGES, 2),
     **dict.fromkeys(("stats", "judge"), 1),
     **dict.fromkeys(("__init__", "config", "records", "units", "errors", "error_lines", "workload"), 0),
-    **dict.fromkeys(("cache", "nvcc", "tools", "untrusted", "subprocesses"), 0),
+    **dict.fromkeys(("cache", "datasheets", "nvcc", "tools", "untrusted", "subprocesses"), 0),
 }
 """Of each module or package of ratchet; a higher floor may import a lower one."""
 EXCEPTIONS: dict[tuple[str, str], str] = {}

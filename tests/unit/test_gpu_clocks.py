@@ -70,7 +70,7 @@ def test_graph_clock(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "_replay", replay)
     clock = object.__new__(clocks.GraphClock)
     clock._before, clock._calls = None, clocks.CALLS
-    clock._graph, clock._lead = object(), clocks.Lead()  # type: ignore[assignment]  nothing is captured here
+    clock._graph, clock._lead = object(), clocks.LaunchDelay()  # type: ignore[assignment]  nothing is captured here
     assert clock.take(2).times_ms == (5.0 / clocks.CALLS,) * 2
 
 
@@ -143,12 +143,12 @@ def test_lead(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, passed: bool) -> None:
             self.has_passed = lambda: passed
 
-    def block(lead: clocks.Lead, calls: int, took_s: float, passed: bool | None = None) -> bool:
+    def block(lead: clocks.LaunchDelay, calls: int, took_s: float, passed: bool | None = None) -> bool:
         lead.give(calls)
         clock[0] += took_s
         return lead.judge(Last(took_s > asleep[-1] if passed is None else passed))  # type: ignore[arg-type]  asked one thing
 
-    lead = clocks.Lead()
+    lead = clocks.LaunchDelay()
     assert [block(lead, 10, 0.001) for _ in range(3)] == [True, False, False]
     assert asleep[-1] == pytest.approx(0.0015)
     assert block(lead, 20, 0.002) is False, "a longer block has a longer lead"

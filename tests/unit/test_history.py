@@ -18,7 +18,8 @@ from ratchet.commands.history import BranchFiles, case_histories
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.history import FolderFiles, History, append, name_of, text_of
-from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
+from ratchet.judge.baseline.anchors import anchors_of, by_anchor
+from ratchet.judge.history import history_run, series_of
 from ratchet.judge.profile import shortened
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, Step, StepKind

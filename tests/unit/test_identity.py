@@ -22,7 +22,7 @@ from ratchet.measure.child.loader import LoadedTree, Provenance
 from ratchet.measure.child.registry import Case, Catalogue
 from ratchet.measure.child.worker import Worker, one_work_queue
 from ratchet.measure.identity.capture import Operators, described
-from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
+from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, NoIdentity
 from ratchet.measure.identity.launches import (
     Comparable,
     Launches,
@@ -138,7 +138,7 @@ def test_copies_stay_within_the_gpu(kind: str) -> None:
     inside = Node(kind, shape=(16, 1, 1), values=((0, address(0, 0, PAGE)),))
     assert comparable(Launches((inside,), ()), finder(PAGE)).allocations == ("at 0",)
     outside = Node(kind, shape=(16, 1, 1), values=((0, address(99, 0, PAGE)),))
-    with pytest.raises(Opaque, match="not the GPU's"):
+    with pytest.raises(NoIdentity, match="not the GPU's"):
         comparable(Launches((outside,), ()), finder(PAGE))
 
 
@@ -369,7 +369,7 @@ def test_a_kernel_of_torch_is_compared_by_its_operator() -> None:
     assert difference(_sum_over([0]), moved) == ""
     assert moved.allocations == (Allocation("before", 900, 64),)
     random = [["aten.randn", [Unknown("Generator")], [], None]]
-    with pytest.raises(Opaque, match="an operator of torch gets a Generator"):
+    with pytest.raises(NoIdentity, match="an operator of torch gets a Generator"):
         comparable(Launches((Node("kernel", SUM),), ()), lambda _: None, random, {0})
     assert comparable(Launches((Node("kernel", "gemm"),), ()), lambda _: None, random).operators == ()
 
@@ -478,7 +478,7 @@ def test_contents(data: bytes, draws: st.DataObject) -> None:
 def test_contents_of_nothing() -> None:
     """No memory has no checksums, and more than can be read in a moment is opaque."""
     assert contents(Here()).sums([]) == []
-    with pytest.raises(Opaque, match="too much memory"):
+    with pytest.raises(NoIdentity, match="too much memory"):
         contents(Here()).sums([(PAGE, 1 << 50)])
 
 
@@ -503,7 +503,7 @@ def test_memory() -> None:
         find = partial(memory.find, [(1 << 50, 4096)])
         asked = [tensors[0].data_ptr() + 8, (1 << 50) + 16, strange.data_ptr(), 12345, 1 << 51]
         places = [find(address) for address in asked]
-        with pytest.raises(Opaque, match="no tensor holds"):
+        with pytest.raises(NoIdentity, match="no tensor holds"):
             find((1 << 50) + 5000)
         return memory.described([place.allocation for place in places if place]), places
 

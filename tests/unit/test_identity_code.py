@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
 from ratchet.measure.identity import code, elf
-from ratchet.measure.identity.driver import Opaque
+from ratchet.measure.identity.driver import NoIdentity
 
 pytestmark = pytest.mark.no_cover
 
@@ -215,7 +215,7 @@ def test_namesakes_are_opaque() -> None:
     """Two kernels of a call with one name are known if each has one code only, and opaque where it might be either."""
     either, one = code.Code("library", ("a", "b")), code.Code("triton", ("a",))
     code.refuse_namesakes([("rows", either), ("columns", either), ("scale", one), ("scale", code.Code("triton", ("b",)))])
-    with pytest.raises(Opaque, match="two of its kernels are called rows"):
+    with pytest.raises(NoIdentity, match="two of its kernels are called rows"):
         code.refuse_namesakes([("rows", either), ("rows", either)])
 
 
@@ -229,14 +229,14 @@ def test_a_library_for_another_gpu_is_opaque(architecture: int, capability: tupl
     if fits:
         assert code.in_libraries("rows", images, capability).digests == ("a",)
     else:
-        with pytest.raises(Opaque, match="no machine code for this GPU"):
+        with pytest.raises(NoIdentity, match="no machine code for this GPU"):
             code.in_libraries("rows", images, capability)
 
 
 def test_ptx_by_order_is_opaque(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the driver is told to compile PTX, machine code says nothing."""
     monkeypatch.setenv("CUDA_FORCE_PTX_JIT", "1")
-    with pytest.raises(Opaque, match="CUDA_FORCE_PTX_JIT"):
+    with pytest.raises(NoIdentity, match="CUDA_FORCE_PTX_JIT"):
         code.in_libraries("rows", [(IMAGE,)], (9, 0))
 
 
@@ -262,7 +262,7 @@ def test_kernels_of_the_environment(name: str, known: bool, tmp_path: Path) -> N
     if known:
         assert codes.of(1, name) == code.Code("environment")
     else:
-        with pytest.raises(Opaque, match="was found nowhere"):
+        with pytest.raises(NoIdentity, match="was found nowhere"):
             codes.of(1, name)
 
 
@@ -331,7 +331,7 @@ def test_compressed_code_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = SOURCE.replace("FACTOR", "2").replace("namespace", 'extern "C"')
     assert build(tmp_path / "a", text, flags=flags).hidden
     found = next((tmp_path / "cache" / "nvcc").glob(f"*/{nvcc.LIBRARY}"))
-    with pytest.raises(Opaque, match="build it with nvcc -no-compress"):
+    with pytest.raises(NoIdentity, match="build it with nvcc -no-compress"):
         code.refuse_hidden(found, "rows")
     code.refuse_hidden(found, "ows")
 
@@ -397,7 +397,7 @@ def test_triton_kernels_are_found(tmp_path: Path) -> None:
         assert codes.of(0x51, "any") == code.Code("triton", (digests[0],))
         assert codes.of(0x62, "rows") == code.Code("triton", (digests[1],))
         for function, name in ((0x63, "rows"), (0x62, "columns")):
-            with pytest.raises(Opaque, match=r"was found nowhere|hides the code"):  # libtriton.so of 3.6 could hold it
+            with pytest.raises(NoIdentity, match=r"was found nowhere|hides the code"):  # libtriton.so of 3.6 could hold it
                 codes.of(function, name)
     finally:
         for each in kept:

@@ -11,7 +11,7 @@ import pytest
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.identity.driver import Driver, Opaque
+from ratchet.measure.identity.driver import Driver, NoIdentity
 from ratchet.measure.identity.launches import LaunchReader
 
 STAND_IN = r"""
@@ -270,7 +270,7 @@ def test_a_kernel_is_asked_once(driver: Driver, knobs: Knobs) -> None:
 def test_what_cannot_be_compared_is_opaque(driver: Driver, knobs: Knobs, knob: dict[str, int], reason: str) -> None:
     """A graph that holds more than kernels, copies and fills within the GPU is opaque, with what it holds."""
     knobs.set(**knob)
-    with pytest.raises(Opaque, match=reason):
+    with pytest.raises(NoIdentity, match=reason):
         LaunchReader(driver).launches(GRAPH)
 
 
@@ -286,7 +286,7 @@ def test_addresses(driver: Driver, knobs: Knobs) -> None:
     assert driver.points_to(0x1234567) is None
     for knob in ({"memory": 1}, {"memory": 2, "managed": 1}):
         knobs.set(**knob)
-        with pytest.raises(Opaque, match="the host and the GPU share"):
+        with pytest.raises(NoIdentity, match="the host and the GPU share"):
             driver.points_to(0x7F0000001234)
 
 
@@ -294,7 +294,7 @@ def test_variables(driver: Driver) -> None:
     """A variable is found by its name in the kernel's own module, and one that is not there is opaque."""
     assert driver.module(0x555) == 0x333
     assert driver.variable(0x555, "table") == (0x7F0000006000, 32)
-    with pytest.raises(Opaque, match="the variable more"):
+    with pytest.raises(NoIdentity, match="the variable more"):
         driver.variable(0x555, "more")
 
 
@@ -311,17 +311,17 @@ def test_copies(driver: Driver) -> None:
     source, target = ctypes.create_string_buffer(b"contents"), ctypes.create_string_buffer(8)
     driver.copy(ctypes.addressof(target), ctypes.addressof(source), 8, 0x22)
     assert target.raw == b"contents"
-    with pytest.raises(Opaque, match="cuMemcpyDtoDAsync_v2 gives error 400"):
+    with pytest.raises(NoIdentity, match="cuMemcpyDtoDAsync_v2 gives error 400"):
         driver.copy(ctypes.addressof(target), ctypes.addressof(source), 8, 0x23)
 
 
 def test_an_old_driver_is_opaque() -> None:
     """A driver without a function that is needed is named, not guessed around."""
-    with pytest.raises(Opaque, match="has no cuGraphGetNodes"):
+    with pytest.raises(NoIdentity, match="has no cuGraphGetNodes"):
         LaunchReader(Driver("libc.so.6")).launches(GRAPH)
 
 
 def test_refusals_are_opaque(driver: Driver) -> None:
     """An error of the driver is told with its number."""
-    with pytest.raises(Opaque, match="cuGraphGetNodes gives error 1"):
+    with pytest.raises(NoIdentity, match="cuGraphGetNodes gives error 1"):
         LaunchReader(driver).launches(0xDEF)

@@ -93,14 +93,14 @@ def test_wait_for_the_end(tmp_path: Path) -> None:
 GIVING = """
 import sys, time
 from pathlib import Path
-from ratchet.measure.device.lock import Wanted, hold
+from ratchet.measure.device.lock import Preempted, hold
 folder = Path(sys.argv[1])
 while True:
     try:
         with hold("gpu-0", "ratchet soak in /x", 60, lambda _: None, folder=folder, gives_way=True):
             print("held", flush=True)
             time.sleep(600)
-    except Wanted:
+    except Preempted:
         print("gave way", flush=True)
 """
 

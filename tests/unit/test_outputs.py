@@ -106,7 +106,7 @@ async def later() -> torch.Tensor:
     return ONE
 
 
-class Opaque:
+class NoIdentity:
     pass
 
 
@@ -118,7 +118,7 @@ class Opaque:
         (cyclic, r"output \[1\]\['back'\] holds itself"),
         (deep, "nested more than 64 levels deep"),
         (lambda: [[ONE, ONE] for _ in range(MOST_PARTS)], f"the output has more than {MOST_PARTS} parts: join them"),
-        (lambda: (ONE, Opaque()), r"output \[1\] is a Opaque, which cannot be compared: return its tensors"),
+        (lambda: (ONE, NoIdentity()), r"output \[1\] is a NoIdentity, which cannot be compared: return its tensors"),
         (ONE.to_sparse, r"the output is a tensor that is not stored element by element: return its .to_dense\(\)"),
         (lambda: torch.ones(2, device="meta"), "not stored element by element"),
         (lambda: {"a" * 100: ONE, "a" * 101: ONE}, "give their keys names that differ"),

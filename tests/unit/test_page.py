@@ -27,10 +27,10 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from ratchet.commands.variants import with_roofline
+from ratchet.datasheets import datasheet
 from ratchet.errors import OutputError, PageError
 from ratchet.judge.profile import measured_roofs
 from ratchet.profile import roofline as pure
-from ratchet.profile.roofline import datasheet
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Peaks
 from ratchet.records.files import load

@@ -55,7 +55,7 @@ def test_lines_come_at_most_once_a_second() -> None:
 
 
 def test_a_stage_commands_no_runner() -> None:
-    """The text of a stage is one inert line."""
+    """The text of a stage is one neutralise_workflow_commands line."""
     stream = io.StringIO()
     LineProgress(stream, Clock()).stage("::error::x\n\x1b[31m##[group]")
     assert stream.getvalue() == "' ::error::x ## [group]\n"

@@ -151,7 +151,7 @@ def test_resolution_widens_the_interval_and_its_bound() -> None:
     assert (coarse.ratio, coarse.chance, coarse.resolution) == (fine.ratio, fine.chance, 0.02)
     assert math.log(fine.low / coarse.low) == pytest.approx(0.02)
     assert math.log(coarse.high / fine.high) == pytest.approx(0.02)
-    assert math.log(coarse.surely_below / fine.surely_below) == pytest.approx(0.02)
+    assert math.log(coarse.upper_bound / fine.upper_bound) == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(

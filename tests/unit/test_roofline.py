@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.datasheets import datasheet
 from ratchet.judge.profile import Roofs
 from ratchet.profile import roofline as pure
 from ratchet.profile.readers import read as read_report
-from ratchet.profile.roofline import datasheet
 from ratchet.records.environment import Peaks
 from ratchet.records.profile import KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.report.figures.roofline import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text

@@ -26,7 +26,7 @@ from ratchet.commands.profile.sides import (
     profile_sides,
     start_profilers,
 )
-from ratchet.commands.request import Request, apart_of, load_baseline, reference_of, watched, writable
+from ratchet.commands.request import Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.commands.trees import build, tree_spec, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError, UsageError
@@ -65,7 +65,7 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
     settings = load_settings(repository.root, environ, request.options, request.folder)
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
-    apart = apart_of(repository, results)
+    apart = own_output_globs(repository, results)
     wants_commit = compare and not request.against_baseline
     head = repository.working_snapshot(apart)
     reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from ratchet import datasheets
 from ratchet.errors import OutputError, RatchetError, RecordError
 from ratchet.judge.profile import measured_roofs
 from ratchet.judge.verdict import worst_first
@@ -54,7 +55,7 @@ def background_of(
     """Return the roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
     fingerprint = environment.fingerprint
     roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
-    peaks = pure.printed_peaks(fingerprint)
+    peaks = datasheets.printed_peaks(fingerprint)
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 
 

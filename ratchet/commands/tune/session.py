@@ -25,7 +25,7 @@ from ratchet.errors import HostError, UnfitError
 from ratchet.measure.client import Hosts
 from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.tuning.station import LocalStation, StationPlace
-from ratchet.measure.tuning.trials import Aim
+from ratchet.measure.tuning.trials import TrialTarget
 from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningFile, TuningRecord
 from ratchet.report.progress import Progress
 from ratchet.tune.executor import GRACE_S, Budget, Executor, LocalExecutor, Station
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ratchet.tune.search import Search
 
 
-Begin = Callable[[Aim], AbstractContextManager[Executor]]
+Begin = Callable[[TrialTarget], AbstractContextManager[Executor]]
 """Opens the stations once it is known what is tuned."""
 
 
@@ -46,7 +46,7 @@ def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
         heads = [scout, *(stack.enter_context(place.hosts()) for place in places[1:])]
 
         @contextlib.contextmanager
-        def begin(aim: Aim) -> Iterator[LocalExecutor]:
+        def begin(aim: TrialTarget) -> Iterator[LocalExecutor]:
             with contextlib.ExitStack() as held:
                 stations = []
                 for place, head in zip(places, heads, strict=True):
@@ -65,7 +65,7 @@ class RemoteStationArguments:
     settings: Settings
     device: Device
 
-    def prepare(self, held: contextlib.ExitStack) -> Callable[[Aim], Station]:
+    def prepare(self, held: contextlib.ExitStack) -> Callable[[TrialTarget], Station]:
         """Import the benchmarks there. Raises UnfitError where that process may use no GPU."""
         logs = held.enter_context(scratch_folder("logs"))
         gpu = vendor_here().choose_gpu(None, os.environ) if self.device == "cuda" else None
@@ -74,7 +74,7 @@ class RemoteStationArguments:
         place = StationPlace(self.root, self.settings, self.device, gpu, dict(os.environ), logs)
         head = held.enter_context(place.hosts())
 
-        def opened(aim: Aim) -> Station:
+        def opened(aim: TrialTarget) -> Station:
             head.sides["head"].listing()  # the station counts as started once its host has imported the benchmarks
             return LocalStation(place, aim, head)
 

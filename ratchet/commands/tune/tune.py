@@ -38,7 +38,7 @@ from ratchet.errors import PageError, RecordError, UnfitError, UsageError
 from ratchet.judge.tuning import recommend
 from ratchet.measure.client import Hosts
 from ratchet.measure.tuning.station import StationPlace
-from ratchet.measure.tuning.trials import Aim
+from ratchet.measure.tuning.trials import TrialTarget
 from ratchet.records.files import load, save_over, save_text
 from ratchet.records.run import Policy
 from ratchet.records.tuned import SUGGESTIONS, TUNED_FILE, Tuned, TunedCase
@@ -86,7 +86,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, started: float)
         case, siblings = chosen(listing, request.request.patterns)
         codes = site.places[0].logs / "codes.npy"
         space = space_of(scout, case, site, codes)
-        aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
+        aim = TrialTarget(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
         executor = stack.enter_context(begin(aim))  # before all that needs no device: meanwhile the stations start
         record = first_record(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)

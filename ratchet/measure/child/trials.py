@@ -88,7 +88,7 @@ class _Library:
         return made
 
 
-class Dry:
+class CompileOnly:
     """A mode in which this process only compiles: it replaces ``ratchet.nvcc.load`` and Triton's launch.
 
     There is no way back: fork a process for it.
@@ -181,7 +181,7 @@ class Compiler:
     """A case in a process that compiles its configurations and launches nothing."""
 
     def __init__(self, build: Callable[[], Workload]) -> None:
-        self._dry = Dry()
+        self._dry = CompileOnly()
         self._workload = build()
 
     def compile(self, configuration: Mapping[str, Any] | None, *, verify: bool) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def _answer_try(worker: Worker, tuning: dict[str, Parameter], clock: str, cache:
 
 
 def _answer_compile(worker: Worker, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
-    """Compile a configuration and launch nothing. Afterwards this worker can only compile: `Dry` has no way back."""
+    """Compile a configuration and launch nothing. Afterwards this worker can only compile: `CompileOnly` has no way back."""
     compiler: Compiler | None = worker.kept.get("compiler")
     if compiler is None:
         worker.begin(case)

@@ -30,7 +30,7 @@ from ratchet.measure.child.boundary import CaseBoundary
 from ratchet.measure.child.calls import TimedCall, forget_compiled
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
-from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, Lead, Samples
+from ratchet.measure.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
 from ratchet.measure.cores import keep_to
 from ratchet.measure.identical import Noticed
 from ratchet.measure.messages import RULE
@@ -301,7 +301,7 @@ class Worker:
         cache: Literal["cold", "warm"],
     ) -> Clock:
         """Make these calls, one for each place in memory, the prepared case."""
-        lead = Lead()
+        lead = LaunchDelay()
         settle = _synchronize if self.device.type == "cuda" and calls[0].workload.clock != "cpu" else None
         clocks = tuple(make_clock(clock, cache, each.run, lead, each.before, settle) for each in calls)
         self._job = Job(case, tuning, calls, clocks, cache)
@@ -379,7 +379,7 @@ def make_clock(
     name: str,
     cache: Literal["cold", "warm"],
     call: Call,
-    lead: Lead | None = None,
+    lead: LaunchDelay | None = None,
     before: Call | None = None,
     settle: Call | None = None,
 ) -> Clock:

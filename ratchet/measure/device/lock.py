@@ -76,7 +76,7 @@ def hold(
     ``device_key`` and ``folder`` are the same for all users of the device (see `lock_folder`), ``device`` is how people call it
     (``GPU 0``), ``what`` names the run that holds it (``ratchet check in /x``). If it is busy, ``on_wait`` gets one sentence and
     we wait up to ``wait_s`` seconds; for a holder that gives way, `LEAVING_S` in any case.
-    With ``gives_way`` the body is interrupted by `Wanted` when another run wants the device; for the main thread only.
+    With ``gives_way`` the body is interrupted by `Preempted` when another run wants the device; for the main thread only.
     Raises `BusyError`, and `OutputError` where the lock cannot be created.
     """
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", device_key)[:100]
@@ -114,7 +114,7 @@ def _acquired(lock: FileLock, timeout_s: float) -> bool:
     return True
 
 
-class Wanted(BaseException):
+class Preempted(BaseException):
     """Another run wants the device that this one holds while nobody else does. No ordinary handler of errors may keep it."""
 
 
@@ -163,13 +163,13 @@ def _locked_note(note: Path, kind: int, tries: int = 20) -> Iterator[bool | None
 
 @contextlib.contextmanager
 def _interrupted_when_wanted(note: Path) -> Iterator[None]:
-    """Raise `Wanted` in the body, which runs in the main thread, when another run waits for the device; once."""
+    """Raise `Preempted` in the body, which runs in the main thread, when another run waits for the device; once."""
     over, main = threading.Event(), threading.get_ident()
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         if not over.is_set():
             over.set()
-            raise Wanted
+            raise Preempted
 
     def watch() -> None:
         while not over.wait(_LOOK_S):

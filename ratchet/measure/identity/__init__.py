@@ -27,7 +27,7 @@ from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.identity import launches
 from ratchet.measure.identity.capture import Operators, Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
-from ratchet.measure.identity.driver import Driver, Identity, Opaque
+from ratchet.measure.identity.driver import Driver, Identity, NoIdentity
 from ratchet.measure.identity.launches import Comparable, LaunchReader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
 from ratchet.untrusted import clean
@@ -48,7 +48,7 @@ def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
         return Identity("", unseen)
     try:
         return _on_gpu(call, tree)
-    except Opaque as reason:
+    except NoIdentity as reason:
         return Identity("", clean(str(reason)), spent=reason.spent)
     except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
         return failed(error)
@@ -58,7 +58,7 @@ def launch_settings() -> list[object]:
     """Return the settings that code may have made for all later launches of this process; none where the driver cannot tell."""
     try:
         return _driver().settings(torch.cuda.current_stream().cuda_stream)
-    except Opaque:
+    except NoIdentity:
         return []
 
 
@@ -85,7 +85,7 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         found = [reader.launches(recording.graph.raw_cuda_graph()) for recording in recordings]
         codes = Codes(tree, torch.cuda.get_device_capability(), driver.module)
     if not found[0].nodes:
-        raise Opaque("a CUDA graph sees no launch of it")
+        raise NoIdentity("a CUDA graph sees no launch of it")
     names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
     code = {function: codes.of(function, name) for function, name in names.items()}
     refuse_namesakes(zip(names.values(), code.values(), strict=True))
@@ -117,22 +117,22 @@ def streams_of_others() -> int | None:
         return None
     try:
         return _driver().streams_of_others()
-    except (Opaque, OSError):
+    except (NoIdentity, OSError):
         return None
 
 
 def _refuse_differences(timed: Comparable, again: Comparable, held: Comparable, held_again: Comparable) -> None:
-    """Raise Opaque where calls of one workload differ.
+    """Raise NoIdentity where calls of one workload differ.
 
     Only calls whose memory was held can be compared between processes. That they launch what is timed is shown by a call whose
     memory was not: its launches are equal in all but the addresses of what the call gets for itself.
     """
     if difference := launches.difference(timed.without_own_memory(), again.without_own_memory()):
-        raise Opaque(f"two calls of it do not launch the same: {difference}")
+        raise NoIdentity(f"two calls of it do not launch the same: {difference}")
     if difference := launches.difference(held.without_own_memory(), timed.without_own_memory()):
-        raise Opaque(f"it launches something else while its memory is held: {difference}")
+        raise NoIdentity(f"it launches something else while its memory is held: {difference}")
     if difference := launches.difference(held, held_again):
-        raise Opaque(f"two calls of it do not use memory in the same way: {difference}")
+        raise NoIdentity(f"two calls of it do not use memory in the same way: {difference}")
 
 
 @functools.cache

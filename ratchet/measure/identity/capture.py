@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ratchet.measure.identity.driver import Driver, Opaque
+from ratchet.measure.identity.driver import Driver, NoIdentity
 from ratchet.measure.identity.launches import TensorAt, Unknown
 from ratchet.measure.identity.memory import Allocations, Range
 
@@ -93,7 +93,7 @@ class Recorder:
         self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
 
     def record(self, call: Call, sleep_s: float = 0.0, operators: Operators | None = None) -> Recording:
-        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error; the process is then spent.
+        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises NoIdentity for any error; the process is then spent.
 
         With ``operators``, these are recorded, and no result of one is freed until the call is over.
         """
@@ -108,7 +108,7 @@ class Recorder:
             self._capture(graph, operators.held(call) if operators else call)
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
             _failed.append(graph)
-            raise Opaque(f"a CUDA graph cannot hold its launches ({_said(error)})", spent=True) from None
+            raise NoIdentity(f"a CUDA graph cannot hold its launches ({_said(error)})", spent=True) from None
         took = time.perf_counter() - began
         end.record()
         slept = not start.query()
@@ -119,12 +119,12 @@ class Recorder:
         return done
 
     def record_alone(self, call: Call, times: int) -> list[Recording]:
-        """Capture a call a few times. Raises Opaque if it launches something that the capture does not see."""
+        """Capture a call a few times. Raises NoIdentity if it launches something that the capture does not see."""
         self._new_events()  # those of before do not count
         took = self.record(call).took_s
         done = [self._asleep(call, 1e-3 + 2 * took) for _ in range(times)]
         if min(each.between_s for each in done) > self._nothing_s + _STRAY_S:
-            raise Opaque("it uses a stream of its own, whose launches no CUDA graph holds")
+            raise NoIdentity("it uses a stream of its own, whose launches no CUDA graph holds")
         return done
 
     def _asleep(self, call: Call, sleep_s: float) -> Recording:
@@ -133,12 +133,12 @@ class Recorder:
             if done.slept:
                 return done
             sleep_s *= 4
-        raise Opaque("its launches take too long to queue")
+        raise NoIdentity("its launches take too long to queue")
 
     def _new_events(self) -> list[Mapping[str, Any]]:
         events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
         if len(events) >= MOST_EVENTS:
-            raise Opaque("it allocates memory too often")
+            raise NoIdentity("it allocates memory too often")
         fresh, self._events = events[self._events :], len(events)
         return list(fresh)
 

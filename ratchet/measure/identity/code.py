@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.measure.identity import elf
-from ratchet.measure.identity.driver import Opaque
+from ratchet.measure.identity.driver import NoIdentity
 
 _ENVIRONMENT = re.compile(
     r"_ZN(2at|3c10|14at_cuda_detail|13pytorch_flash)\d"  # torch: at::native::…
@@ -44,13 +44,13 @@ class Code:
 
 
 class Codes:
-    """A look-up of the code of kernels in this process as it is now. Raises Opaque for a library that was deleted."""
+    """A look-up of the code of kernels in this process as it is now. Raises NoIdentity for a library that was deleted."""
 
     def __init__(self, tree: Path, capability: tuple[int, int], module_of: Callable[[int], int]) -> None:
         there, gone = elf.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
         roots = elf.roots(tree)
         if missing := [path for path in gone if not roots.is_shared(path) and not _TRITONS_HOST_CODE.match(path.name)]:
-            raise Opaque(f"the library {missing[0].name} was deleted after it was loaded")
+            raise NoIdentity(f"the library {missing[0].name} was deleted after it was loaded")
         files = [path for path in there if path.is_file()]
         self._own = [path for path in files if not roots.is_shared(path)]
         self._shared = [path for path in files if roots.is_shared(path)]
@@ -59,7 +59,7 @@ class Codes:
         self._triton = _triton_kernels()
 
     def of(self, function: int, name: str) -> Code:
-        """Return the code of a kernel, by the driver's handle and name. Raises Opaque where it is not found."""
+        """Return the code of a kernel, by the driver's handle and name. Raises NoIdentity where it is not found."""
         for each in self._triton:
             # By its module too, should the driver name a kernel in a graph by another handle than it gave to Triton. Never by the
             # name alone: a kernel of CUDA C++ may have the same one.
@@ -73,7 +73,7 @@ class Codes:
         if any(images.values()):
             return in_libraries(name, images.values(), self._capability)
         if not _ENVIRONMENT.match(name):
-            raise Opaque(f"the code of {_short(name)} was found nowhere")
+            raise NoIdentity(f"the code of {_short(name)} was found nowhere")
         return Code("environment")
 
     def ambiguous(self) -> list[list[object]]:
@@ -84,30 +84,30 @@ class Codes:
 def in_libraries(name: str, images: Iterable[Sequence[elf.Image]], capability: tuple[int, int]) -> Code:
     """Return the code of a kernel, from the cubins of each library that hold it.
 
-    All of them count, since the name alone does not say which one was launched. Raises Opaque where the driver may run
+    All of them count, since the name alone does not say which one was launched. Raises NoIdentity where the driver may run
     something else: PTX, if no cubin fits the GPU or a user asks for it.
     """
     held = [each for each in images if each]
     if any(not any(_fits(each.architecture, capability) for each in one) for one in held):
-        raise Opaque(f"the library with {_short(name)} has no machine code for this GPU")
+        raise NoIdentity(f"the library with {_short(name)} has no machine code for this GPU")
     if os.environ.get("CUDA_FORCE_PTX_JIT", "0") not in ("", "0"):
-        raise Opaque("CUDA_FORCE_PTX_JIT has the driver compile its kernels")
+        raise NoIdentity("CUDA_FORCE_PTX_JIT has the driver compile its kernels")
     every = [each for one in held for each in one]
     digests = tuple(sorted({each.code for each in every}))
     return Code("library", digests, tuple(sorted({variable for each in every for variable in each.variables})))
 
 
 def refuse_namesakes(found: Iterable[tuple[str, Code]]) -> None:
-    """Raise Opaque for two kernels of one call that share a name, where only the name led to their code: which is which?"""
+    """Raise NoIdentity for two kernels of one call that share a name, where only the name led to their code: which is which?"""
     counts = Counter(name for name, code in found if len(code.digests) > 1)
     if twice := [name for name, count in counts.items() if count > 1]:
-        raise Opaque(f"two of its kernels are called {_short(twice[0])}")
+        raise NoIdentity(f"two of its kernels are called {_short(twice[0])}")
 
 
 def refuse_hidden(path: Path, name: str) -> None:
-    """Raise Opaque for a library that names a kernel without showing its code."""
+    """Raise NoIdentity for a library that names a kernel without showing its code."""
     if elf.mentions(path, name):
-        raise Opaque(f"{path.name} hides the code of {_short(name)}: build it with nvcc -no-compress")
+        raise NoIdentity(f"{path.name} hides the code of {_short(name)}: build it with nvcc -no-compress")
 
 
 def _short(name: str) -> str:

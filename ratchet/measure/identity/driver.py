@@ -1,4 +1,4 @@
-"""Define the identity of a workload and the reason why it has none (`Opaque`), and ask the CUDA driver for the facts.
+"""Define the identity of a workload and the reason why it has none (`NoIdentity`), and ask the CUDA driver for the facts.
 
 The other files of this package call the driver through `Driver`, which loads libcuda with ctypes. It reads, copies within device
 memory, and creates a stream.
@@ -35,7 +35,7 @@ class Identity:
             raise ValueError("an identity has a digest, or a reason why it has none")
 
 
-class Opaque(Exception):
+class NoIdentity(Exception):
     """A part of a workload that decides its time cannot be seen; the message says which."""
 
     def __init__(self, reason: str, *, spent: bool = False) -> None:
@@ -53,7 +53,7 @@ _STREAM_ATTRIBUTES = (1, 3, 8, 9, 10)
 
 
 class Driver:
-    """The CUDA driver of this process. Raises Opaque where it lacks a function or refuses an answer."""
+    """The CUDA driver of this process. Raises NoIdentity where it lacks a function or refuses an answer."""
 
     def __init__(self, library: str = "libcuda.so.1") -> None:
         self._library = ctypes.CDLL(library)
@@ -66,7 +66,7 @@ class Driver:
             return None
         self.code("cuPointerGetAttribute", byref(managed), c_int(_IS_MANAGED), c_uint64(address))
         if kind.value != _DEVICE or managed.value:
-            raise Opaque("it uses memory that the host and the GPU share")
+            raise NoIdentity("it uses memory that the host and the GPU share")
         start, size = c_uint64(0), c_size_t(0)
         self.call("cuMemGetAddressRange_v2", byref(start), byref(size), c_uint64(address))
         return start.value, size.value
@@ -82,7 +82,7 @@ class Driver:
         start, size = c_uint64(0), c_size_t(0)
         module = c_void_p(self.module(function))
         if self.code("cuModuleGetGlobal_v2", byref(start), byref(size), module, c_char_p(name.encode())) != 0:
-            raise Opaque(f"the variable {name} in device memory cannot be read")
+            raise NoIdentity(f"the variable {name} in device memory cannot be read")
         return start.value, size.value
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
@@ -122,18 +122,18 @@ class Driver:
         return found
 
     def code(self, name: str, *arguments: Any) -> int:
-        """Call a function and return its CUresult. Raises Opaque where the driver does not have it."""
+        """Call a function and return its CUresult. Raises NoIdentity where the driver does not have it."""
         try:
             function = getattr(self._library, name)
         except AttributeError:
-            raise Opaque(f"this driver has no {name}, which CUDA 12.4 and later have") from None
+            raise NoIdentity(f"this driver has no {name}, which CUDA 12.4 and later have") from None
         return int(function(*arguments))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function. Raises Opaque for any CUresult but CUDA_SUCCESS."""
+        """Call a function. Raises NoIdentity for any CUresult but CUDA_SUCCESS."""
         self.check(name, self.code(name, *arguments))
 
     def check(self, name: str, code: int) -> None:
-        """Raise Opaque where ``code`` is not CUDA_SUCCESS."""
+        """Raise NoIdentity where ``code`` is not CUDA_SUCCESS."""
         if code != 0:
-            raise Opaque(f"the driver's {name} gives error {code}")
+            raise NoIdentity(f"the driver's {name} gives error {code}")

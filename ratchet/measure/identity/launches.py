@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
+from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, NoIdentity
 from ratchet.measure.identity.elf import plain
 
 TORCHS_OWN = re.compile(r"_ZN2at6native")
@@ -76,7 +76,7 @@ class Place:
 
 
 Find = Callable[[int], Place | None]
-"""Returns the place of an address, or None for a number that is not one. Raises Opaque where its target cannot be seen."""
+"""Returns the place of an address, or None for a number that is not one. Raises NoIdentity where its target cannot be seen."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Comparable:
 def comparable(
     launches: Launches, find: Find, operators: Sequence[Any] | None = None, by_operator: Set[int] = frozenset()
 ) -> Comparable:
-    """Return the launches of a captured call as two processes can compare them. Raises Opaque.
+    """Return the launches of a captured call as two processes can compare them. Raises NoIdentity.
 
     In the place of the arguments of the functions in ``by_operator``, the call's ``operators`` are compared.
     """
@@ -134,7 +134,7 @@ def comparable(
         kept = () if node.function in by_operator else node.values
         values = [[at, *_without_addresses(value, find, numbers)] for at, value in kept]
         if node.kind in ("memcpy", "memset") and not all(isinstance(part, list) for _, *parts in values for part in parts):
-            raise Opaque("it copies to or from memory that is not the GPU's")
+            raise NoIdentity("it copies to or from memory that is not the GPU's")
         function = functions.setdefault(node.function, len(functions))
         nodes.append([node.kind, name, function, node.shape, node.settings, values])
     located = tuple(_located(call, find, numbers) for call in operators or ()) if by_operator else ()
@@ -182,7 +182,7 @@ def _located(value: Any, find: Find, numbers: dict[Hashable, int]) -> Any:
     if isinstance(value, list):
         return [_located(part, find, numbers) for part in value]
     if isinstance(value, Unknown):
-        raise Opaque(f"an operator of torch gets a {value.what}, which is not compared")
+        raise NoIdentity(f"an operator of torch gets a {value.what}, which is not compared")
     if not isinstance(value, TensorAt):
         return value
     place = find(value.address)
@@ -225,7 +225,7 @@ def _topological(count: int, edges: Sequence[Edge]) -> list[int]:
             if waits[end] == 0:
                 heapq.heappush(ready, end)
     if len(order) != count:
-        raise Opaque("its launches wait for each other in a circle")
+        raise NoIdentity("its launches wait for each other in a circle")
     return order
 
 
@@ -318,7 +318,7 @@ class _KernelFunction:
 
 
 class LaunchReader:
-    """A reader of captured graphs. Raises Opaque where a graph holds a node that cannot be compared."""
+    """A reader of captured graphs. Raises NoIdentity where a graph holds a node that cannot be compared."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -355,7 +355,7 @@ class LaunchReader:
             return self._set(node)
         if kind.value == _EMPTY:
             return Node("empty")
-        raise Opaque(f"its launches hold {_UNSEEN.get(kind.value, f'something unknown (node type {kind.value})')}")
+        raise NoIdentity(f"its launches hold {_UNSEEN.get(kind.value, f'something unknown (node type {kind.value})')}")
 
     def _kernel(self, node: int) -> Node:
         params = KernelParams()
@@ -370,7 +370,7 @@ class LaunchReader:
             answer = (c_uint64 * 8)()  # CUlaunchAttributeValue is 64 bytes
             settings.append(self._driver.code("cuGraphKernelNodeGetAttribute", c_void_p(node), c_int(attribute), answer))
             if attribute == _DEVICE_UPDATABLE and bytes(answer)[:4] != bytes(4):
-                raise Opaque("a kernel on the GPU can change its launches")
+                raise NoIdentity("a kernel on the GPU can change its launches")
             values.append((-attribute, bytes(answer)))
         shape = (*params.grid, *params.block, params.shared)
         return Node("kernel", function.name, shape, tuple(settings), tuple(values), function.handle)
@@ -400,7 +400,7 @@ class LaunchReader:
     def _arguments(self, params: KernelParams, function: _KernelFunction) -> Iterator[tuple[int, bytes]]:
         """Yield (offset, bytes) of each argument."""
         if not function.layout and (params.parameters or params.extra):
-            raise Opaque("the driver does not tell the arguments of a kernel")
+            raise NoIdentity("the driver does not tell the arguments of a kernel")
         packed = self._packed(params) if params.extra else None
         for index, (offset, size) in enumerate(function.layout):
             if packed is not None and offset + size <= len(packed):
@@ -408,7 +408,7 @@ class LaunchReader:
             elif packed is None and params.parameters and params.parameters[index]:
                 yield offset, ctypes.string_at(params.parameters[index], size)
             else:
-                raise Opaque("the arguments of a kernel cannot be read")
+                raise NoIdentity("the arguments of a kernel cannot be read")
 
     def _packed(self, params: KernelParams) -> bytes:
         """Return arguments that were given as one buffer: cuLaunchKernel's ``extra``."""
@@ -419,7 +419,7 @@ class LaunchReader:
             elif word == _PARAMETERS_SIZE:
                 size = c_size_t.from_address(params.extra[at + 1] or 0).value
             else:
-                raise Opaque("the arguments of a kernel cannot be read")
+                raise NoIdentity("the arguments of a kernel cannot be read")
             at += 2
         return ctypes.string_at(address, size) if address else b""
 
@@ -428,9 +428,9 @@ class LaunchReader:
         self._driver.call("cuGraphMemcpyNodeGetParams", c_void_p(node), byref(params))
         ends = (params.source, params.target)
         if any(end.type == _HOST for end in ends):
-            raise Opaque("it copies to or from the host's memory")
+            raise NoIdentity("it copies to or from the host's memory")
         if any(end.type not in (_DEVICE, _UNIFIED) for end in ends):
-            raise Opaque("it copies to or from an array")
+            raise NoIdentity("it copies to or from an array")
         settings = [number for end in ends for number in (*end.start, end.pitch, end.height)]
         values = [(index, int(end.device).to_bytes(8, "little")) for index, end in enumerate(ends)]
         return Node("memcpy", "", tuple(params.extent), tuple(settings), tuple(values))

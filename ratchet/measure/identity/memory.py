@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ratchet.measure.identity.driver import Driver, Opaque
+from ratchet.measure.identity.driver import Driver, NoIdentity
 from ratchet.measure.identity.launches import Place
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ class Contents:
         self._weights = weights(chunk_words, device)
 
     def sums(self, ranges: Sequence[Range]) -> list[tuple[int, ...]]:
-        """Return a tuple for each range, of one checksum for each chunk of it. Raises Opaque beyond `MOST_BYTES`."""
+        """Return a tuple for each range, of one checksum for each chunk of it. Raises NoIdentity beyond `MOST_BYTES`."""
         import torch
 
         if sum(size for _, size in ranges) > MOST_BYTES:
-            raise Opaque("it has too much memory to compare")
+            raise NoIdentity("it has too much memory to compare")
         found = [list(self._chunks(address, size)) for address, size in ranges]
         every = [each for one in found for each in one]
         numbers = iter(torch.stack(every).tolist() if every else [])
@@ -154,7 +154,7 @@ class Memory:
         self._torch = list(everything)
 
     def find(self, during: Sequence[Range], address: int) -> Place | None:
-        """Return the place of an address, as `launches.Find` describes. Raises Opaque.
+        """Return the place of an address, as `launches.Find` describes. Raises NoIdentity.
 
         ``during``, by address, is what a captured call got for itself: it finds only its own data there.
         """
@@ -166,7 +166,7 @@ class Memory:
             return Place(Allocation("during", *found), address - found[0])
         if covering(self._torch, address):
             # No tensor holds it, so its content at the time of timing is unknown.
-            raise Opaque("it uses memory that no tensor holds")
+            raise NoIdentity("it uses memory that no tensor holds")
         if (foreign := self._driver.points_to(address)) is None:
             return None
         return Place(Allocation("foreign", *foreign), address - foreign[0])

@@ -25,7 +25,7 @@ from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.tuning.answers import Compiled
-from ratchet.measure.tuning.trials import Aim, Compilers, OutOfTime, Timer, compiling_processes
+from ratchet.measure.tuning.trials import Compilers, OutOfTime, Timer, TrialTarget, compiling_processes
 from ratchet.measure.workers import Variant
 from ratchet.records.run import SIDES, Plan, Policy, Side
 from ratchet.records.tuning import Configuration, Confirmation, Done, Task
@@ -149,7 +149,7 @@ _AHEAD = 2
 class LocalStation:
     """The station on one device of this host."""
 
-    def __init__(self, place: StationPlace, aim: Aim, hosts: Hosts, stations: int = 1) -> None:
+    def __init__(self, place: StationPlace, aim: TrialTarget, hosts: Hosts, stations: int = 1) -> None:
         """Take over ``hosts``, whose head may still be importing its benchmarks; they belong to the station from now on.
 
         ``stations`` share the cores of this host.

@@ -58,7 +58,7 @@ Role = Literal["default", "candidate"]
 
 
 @dataclass(frozen=True)
-class Aim:
+class TrialTarget:
     """The case that is tuned, and the plan for timing it."""
 
     case: str
@@ -82,7 +82,7 @@ def compiling_processes(gpu: Gpu, workload_bytes: float, stations: int = 1) -> i
 class Compilers:
     """A pool that takes tasks, and delivers each with the outcome of compiling it: None where its first call has to compile."""
 
-    def __init__(self, host: HostClient, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
+    def __init__(self, host: HostClient, aim: TrialTarget, count: int, alone: threading.RLock, deliver: Deliver) -> None:
         """``deliver`` is called in threads of this object; ``alone`` is held whenever the GPU is used."""
         self._host, self._aim, self._alone, self._deliver = host, aim, alone, deliver
         self._inbox: queue.Queue[Task | None] = queue.Queue()
@@ -201,7 +201,7 @@ def normalised(times_ms: Sequence[float], default_ms: Sequence[float]) -> float:
 class Timer:
     """A timer of one configuration after another on one device. For use in one thread."""
 
-    def __init__(self, host: HostClient, aim: Aim, place: str, alone: threading.RLock) -> None:
+    def __init__(self, host: HostClient, aim: TrialTarget, place: str, alone: threading.RLock) -> None:
         """``alone`` is held while anything is timed, built or checked on the device."""
         self._host, self._aim, self._place, self._alone = host, aim, place, alone
         self._workers: dict[Role, WorkerClient] = {}

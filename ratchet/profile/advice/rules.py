@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ratchet.datasheets import highest
 from ratchet.profile.advice.patterns import PATTERNS, QUICK_WIN_CASES
 from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, CodePlace, Cover, Piece, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
-from ratchet.profile.roofline import highest
 from ratchet.records.profile import AdviceFinding, Category, Where
 from ratchet.units import duration, plural, rate, size
 
