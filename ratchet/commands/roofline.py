@@ -15,7 +15,7 @@ from ratchet.commands.profile.results import FOLDER as PROFILE_FOLDER
 from ratchet.commands.profile.results import INDEX
 from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, results_folder
 from ratchet.errors import PageError, RatchetError, UsageError
-from ratchet.judge.profile import Roofs, cached, measured_roofs
+from ratchet.judge.roofs import Roofs, cached, measured_roofs
 from ratchet.measure.child.registry import select, unmatched
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline, FingerprintBaseline

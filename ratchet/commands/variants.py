@@ -17,7 +17,7 @@ from ratchet.commands.request import Request, load_baseline, settings_of, watche
 from ratchet.commands.trees import tree_spec
 from ratchet.datasheets import printed_peaks
 from ratchet.errors import UnfitError, UsageError
-from ratchet.judge.profile import measured_roofs
+from ratchet.judge.roofs import measured_roofs
 from ratchet.measure.client import Hosts
 from ratchet.measure.lost import repeats
 from ratchet.measure.selection import choose_cases

@@ -23,8 +23,8 @@ from ratchet.judge.mutes import warnings as mute_warnings
 from ratchet.judge.mutes import with_mutes
 from ratchet.judge.outcome import Judgement, compared, decide_apart, judge_alone, judge_case
 from ratchet.judge.power import with_smallest_slowdown
-from ratchet.judge.profile import Roofs, measured_roofs, share
 from ratchet.judge.reasons import host_bound
+from ratchet.judge.roofs import Roofs, measured_roofs, share
 from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity

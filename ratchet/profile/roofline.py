@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ratchet.judge.profile import Roofs, cached, is_warm
+from ratchet.judge.roofs import Roofs, cached, is_warm
 from ratchet.records.environment import Peaks
 from ratchet.records.profile import Bound, Profile, Roof, Roofline, RooflinePoint
 from ratchet.records.run import Side, WorkloadIdentity

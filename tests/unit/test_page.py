@@ -29,7 +29,7 @@ from PIL import Image
 from ratchet.commands.variants import with_roofline
 from ratchet.datasheets import datasheet
 from ratchet.errors import OutputError, PageError
-from ratchet.judge.profile import measured_roofs
+from ratchet.judge.roofs import measured_roofs
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Peaks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.judge.profile import Roofs, RoofShare, measured_roofs, share
+from ratchet.judge.roofs import Roofs, RoofShare, measured_roofs, share
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import CaseRun, Performance

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.datasheets import datasheet
-from ratchet.judge.profile import Roofs
+from ratchet.judge.roofs import Roofs
 from ratchet.profile import roofline as pure
 from ratchet.profile.readers import read as read_report
 from ratchet.records.environment import Peaks

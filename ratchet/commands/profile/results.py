@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ratchet import datasheets
 from ratchet.errors import OutputError, RatchetError, RecordError
-from ratchet.judge.profile import measured_roofs
+from ratchet.judge.roofs import measured_roofs
 from ratchet.judge.verdict import worst_first
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
