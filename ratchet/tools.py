@@ -40,3 +40,8 @@ def importer() -> Callable[..., RunRecord]:
 def records() -> dict[str, Any]:
     """Return the classes of `RECORDS`."""
     return {kind: getattr(importlib.import_module(module), name) for kind, (module, name) in RECORDS.items()}
+
+
+def keep_runs() -> Callable[..., None]:
+    """Return what keeps judged runs: the folder of results, pairs of run and report, and the baseline that they led to."""
+    return cast("Callable[..., None]", importlib.import_module("ratchet.commands.history").keep_runs)

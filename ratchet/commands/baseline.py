@@ -16,17 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ratchet.commands.history import HISTORY
+from ratchet import tools
 from ratchet.commands.recorded import judge_again
 from ratchet.commands.request import BASELINE, Request, load_baseline, results_folder
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Repository
-from ratchet.history import append
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
-from ratchet.judge.history import history_run
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import save_over
 from ratchet.units import first_of
@@ -57,8 +55,7 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
     done = [judge_again(run, request, environ) for run in recorded or (None,)]
     after = judge_baseline.record(before, [(result.run, result.report) for result in done])
     _save(path, before, after.baseline)
-    for result in done:
-        append(path.parent / HISTORY, history_run(result.run, result.report, after.baseline))
+    tools.keep_runs()(path.parent, [(result.run, result.report) for result in done], after.baseline)
     return path, after
 
 

@@ -20,7 +20,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Blob, Repository
 from ratchet.forge.push import FileChange, PushTarget, Remote, RemoteFile, push_file
-from ratchet.history import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, name_of, text_of
+from ratchet.history import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, append, name_of, text_of
 from ratchet.judge.history import history_run
 from ratchet.judge.mutes import warnings
 from ratchet.records.baseline import Baseline
@@ -146,6 +146,12 @@ def case_histories(history: History, pattern: str | None, last: int | None = Non
 
 
 # Keeping runs on a branch of the remote.
+
+
+def keep_runs(results: Path, judged: Iterable[tuple[RunRecord, ReportRecord]], baseline: Baseline) -> None:
+    """Add judged runs to the history in the folder of results. Raises OutputError."""
+    for run, report in judged:
+        append(results / HISTORY, history_run(run, report, baseline))
 
 
 def run_url(environ: Mapping[str, str]) -> str | None:
