@@ -142,7 +142,7 @@ def measured(
                 duet = Duet(one.sides, plan, Quiet(), None, host_cores=HostCores(os.sched_getaffinity(0)))
                 duet.on_two_cores = {"launches/default"}
                 duet.workers.one_queue = device == "cuda"
-                rounds = Rounds((forks,), 0, lambda _: (), ahead=forks if device == "cuda" else 1)
+                rounds = Rounds((forks,), ahead=forks if device == "cuda" else 1)
                 results = duet.measure([CaseSides(name, SIDES) for name in cases], rounds)
                 for name, result in results.items():
                     sides = {side: [worker.samples() for worker in result.workers[side]] for side in SIDES}

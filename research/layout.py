@@ -87,7 +87,7 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
     with tempfile.TemporaryDirectory() as folder, hosts_of(Path(folder), beside, forked=forked) as hosts:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), None)
-        rounds = Rounds((PAIRS,), 0, lambda _: ())
+        rounds = Rounds((PAIRS,))
         workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
         head, reference = ([one.samples() for one in workers[side]] for side in ("head", "reference"))
         comparison = compare_workers(head, reference, 0.95)

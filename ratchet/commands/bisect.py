@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
 from ratchet.judge.evidence import CHANGE_PAIRS, thresholds_for
 from ratchet.judge.outcome import compared, decide
-from ratchet.judge.sequential import looks_for_change
+from ratchet.judge.sequential import GateRule, looks_for_change
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask
 from ratchet.measure.tree_spec import TreeSpec
@@ -245,15 +245,30 @@ def _problem(case: CaseRun, side: Side) -> str:
 
 def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
     """Return how to time a commit against GOOD: until it is shown which end it is like."""
-    pairs = site.settings.pairs
-    return replace(
-        task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {}),
-        undecided=lambda cases: [case.name for case in cases if case.reference and not _end(search, case, pairs, is_bad=is_bad)],
-        urgent=lambda cases: [case.name for case in cases if len(case.head) < CHANGE_PAIRS],
-        changed=lambda cases: [case.name for case in cases],  # whichever end it is like, other hosts have to show it too
-        processes=(),
-        is_known=lambda case: _same_code(case, search) is not None,
-    )
+    task = task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {})
+    return replace(task, rule=_SearchRule(search, site.settings, is_bad=is_bad))
+
+
+class _SearchRule(GateRule):
+    """Measure until it is shown which end of the search a commit is like. Whichever it is, other hosts have to show it too."""
+
+    processes = ()
+
+    def __init__(self, search: SearchRecord, settings: Settings, *, is_bad: bool) -> None:
+        super().__init__(settings.policy, search.plan.pairs, {})
+        self._search, self._most, self._is_bad = search, settings.pairs, is_bad
+
+    def undecided(self, cases: Sequence[CaseRun]) -> list[str]:
+        return [case.name for case in cases if case.reference and not _end(self._search, case, self._most, is_bad=self._is_bad)]
+
+    def urgent(self, cases: Sequence[CaseRun]) -> list[str]:
+        return [case.name for case in cases if len(case.head) < CHANGE_PAIRS]
+
+    def changed(self, cases: Sequence[CaseRun]) -> list[str]:
+        return [case.name for case in cases]
+
+    def is_known(self, case: CaseRun) -> bool:
+        return _same_code(case, self._search) is not None
 
 
 def _end(search: SearchRecord, case: CaseRun, pairs: int, *, is_bad: bool) -> End | None:

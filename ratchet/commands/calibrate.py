@@ -25,6 +25,7 @@ from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository, worktrees
 from ratchet.judge.replay import FEWEST
 from ratchet.judge.replay import calibrate as judge
+from ratchet.judge.rule import EveryPair
 from ratchet.judge.sequential import looks
 from ratchet.measure.suite import CaseTask
 from ratchet.records.files import save
@@ -66,13 +67,11 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     ):
         build_twice(settings, trees, code, progress, environ)
         plan = plan_of(settings, machine.device).model_copy(update={"pairs": MOST_PAIRS, "budget_s": seconds})
-        rounds = (looks(settings.pairs)[0], MOST_PAIRS)
         task = CaseTask(
             plan,
             request.patterns,
             settings.confidence,
-            rounds,
-            undecided=lambda cases: [case.name for case in cases],  # nothing is decided before the time is over
+            EveryPair((looks(settings.pairs)[0], MOST_PAIRS)),
             gpu=machine.gpu,
             peaks=machine.peaks,
             idle=machine.idle,

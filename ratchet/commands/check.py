@@ -36,22 +36,18 @@ from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.baseline.anchors import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.consistency import policy_of_part
 from ratchet.judge.drift import Drift, by_commit, drifting
+from ratchet.judge.rule import EveryPair
 from ratchet.judge.sequential import (
-    PROCESSES,
-    kernels_unchanged,
+    GateRule,
     likely_changed,
-    look_changed,
     looks,
-    open_totals,
     suspects,
-    undecided,
-    urgent,
 )
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.cores import part_of_cores
 from ratchet.measure.device.environment import installed_version
-from ratchet.measure.suite import CaseTask, Suite, Traces
+from ratchet.measure.suite import CaseTask, Observer, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
 from ratchet.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
@@ -350,20 +346,10 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             time_identical=settings.time_identical,
             shard=shard,
             cores=part_of_cores(machines.index(machine), len(machines)),
-            traced=lambda cases: changed_cases(cases, policy, timing.pairs)[:most_traced],
-            most_foreseen=most_traced if early else 0,
-            foreseen=lambda cases: likely_changed(cases, policy)[:most_traced] if early else (),
-            on_foreseen=early.start if early else lambda *_: None,
+            observer=_ForProfiles(policy, timing.pairs, most_traced, early),
         )
         if pairing.pairs:
-            task = replace(
-                task,
-                looks=looks(min(pairing.pairs, timing.pairs)),
-                undecided=lambda cases: {case.name for case in cases if case.reference},
-                urgent=lambda _: (),
-                changed=lambda _: (),
-                processes=(),
-            )
+            task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure(settings, trees, task, progress, plan.environ)
 
@@ -379,6 +365,24 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     return replace(suites[0], cases=cases, reference_missing=missing, traces=traces, notes=(*notes, *differing))
 
 
+class _ForProfiles(Observer):
+    """Traces of what changed, for profiles, and early ones with which profilers can start while pairs are measured."""
+
+    def __init__(self, policy: Policy, pairs: int, most: int, early: EarlyProfilers | None) -> None:
+        self._policy, self._pairs, self._most, self._early = policy, pairs, most, early
+        self.most_foreseen = most if early else 0
+
+    def traced(self, cases: Sequence[CaseRun]) -> Sequence[str]:
+        return changed_cases(cases, self._policy, self._pairs)[: self._most]
+
+    def foreseen(self, cases: Sequence[CaseRun]) -> Sequence[str]:
+        return likely_changed(cases, self._policy)[: self.most_foreseen]
+
+    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        if self._early:
+            self._early.start(cases, traces)
+
+
 def task_of(
     settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
 ) -> CaseTask:
@@ -387,13 +391,7 @@ def task_of(
         timing,
         patterns,
         settings.confidence,
-        looks(timing.pairs),
-        lambda cases: undecided(cases, policy, timing.pairs, drifts),
-        lambda cases: urgent(cases, policy, timing.pairs),
-        lambda cases: look_changed(cases, policy),
-        lambda cases: kernels_unchanged(cases, policy, timing.pairs),
-        PROCESSES,
-        lambda cases, look: open_totals(cases, policy, timing.pairs, look),
+        GateRule(policy, timing.pairs, drifts),
         gpu=machine.gpu,
         peaks=machine.peaks,
         idle=machine.idle,

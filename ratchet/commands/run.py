@@ -23,6 +23,7 @@ from ratchet.commands.request import (
     writable,
 )
 from ratchet.commands.trees import cases_of, measure, tree_specs
+from ratchet.judge.rule import Rule
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.suite import CaseTask
 from ratchet.records.run import CaseRun
@@ -47,8 +48,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
             plan_of(settings, machine.device),
             request.patterns,
             settings.confidence,
-            looks=(settings.pairs,),
-            undecided=lambda _: (),
+            Rule((settings.pairs,)),
             compared=False,
             gpu=machine.gpu,
             peaks=machine.peaks,

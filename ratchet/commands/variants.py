@@ -18,6 +18,7 @@ from ratchet.commands.trees import tree_spec
 from ratchet.datasheets import printed_peaks
 from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.roofs import measured_roofs
+from ratchet.judge.rule import Rule
 from ratchet.measure.client import Hosts
 from ratchet.measure.lost import repeats
 from ratchet.measure.selection import choose_cases
@@ -82,8 +83,7 @@ def variants(
             plan,
             request.patterns,
             CONFIDENCE,
-            looks=(settings.pairs,),
-            undecided=lambda _: (),
+            Rule((settings.pairs,)),
             gpu=machine.gpu,
             peaks=machine.peaks,
             idle=machine.idle,

@@ -8,11 +8,12 @@ are looked at (`open_totals`), and which `suspects` to measure against the best 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ratchet.judge.drift import Drift, is_significant_alone, needs_best_comparison
 from ratchet.judge.evidence import CHANGE_PAIRS, CaseThresholds, thresholds_for, with_persistence
 from ratchet.judge.outcome import TOTAL_DOUBTFUL, compared, decide
+from ratchet.judge.rule import Rule
 from ratchet.records.run import FIRST_SESSION, CaseRun, Policy
 from ratchet.records.verdict import SLOWDOWNS, Comparison, Outcome
 from ratchet.stats.comparison import compare_kernels
@@ -175,3 +176,28 @@ def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mappi
         if is_significant_alone(comparison) and needs_best_comparison(comparison, drift, policy):
             listed.setdefault(drift.best, []).append(name)
     return listed
+
+
+class GateRule(Rule):
+    """The rule of a check: measure while a case is undecided at the gates of a policy."""
+
+    processes: tuple[int, ...] = PROCESSES
+
+    def __init__(self, policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> None:
+        super().__init__(looks(pairs))
+        self.policy, self.pairs, self._drifts = policy, pairs, drifts
+
+    def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        return undecided(cases, self.policy, self.pairs, self._drifts)
+
+    def urgent(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        return urgent(cases, self.policy, self.pairs)
+
+    def changed(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        return look_changed(cases, self.policy)
+
+    def kernels_settled(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        return kernels_unchanged(cases, self.policy, self.pairs)
+
+    def totals(self, cases: Sequence[CaseRun], look: int) -> Collection[str]:
+        return open_totals(cases, self.policy, self.pairs, look)

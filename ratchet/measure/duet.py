@@ -101,30 +101,43 @@ Restart = Callable[[Collection[str], Mapping[str, "Measured"]], Mapping[Side, Ho
 """Ends the hosts and starts new ones, for the cases that are named; gets all results so far. Raises HostError."""
 
 
-@dataclass(frozen=True)
 class Rounds:
-    """The number of pairs to measure, and when to stop."""
+    """The number of pairs to measure, and when to stop. Subclasses answer what is asked about the results so far."""
 
-    looks: tuple[int, ...]
-    """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
-    budget_s: float
-    """No further pair begins after so many seconds, except in the first round; 0: no limit."""
-    undecided: Callable[[Mapping[str, Measured]], Collection[str]]
-    """Returns the cases that more pairs could still decide."""
-    urgent: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
-    """Returns the undecided cases that are measured up to the next look although the time is over."""
-    changed: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
-    """Returns the cases that look changed: only processes of other hosts can prove it."""
+    processes: tuple[int, ...] = ()
+    """Numbers of processes of each side up to which light pairs are taken in the end, for the cases that `totals` names."""
     restart: Restart | None = None
     """Called before each later session (`SESSION_PAIRS`), while any case that is left looks changed."""
-    processes: tuple[int, ...] = ()
-    """Numbers of processes of each side up to which light pairs are taken in the end, for the cases that ``totals`` names."""
-    totals: Callable[[Mapping[str, Measured], int], Collection[str]] = lambda *_: ()
-    """Returns the cases that need the n-th of these numbers."""
-    ahead: int = 1
-    """Pairs whose workers get ready at the same time, on a GPU: each then waits for its turn."""
-    kernels_settled: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
-    """Returns the cases whose kernels need not be timed alone any more."""
+
+    def __init__(self, looks: tuple[int, ...], budget_s: float = 0.0, ahead: int = 1) -> None:
+        """``looks``: numbers of pairs after which `undecided` is asked; the last one is the most that are measured.
+
+        No further pair begins after ``budget_s`` seconds, except in the first round; 0: no limit. ``ahead``: pairs whose workers
+        get ready at the same time, on a GPU: each then waits for its turn.
+        """
+        self.looks = looks
+        self.budget_s = budget_s
+        self.ahead = ahead
+
+    def undecided(self, results: Mapping[str, Measured]) -> Collection[str]:
+        """Return the cases that more pairs could still decide."""
+        return ()
+
+    def urgent(self, results: Mapping[str, Measured]) -> Collection[str]:
+        """Return the undecided cases that are measured up to the next look although the time is over."""
+        return ()
+
+    def changed(self, results: Mapping[str, Measured]) -> Collection[str]:
+        """Return the cases that look changed: only processes of other hosts can prove it."""
+        return ()
+
+    def totals(self, results: Mapping[str, Measured], look: int) -> Collection[str]:
+        """Return the cases that need ``processes[look]`` processes."""
+        return ()
+
+    def kernels_settled(self, results: Mapping[str, Measured]) -> Collection[str]:
+        """Return the cases whose kernels need not be timed alone any more."""
+        return ()
 
 
 class Duet:

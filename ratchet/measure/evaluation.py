@@ -162,7 +162,7 @@ def measure_files(
         if found.violations or found.trouble:
             return found
         progress.start(1, task.looks[-1])
-        measured = duet.measure([CaseSides(CASE, SIDES)], _rounds(task))[CASE]
+        measured = duet.measure([CaseSides(CASE, SIDES)], _Rounds(task))[CASE]
         found.samples = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
         _note_failures(measured, found)
         if not found.violations and not found.trouble:
@@ -173,12 +173,14 @@ def measure_files(
     return found
 
 
-def _rounds(task: FilesTask) -> Rounds:
-    def undecided(results: Mapping[str, Measured]) -> list[str]:
-        workers = {side: [one.samples() for one in results[CASE].workers[side]] for side in SIDES}
-        return [CASE] if task.undecided(workers["head"], workers["reference"]) else []
+class _Rounds(Rounds):
+    def __init__(self, task: FilesTask) -> None:
+        super().__init__(task.looks, task.budget_s)
+        self._task = task
 
-    return Rounds(task.looks, task.budget_s, undecided)
+    def undecided(self, results: Mapping[str, Measured]) -> list[str]:
+        workers = {side: [one.samples() for one in results[CASE].workers[side]] for side in SIDES}
+        return [CASE] if self._task.undecided(workers["head"], workers["reference"]) else []
 
 
 def _probe(workers: Workers, task: FilesTask, folder: Path, found: MeasuredFiles, progress: MeasureProgress) -> None:

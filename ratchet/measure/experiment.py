@@ -189,10 +189,11 @@ class _Bench:
         def samples_of(one: Measured) -> Samples:
             return {side: tuple(worker.samples(sampler) for worker in one.workers[side]) for side in SIDES}
 
-        def undecided(results: Mapping[str, Measured]) -> list[str]:
-            return [] if settled(samples_of(results[case])) else [case]
+        class UntilSettled(Rounds):
+            def undecided(self, results: Mapping[str, Measured]) -> list[str]:
+                return [] if settled(samples_of(results[case])) else [case]
 
-        measured = duet.measure([CaseSides(case, SIDES)], Rounds(looks, plan.budget_s, undecided))[case]
+        measured = duet.measure([CaseSides(case, SIDES)], UntilSettled(looks, plan.budget_s))[case]
         for failure in measured.failures:
             self._note_failure(failure, None)
         if measured.unfit:

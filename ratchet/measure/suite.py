@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ratchet.errors import HostError, RatchetError
+from ratchet.judge.rule import Rule
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.cores import HostCores
 from ratchet.measure.device.fitness import problem_during
@@ -52,7 +53,6 @@ CORES_PER_SESSION, MOST_SESSIONS_AT_ONCE = 2.5, 6
 
 Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
 """Case → side → how building and checking it went."""
-Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 """Returns the names of those cases that more pairs could still decide."""
 
 
@@ -64,19 +64,8 @@ class CaseTask:
     patterns: Sequence[str]
     confidence: float
     """Confidence level of the intervals around the figures of each side, 0 to 1."""
-    looks: tuple[int, ...]
-    """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
-    undecided: Undecided
-    urgent: Undecided = lambda _: ()
-    """Which undecided cases go on although the budget is spent."""
-    changed: Undecided = lambda _: ()
-    """Which cases look changed: only processes of other hosts can prove it."""
-    kernels_settled: Undecided = lambda _: ()
-    """The kernels of which host-bound cases need not be timed alone any more."""
-    processes: tuple[int, ...] = ()
-    """Numbers of processes at which the totals of unchanged cases are looked at."""
-    totals: Callable[[Sequence[CaseRun], int], Collection[str]] = lambda *_: ()
-    """Returns the names of the cases that need the n-th of these numbers."""
+    rule: Rule
+    """What is timed, and when that is over."""
     compared: bool = True
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
@@ -90,18 +79,28 @@ class CaseTask:
     """The part of the selected cases that is measured here; None: all."""
     cores: Collection[int] = field(default_factory=lambda: os.sched_getaffinity(0))
     """The cores of the host: all, or a share of them where several GPUs are measured at once."""
-    is_known: Callable[[CaseRun], bool] = lambda _: False
-    """Whether a case need not be timed, because the caller knows its code."""
-    traced: Undecided = lambda _: ()
-    """Which measured cases are traced with torch.profiler at the end, for their profiles."""
     planted: Mapping[str, Planted] = field(default_factory=dict)
     """Case → a slowdown of the head that is planted on purpose."""
-    most_foreseen: int = 0
+    observer: Observer = field(default_factory=lambda: Observer())  # noqa: PLW0108  the class stands below
+    """Who wants traces of cases."""
+
+
+class Observer:
+    """Who wants traces of torch.profiler of cases, besides their times. This one wants none."""
+
+    most_foreseen = 0
     """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
-    foreseen: Undecided = lambda _: ()
-    """Otherwise, when fresh processes take over: which cases look as if they will be profiled, `most_foreseen` at most."""
-    on_foreseen: Callable[[Sequence[CaseRun], Traces], None] = lambda *_: None
-    """Called with all cases and those traces, while pairs remain to be measured. It may keep other cores busy."""
+
+    def traced(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        """Return the measured cases that are traced at the end, for their profiles."""
+        return ()
+
+    def foreseen(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        """Return the cases, `most_foreseen` at most, that look as if they will be traced, when fresh processes take over."""
+        return ()
+
+    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        """Take all cases and the early traces, while pairs remain to be measured. This may keep other cores busy."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def measure_suite(
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
-        new = [case for case in cases if not task.is_known(case)]
+        new = [case for case in cases if not task.rule.is_known(case)]
         wanted = [CaseSides(case.name, sides) for case in new if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
@@ -183,7 +182,7 @@ def measure_suite(
         duet.on_two_cores = {case.name for case in wanted if _suits_two_cores(surveyed[case.name])}
         if wanted:
             duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
-            progress.start(len(wanted), task.looks[-1])
+            progress.start(len(wanted), task.rule.looks[-1])
 
         # What keeps other cores busy could disturb blocks that wait for the host.
         has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(waits_for_host)
@@ -201,23 +200,16 @@ def measure_suite(
                 _refuse_missing(name, [again[side] for side in sides])
             return again
 
-        rounds = Rounds(
-            task.looks,
-            plan.budget_s,
-            lambda so_far: task.undecided(taken(so_far)),
-            lambda so_far: task.urgent(taken(so_far)),
-            lambda so_far: task.changed(taken(so_far)),
-            restart,
-            task.processes,
-            lambda so_far, look: task.totals(taken(so_far), look),
-            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, len(task.cores)),
-            lambda so_far: task.kernels_settled(taken(so_far)),
-        )
+        ahead = _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, len(task.cores))
+        rounds = _RoundsOfRule(task.rule, plan.budget_s, ahead, taken)
+        rounds.restart = restart
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         measured = taken(results)
         traces = early.traces if early else Traces()
-        traces = traces.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in traces.cases]))
+        traces = traces.joined(
+            _traced(duet, hosts, [name for name in task.observer.traced(measured) if name not in traces.cases])
+        )
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured
@@ -227,6 +219,29 @@ def measure_suite(
     return Suite(
         tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, (*notes, *duet.workers.notes)
     )
+
+
+class _RoundsOfRule(Rounds):
+    """Rounds that ask a rule about all cases; ``taken`` gives them the samples so far."""
+
+    def __init__(self, rule: Rule, budget_s: float, ahead: int, taken: Callable[[Mapping[str, Measured]], list[CaseRun]]) -> None:
+        super().__init__(rule.looks, budget_s, ahead)
+        self._rule, self._taken, self.processes = rule, taken, rule.processes
+
+    def undecided(self, results: Mapping[str, Measured]) -> Collection[str]:
+        return self._rule.undecided(self._taken(results))
+
+    def urgent(self, results: Mapping[str, Measured]) -> Collection[str]:
+        return self._rule.urgent(self._taken(results))
+
+    def changed(self, results: Mapping[str, Measured]) -> Collection[str]:
+        return self._rule.changed(self._taken(results))
+
+    def totals(self, results: Mapping[str, Measured], look: int) -> Collection[str]:
+        return self._rule.totals(self._taken(results), look)
+
+    def kernels_settled(self, results: Mapping[str, Measured]) -> Collection[str]:
+        return self._rule.kernels_settled(self._taken(results))
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
@@ -273,12 +288,12 @@ class _EarlyTraces:
     def between_sessions(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
         """Trace those that look changed by now, unless that was done before the first pair."""
         if not self.traces.cases:
-            self._take(cases, [name for name in self._task.foreseen(cases) if name in timed])
+            self._take(cases, [name for name in self._task.observer.foreseen(cases) if name in timed])
 
     def _take(self, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
-        if 0 < len(names) <= self._task.most_foreseen:
+        if 0 < len(names) <= self._task.observer.most_foreseen:
             self.traces = _traced(self._duet, self._hosts, names)
-            self._task.on_foreseen(cases, self.traces)
+            self._task.observer.on_foreseen(cases, self.traces)
 
 
 class Sessions:

@@ -66,6 +66,28 @@ class Quiet:
     def own(self, pids: Iterable[int]) -> None: ...
 
 
+class Answers(Rounds):
+    """Rounds whose answers are given: by name, as functions of the results."""
+
+    def __init__(
+        self,
+        looks: tuple[int, ...],
+        budget_s: float,
+        undecided: Callable[..., object],
+        urgent: Callable[..., object] = lambda _: (),
+        changed: Callable[..., object] = lambda _: (),
+        restart: object = None,
+        *,
+        ahead: int = 1,
+        processes: tuple[int, ...] = (),
+        totals: Callable[..., object] = lambda *_: (),
+        kernels_settled: Callable[..., object] = lambda _: (),
+    ) -> None:
+        super().__init__(looks, budget_s, ahead)
+        vars(self).update(undecided=undecided, urgent=urgent, changed=changed, restart=restart)
+        vars(self).update(processes=processes, totals=totals, kernels_settled=kernels_settled)
+
+
 def killed(side: Side) -> Lost:
     return Crashed(side, "block", f"crashed: the worker {KILLED}", ("its last words",), KILLED)
 
@@ -211,7 +233,7 @@ def duet_of(script: Script, chosen: Plan | None = None, sides: tuple[Side, ...] 
 def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Measured:
     """One case in a few pairs, without a process."""
     duet = duet_of(script, sides=sides, **more)
-    result = duet.measure([CaseSides(CASE, sides)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    result = duet.measure([CaseSides(CASE, sides)], Rounds((PAIRS,)))[CASE]
     assert script.alive == 0, "workers are left"
     return result
 
@@ -227,7 +249,7 @@ def test_which_pairs_are_checked_after_timing(share: float, order_seed: int, few
     """The first, those after which a case may be decided, and a share of the others, drawn anew for each run."""
     chosen = plan(20).model_copy(update={"order_seed": order_seed})
     duet = duet_of(Script(), chosen, checked_share=share)
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((6, 8, 20), 0, lambda _: [CASE]))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Answers((6, 8, 20), 0, lambda _: [CASE]))[CASE]
     checked = {side: [one.pair for one in workers if one.samples().error is not None] for side, workers in result.workers.items()}
     assert checked["head"] == checked["reference"]
     assert {0, 5, 7, 19} <= set(checked["head"])
@@ -259,7 +281,7 @@ def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...]
     script = Script(sampled=lambda side, count: Sampled(samples_ms=(1e-4,) * count, exposed=side in waits))
     hosts: Any = {side: Host(side, script, worker=Timed) for side in SIDES}
     duet = Duet(hosts, plan().model_copy(update={"blocks": most}), Quiet(), None)
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,)))[CASE]
     assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
 
 
@@ -281,7 +303,7 @@ class Waits(Worker):
 def waiting(script: Script, names: Collection[str], looks: tuple[int, ...], clock: str, settled: str = "") -> dict[str, Measured]:
     """Cases whose kernels are timed alone, those of one of them only until the first look."""
     hosts: Any = {side: Host(side, script, worker=Waits) for side in SIDES}
-    rounds = Rounds(looks, 0, lambda _: names, kernels_settled=lambda _: [settled], ahead=4 if clock == "auto" else 1)
+    rounds = Answers(looks, 0, lambda _: names, kernels_settled=lambda _: [settled], ahead=4 if clock == "auto" else 1)
     return Duet(hosts, plan(looks[-1], clock=clock), Quiet(), None).measure([CaseSides(name, SIDES) for name in names], rounds)
 
 
@@ -312,7 +334,7 @@ def test_cases_of_a_pair_in_one_process(clock: str, is_spent: bool, processes: i
     script = Script(is_spent=is_spent)
     hosts: Any = {"head": Host("head", script)}
     cases = [CaseSides(name, ("head",)) for name in ("a/x", "a/y", "b/x")]
-    Duet(hosts, plan(clock=clock), Quiet(), None).measure(cases, Rounds((PAIRS,), 0, lambda _: ()))
+    Duet(hosts, plan(clock=clock), Quiet(), None).measure(cases, Rounds((PAIRS,)))
     assert len(script.one_queue) == processes * PAIRS
     assert script.alive == 0
 
@@ -365,7 +387,7 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
     duet = Duet(hosts, plan().model_copy(update={"blocks": 8, "block_ms": 0.3, "clock": "cpu"}), Quiet(), None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ratchet.measure.turns.problem_of", lambda *_: None)  # nobody waits for these calls
-        result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+        result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,)))[CASE]
     lengths = {side: [[len(taken.block.samples_ms) for taken in one.blocks] for one in result.workers[side]] for side in SIDES}
     assert lengths["head"] == lengths["reference"]
     assert {len(one) for one in lengths["head"]} == {blocks}
@@ -397,7 +419,7 @@ def test_a_call_that_is_slow_now_and_then_is_seen(calls: int, every: int, first:
 
     hosts: Any = {side: Host(side, Script(), worker=Now) for side in SIDES}
     chosen = plan(20).model_copy(update={"blocks": 8, "block_ms": 0.1 * calls})
-    result = Duet(hosts, chosen, Quiet(), None).measure([CaseSides(CASE, SIDES)], Rounds((20,), 0, lambda _: ()))[CASE]
+    result = Duet(hosts, chosen, Quiet(), None).measure([CaseSides(CASE, SIDES)], Rounds((20,)))[CASE]
     timed = [sample for one in result.workers["head"] for taken in one.blocks for sample in taken.block.samples_ms]
     assert timed.count(0.5) / len(timed) == pytest.approx(1 / every, rel=0.25)
 
@@ -420,7 +442,7 @@ def test_both_sides_are_timed_on_the_same_two_cores() -> None:
         host_cores: Any = OneTwo()
         duet = duet_of(script, host_cores=host_cores)
         duet.on_two_cores = names
-        duet.measure([CaseSides(CASE, SIDES)], Rounds((2,), 0, lambda _: ()))
+        duet.measure([CaseSides(CASE, SIDES)], Rounds((2,)))
         happened = [what for what, _ in groupby(script.happened) if what != "ended"]
         moved = CASE in names
         there, back = (["cores (2, 3)"], ["cores (4, 5)"]) if moved else ([], []), ["cores ()"] if moved else []
@@ -595,7 +617,7 @@ def test_nothing_is_tried_again_once_the_time_is_over() -> None:
     script = Script(lambda at, _, __: hung(at) if at == "head" else None)
     hosts: Any = {side: Host(side, script, until=time.monotonic()) for side in SIDES}
     duet = Duet(hosts, plan(), Quiet(), None)
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,)))[CASE]
     assert ([failure.message for failure in result.failures], result.lost) == (["hung: no answer within 4 s"], [])
 
 
@@ -797,7 +819,7 @@ def renewed(
         return ["b/x"] if changed is None else changed.get(most, ())
 
     ahead = 4 if more else 1
-    rounds = Rounds(looks, budget_s, lambda _: undecided, still_urgent, look_changed, restart, ahead=ahead)
+    rounds = Answers(looks, budget_s, lambda _: undecided, still_urgent, look_changed, restart, ahead=ahead)
     results = duet.measure(cases, rounds)
     assert script.alive == 0
     return results, calls
@@ -849,7 +871,7 @@ def test_a_plan_of_one_session_renews_no_host() -> None:
     def restart(*_: object) -> NoReturn:
         raise AssertionError
 
-    rounds = Rounds((6, 12), 0, lambda _: [CASE], changed=lambda _: [CASE], restart=restart)
+    rounds = Answers((6, 12), 0, lambda _: [CASE], changed=lambda _: [CASE], restart=restart)
     result = duet_of(script, plan(12)).measure([CaseSides(CASE, SIDES)], rounds)[CASE]
     assert sessions(result) == [0] * 12
 
@@ -890,7 +912,7 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
 
     duet = duet_of(Script(), plan(12, sessions=True))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
-    rounds = Rounds((6, 8, 12), 0, lambda _: ["b/x"], changed=lambda _: ["b/x"], restart=restart)
+    rounds = Answers((6, 8, 12), 0, lambda _: ["b/x"], changed=lambda _: ["b/x"], restart=restart)
     results = duet.measure(cases, rounds)
     assert results["a/x"].unfit is None
     assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."
@@ -906,7 +928,7 @@ def light(
     """Two cases, decided after six of at most twelve pairs, of which some are looked at in 10, then in 20 processes."""
     duet = duet_of(script, plan(12, **more))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
-    rounds = Rounds((6, 12), 0, lambda _: (), processes=(10, 20), totals=totals, ahead=4 if more else 1)
+    rounds = Answers((6, 12), 0, lambda _: (), processes=(10, 20), totals=totals, ahead=4 if more else 1)
     return duet.measure(cases, rounds)
 
 
@@ -939,7 +961,7 @@ def test_a_light_pair_is_one_block_without_a_check() -> None:
     """Each side times one block, after one that is not kept; it is not checked, and its kernels are not timed alone."""
     script = Script()
     hosts: Any = {side: Host(side, script, worker=Waits) for side in SIDES}
-    rounds = Rounds((6,), 0, lambda _: (), processes=(10,), totals=lambda *_: [CASE])
+    rounds = Answers((6,), 0, lambda _: (), processes=(10,), totals=lambda *_: [CASE])
     result = Duet(hosts, plan(6), Quiet(), None).measure([CaseSides(CASE, SIDES)], rounds)[CASE]
     full, of_light = ([one for one in result.workers["head"] if one.is_light is which] for which in (False, True))
     assert {len(one.blocks) for one in full} == {plan().blocks}
@@ -984,7 +1006,7 @@ def test_light_pairs_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> Non
         return ["a/x"]
 
     duet = duet_of(script, plan(6))
-    rounds = Rounds((6,), 0, lambda _: (), processes=(1000, 2000), totals=totals)
+    rounds = Answers((6,), 0, lambda _: (), processes=(1000, 2000), totals=totals)
     duet.measure([CaseSides("a/x", SIDES)], rounds)
     assert began[1] - began[0] == 8.0  # four turns of half a second are a pair
     assert now[0] - began[1] == 30.0
@@ -996,7 +1018,7 @@ def test_light_pairs_need_both_sides() -> None:
     result = light(script, lambda *_: ["a/x"])["a/x"]
     assert not any(one.is_light for one in result.workers["head"])
     alone = duet_of(Script(), sides=("head",)).measure(
-        [CaseSides(CASE, ("head",))], Rounds((PAIRS,), 0, lambda _: (), processes=(10,), totals=lambda *_: [CASE])
+        [CaseSides(CASE, ("head",))], Answers((PAIRS,), 0, lambda _: (), processes=(10,), totals=lambda *_: [CASE])
     )[CASE]
     assert pairs(alone, "head") == list(range(PAIRS))
 
@@ -1040,7 +1062,7 @@ def test_on_a_gpu_a_case_that_times_its_own_code_is_built_with_nothing_beside_it
     duet = duet_of(script, GPU_PLAN)
     survey(duet.workers, {side: [CASE] for side in SIDES}, identify=False, lanes=2)
     script.most_building = 0
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), ahead=4))[CASE]
     assert pairs(result, "head") == list(range(PAIRS))
     assert script.most_building == 1
 
@@ -1131,7 +1153,7 @@ def test_on_a_gpu_only_calls_that_are_known_to_use_one_stream_are_timed_with_one
     for known in (False, True):
         script.one_queue.clear()
         duet.workers.one_queue = known
-        duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))
+        duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), ahead=4))
         assert set(script.one_queue) == {known}
 
 
@@ -1139,7 +1161,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
     """Timing never overlaps: all blocks of a pair come before those of the next, whoever was ready first; no worker stays."""
     script = Script()
     duet = duet_of(script, plan(8, clock="auto"))
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((6, 8), 0, lambda _: [CASE], ahead=4))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Answers((6, 8), 0, lambda _: [CASE], ahead=4))[CASE]
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
     assert [of for _, of in script.timed] == sorted(of for _, of in script.timed)
     first_timed = script.happened.index("timed")
@@ -1153,7 +1175,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
 def test_on_a_gpu_no_process_ends_while_a_pair_is_timed_whose_workers_got_ready_with_it() -> None:
     """The workers of four pairs end together, after the last of these was timed."""
     script = Script()
-    duet_of(script, plan(8, clock="auto")).measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))
+    duet_of(script, plan(8, clock="auto")).measure([CaseSides(CASE, SIDES)], Rounds((8,), ahead=4))
     first_end = script.happened.index("ended")
     assert script.happened[:first_end].count("timed") == script.happened.count("timed") // 2
 
@@ -1162,7 +1184,7 @@ def test_on_a_gpu_the_side_that_was_drawn_builds_first(monkeypatch: pytest.Monke
     """Who allocates first is drawn for pairs that get ready together, too."""
     monkeypatch.setattr(Workers, "at_once", lambda _, calls, *, really=True: [call() for call in calls])
     script = Script()
-    duet_of(script, plan(8, clock="auto")).measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))
+    duet_of(script, plan(8, clock="auto")).measure([CaseSides(CASE, SIDES)], Rounds((8,), ahead=4))
     first = {pair: side for side, pair in reversed(script.built)}
     assert first == {pair: "head" if order_of_pair(plan().order_seed, CASE, pair)[0] else "reference" for pair in range(8)}
 
@@ -1171,7 +1193,7 @@ def test_on_a_gpu_what_is_lost_beside_other_pairs_counts_for_no_try() -> None:
     """Where there is no memory to get several pairs ready, a case gets ready alone from then on, and has all its repeats."""
     script = Script(lambda at, pair, tries: out_of_memory(at) if (at, tries) == ("head", 1) and pair < 4 else None)
     duet = duet_of(script, plan(8, clock="auto"))
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), ahead=4))[CASE]
     assert [(one.side, one.how) for one in result.lost_ahead] == [("head", "ran out of GPU memory")] * 4
     assert result.lost == []
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
@@ -1181,7 +1203,7 @@ def test_on_a_gpu_a_side_that_failed_gets_ready_no_more() -> None:
     """A reference that raises in its first pair is built in no pair of the next ones, and the head goes on alone."""
     script = Script(lambda at, *_: raised(at) if at == "reference" else None)
     duet = duet_of(script, plan(8, clock="auto"))
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), 0, lambda _: (), ahead=4))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((8,), ahead=4))[CASE]
     assert pairs(result, "head") == list(range(8))
     assert {pair for side, pair in script.built if side == "reference"} <= {0, 1, 2, 3}
 
@@ -1192,7 +1214,7 @@ def test_on_a_gpu_several_cases_share_the_pairs_that_get_ready_together(monkeypa
     for module in ("duet", "turns"):
         monkeypatch.setattr(f"ratchet.measure.{module}.time", SimpleNamespace(monotonic=lambda: float(len(script.happened))))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x", "c/x")]
-    results = duet_of(script, plan(8, clock="auto")).measure(cases, Rounds((8,), 0, lambda _: (), ahead=4))
+    results = duet_of(script, plan(8, clock="auto")).measure(cases, Rounds((8,), ahead=4))
     assert [pairs(results[case.name], side) for case in cases for side in SIDES] == [list(range(8))] * 6
     steps = len(script.happened) - script.happened.count("ended")
     assert steps <= round(sum(result.seconds for result in results.values())) <= len(script.happened)
@@ -1203,7 +1225,7 @@ def test_on_a_gpu_all_workers_build_their_next_case_before_one_of_them_times_it(
     """Processes of four pairs do so side by side, for the second case as for the first."""
     script = Script()
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
-    duet_of(script, plan(4, clock="auto")).measure(cases, Rounds((4,), 0, lambda _: (), ahead=4))
+    duet_of(script, plan(4, clock="auto")).measure(cases, Rounds((4,), ahead=4))
     steps = [what for what, _ in groupby(script.happened)]
     assert steps == ["built", "timed", "built", "timed", "ended"]
     assert script.happened.count("built") == 16
@@ -1215,7 +1237,7 @@ def test_on_a_gpu_a_worker_that_is_lost_before_its_turn_is_replaced(side: Side) 
     """The pair is measured all the same, with both sides, and the loss is recorded."""
     script = Script(lambda at, pair, tries: killed(at) if (at, pair, tries) == (side, 2, 1) else None)
     duet = duet_of(script, GPU_PLAN)
-    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), ahead=4))[CASE]
     assert [pairs(result, at) for at in SIDES] == [list(range(PAIRS))] * 2
     assert [(one.side, one.pair) for one in result.lost_ahead] == [(side, 2)]
     assert script.alive == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import HostError, UsageError
+from ratchet.judge.rule import Rule
 from ratchet.measure.harness.pairs import Harness, list_harness, measure_harness
 from ratchet.measure.suite import CaseTask, Suite
 from ratchet.measure.tree_spec import TreeSpec
@@ -44,7 +45,7 @@ class Trees:
 
     def measure(self, pairs: int = 3, time_limit_s: float = 60.0, patterns: tuple[str, ...] = ()) -> Suite:
         plan = Plan(pairs=pairs, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm")
-        task = CaseTask(plan, patterns, 0.95, (pairs,), lambda _: ())
+        task = CaseTask(plan, patterns, 0.95, Rule((pairs,)))
         command = Harness((sys.executable, "-S", "bench.py", "{out}"), "json", time_limit_s)
         return measure_harness(self.specs, command, task, SilentProgress(), ENVIRON)
 
@@ -145,6 +146,6 @@ def test_a_path_into_the_checkout_is_refused_unless_it_is_an_environment(trees: 
     (checkout / ".venv" / "bin" / "python").symlink_to(sys.executable)
     command = Harness((str(checkout / ".venv/bin/python"), "-S", "bench.py", "{out}"), None, 60.0)
     assert list_harness(trees.specs["head"], command, (), ENVIRON)
-    task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, (3,), lambda _: ())
+    task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
     with pytest.raises(UsageError, match="the same file for both sides"):
         measure_harness(trees.specs, Harness((str(checkout / "bench"), "{out}"), None, 60.0), task, SilentProgress(), ENVIRON)

@@ -127,11 +127,11 @@ def _measure_rounds(runner: _Runner, task: CaseTask, done: _Pairs, progress: Mea
     """Measure pairs until nothing is undecided, the last round is over, or the budget is spent; the first round is finished."""
     deadline = time.monotonic() + task.plan.budget_s if task.plan.budget_s else float("inf")
     pair = 0
-    for last in task.looks:
+    for last in task.rule.looks:
         if pair and not _going(task, done, runner.harness, deadline):
             return
         while pair < last and not done.ended:
-            if pair >= task.looks[0] and time.monotonic() > deadline and not _going(task, done, runner.harness, deadline):
+            if pair >= task.rule.looks[0] and time.monotonic() > deadline and not _going(task, done, runner.harness, deadline):
                 return
             started = time.monotonic()
             if pair == 0:
@@ -139,7 +139,7 @@ def _measure_rounds(runner: _Runner, task: CaseTask, done: _Pairs, progress: Mea
             _measure_pair(runner, pair, task.plan.order_seed, done)
             done.seconds += time.monotonic() - started
             if pair == 0 and not done.ended:
-                progress.start(len(_selected(done.results["head"][0].cases, task.patterns)), task.looks[-1])
+                progress.start(len(_selected(done.results["head"][0].cases, task.patterns)), task.rule.looks[-1])
             for case in done.results["head"].get(pair, HarnessResults("", ())).cases[:1]:
                 progress.case(case.name, pair, pair + 1, last)
             pair += 1
@@ -150,7 +150,7 @@ def _going(task: CaseTask, done: _Pairs, harness: Harness, deadline: float) -> C
     if done.ended or done.reference_missing:
         return ()
     cases = _cases(done, harness, task, None)
-    return task.urgent(cases) if time.monotonic() > deadline else task.undecided(cases)
+    return task.rule.urgent(cases) if time.monotonic() > deadline else task.rule.undecided(cases)
 
 
 class _Runner:

@@ -95,7 +95,13 @@ class Finals:
         duet = Duet(hosts, self.plan, _Silent(), sampler, variants)
         looks = tuple(range(1, self.plan.pairs + 1))
         # The next pair may take as long as the last one: in the last tenth of the time none begins.
-        rounds = Rounds(looks, max(0.1, self.seconds * 0.9), lambda measured: self._undecided(measured, sampler))
+        finals = self
+
+        class UntilOneIsBest(Rounds):
+            def undecided(self, results: Mapping[str, Measured]) -> list[str]:
+                return finals._undecided(results, sampler)
+
+        rounds = UntilOneIsBest(looks, max(0.1, self.seconds * 0.9))
         measured = duet.measure([CaseSides(name, SIDES) for name in variants], rounds)
         config, late = self.case.partition("/")[2], time.monotonic() >= until
         return tuple(
