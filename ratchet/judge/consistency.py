@@ -21,6 +21,8 @@ from ratchet.stats.comparison import performance
 MOST_CASES = 5_000
 MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
+MOST_LIGHT = 300
+"""Most light pairs of a case, which no plan names: up to the last of `sequential.PROCESSES`, and what was ready beside them."""
 MOST_WARNINGS = 5_000
 MOST_FAILURES = 1_000
 """Most failures of one case, lost workers included: each pair may lose some."""
@@ -82,7 +84,9 @@ def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:
             yield f"has samples of a {side} that was not there, or was skipped"
         if _twice(worker.pair for worker in workers) or any(_twice(block.index for block in worker.blocks) for worker in workers):
             yield f"has a pair or a block of its {side} twice"
-        if len(workers) > run.plan.pairs or any(len(worker.blocks) > run.plan.blocks for worker in workers):
+        light = sum(worker.is_light for worker in workers)
+        full = len(workers) - light
+        if full > run.plan.pairs or light > MOST_LIGHT or any(len(worker.blocks) > run.plan.blocks for worker in workers):
             yield f"has more samples of its {side} than were planned"
     both = case.head and case.reference and not case.failures
     if both and _pairs(case.head) != _pairs(case.reference):

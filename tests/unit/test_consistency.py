@@ -15,11 +15,24 @@ from tests.history_examples import gone, new, timed
 CASE = timed(1.0)
 
 
+def with_light(pairs: int, light: int) -> CaseRun:
+    """Return a case of so many pairs, and light ones after them."""
+    sides = {
+        side: tuple(blocks(pair, 1.0, is_light=pair >= pairs) for pair in range(pairs + light)) for side in ("head", "reference")
+    }
+    return compared(name="a/light", **sides)
+
+
+PLANNED = examples.PLAN.model_copy(update={"pairs": 6})
+
+
 @pytest.mark.parametrize(
     "run",
     [
         pages.h200_run(),
         examples.run_record(),
+        run_of(with_light(6, 54), plan=PLANNED),
+        run_of(with_light(6, 238), plan=PLANNED),
         run_of(CASE, new("a/new"), gone("a/gone"), timed(0.9, "a/b")),
         run_of(CASE, best=(CASE,)),
         run_of(compared(1.0, 1.0, 1.0, failures=(examples.run_record().cases[1].failures[0],))),
@@ -58,6 +71,8 @@ def altered(**changes: Any) -> CaseRun:
         (run_of(altered(head=(blocks(0, 1.0), *CASE.head[1:]))), "one side alone"),
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 3})), "more samples"),
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"blocks": 1})), "more samples"),
+        (run_of(with_light(7, 1), plan=PLANNED), "more samples"),
+        (run_of(with_light(6, 301), plan=PLANNED), "more samples"),
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 10**6})), "more than any run takes"),
         (run_of(CASE, shard=Shard(number=1, of=2)), "shard 1/2"),
         (run_of(CASE, warnings=("x",) * 5_001), "5001 warnings, more than the limit of 5000"),
