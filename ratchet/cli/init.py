@@ -15,8 +15,6 @@ from ratchet.commands.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequ
 from ratchet.errors import Exit
 from ratchet.units import plural
 
-# `ratchet init`: it asks, prints, and leaves the work to `ratchet.commands.init`.
-
 
 @click.command("init")
 @click.option("--yes", is_flag=True, help="Ask nothing.")

@@ -1,10 +1,7 @@
-"""Carry out `ratchet baseline`: change ``results/baseline.json`` on the remote (`push_baseline`), or on this machine (the rest).
+"""Carry out `ratchet baseline` on this machine: show, verify and change ``results/baseline.json``.
 
-`ratchet.cli.baseline` calls it; nothing is measured. `push_baseline` enters runs of the main branch, whoever else writes there
-too: it fetches from and pushes to the git remote, and asks GitHub for acceptances where there is a token; in a workflow, also
-whether this run is the default branch's own. The steps are applied to the file as it is on the remote at that moment, and again
-for each try of a push. The others read recorded runs and the git repository, and write that file; both keep the runs in the
-history.
+`ratchet.cli.baseline` calls it; nothing is measured. It reads recorded runs and the git repository. Recorded runs are kept in the
+history, too. `baseline_push` changes the file on the remote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Enter runs of main into the baseline file of the remote."""
+"""Carry out `ratchet baseline push`: enter runs of main into the baseline file of the remote, whoever else writes there.
+
+It fetches from and pushes to the git remote, and asks GitHub for acceptances where there is a token; in a workflow, also whether
+this run is the default branch's own. The steps are applied to the file as it is on the remote at that moment, and again for each
+try of a push. The runs are kept in the history.
+"""
 
 from __future__ import annotations
 

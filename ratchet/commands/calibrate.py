@@ -1,4 +1,7 @@
-"""Measure a checkout against itself: what can this machine tell apart?"""
+"""Carry out `ratchet calibrate`: unchanged code against itself for a given time, and whether the gate holds.
+
+It checks out the code twice in temporary folders and builds it, as a check does, and holds the device meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,6 @@ from ratchet.records.files import save
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Calibration
 from ratchet.report.progress import Progress
-
-# `ratchet calibrate`: unchanged code against itself for a given time, and whether the gate holds.
-
 
 MOST_PAIRS = 200
 """Pairs of each case at most, however much time is given."""

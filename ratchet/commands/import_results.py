@@ -1,4 +1,7 @@
-"""Make a run of files that another harness wrote."""
+"""Carry out `ratchet import`: saved results of other harnesses → a recorded run.
+
+ratchet started none of their processes; what the run therefore lacks stands in its warnings.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,6 @@ from ratchet.records.run import CaseRun, Config, Failure, Plan, RunRecord, Tree
 from ratchet.stats.comparison import FEWEST_PAIRS, performance
 from ratchet.units import plural
 from ratchet.workload import Device
-
-# `ratchet import`: saved results of other harnesses → a recorded run. What it lacks, since ratchet started none of its processes,
-# stands in its warnings.
 
 UNKNOWN = "unknown"
 

@@ -1,8 +1,8 @@
-"""Work with recorded runs: judge them again (`replay`, `compare`, `report`, `merge`) and take them in.
+"""Judge recorded runs again: `compare`, `report` and `merge`.
 
-`ratchet.cli.recorded` calls it, and `ratchet baseline record` uses `judge_again`. It reads the files that are named (runs, for
-`replay` archives that end in ``.npz``, for `import` and `compare` results of other harnesses), the settings and the baseline. It
-measures nothing; `merge` copies profiles into the results folder.
+`ratchet.cli.recorded` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for `compare`
+also results of other harnesses), the settings and the baseline. It measures nothing;
+`merge` copies profiles into the results folder.
 """
 
 from __future__ import annotations

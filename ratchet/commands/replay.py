@@ -1,4 +1,7 @@
-"""Judge recorded pairs again: each as it is, or many simulated pull requests of them."""
+"""Carry out `ratchet replay`: judge recorded pairs again as they are, or many simulated pull requests drawn from them.
+
+It reads runs, and archives that end in ``.npz``; it measures nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Carry out `ratchet run`, `ratchet list` and `ratchet calibrate`: time one checkout, list its cases, try the gate on it.
+"""Carry out `ratchet run` and `ratchet list`: time one checkout, or list its cases.
 
-`run` and `cases_of_checkout` import the benchmarks of the checkout in place, in child processes. `calibrate` checks out the code
-twice in temporary folders and builds it, as a check does. Both that measure hold the device. `output.write` writes the files of
-a run, `write_calibration` those of a calibration.
+Both import the benchmarks of the checkout in place, in child processes; `run` holds the device. `output.write` writes its files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What it takes to believe that a case changed: p-values, pairs, sessions of hosts, and a margin in noise that lasts.
+"""The evidence that makes a change of a case believable: p-values, pairs, sessions of hosts, a margin in noise that lasts.
 
 The reasons stand in docs/decisions/0003-rule.md.
 """

@@ -56,6 +56,24 @@ Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
 """Returns the names of those cases that more pairs could still decide."""
 
 
+class Observer:
+    """An observer of a measurement, for traces of torch.profiler besides times. This one asks for none."""
+
+    most_foreseen = 0
+    """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
+
+    def traced(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        """Return the measured cases that are traced at the end, for their profiles."""
+        return ()
+
+    def foreseen(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        """Return the cases, `most_foreseen` at most, that look as if they will be traced, when fresh processes take over."""
+        return ()
+
+    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        """Take all cases and the early traces, while pairs remain to be measured. This may keep other cores busy."""
+
+
 @dataclass(frozen=True)
 class CaseTask:
     """The cases to measure, the device to measure on, and when to stop."""
@@ -81,26 +99,8 @@ class CaseTask:
     """The cores of the host: all, or a share of them where several GPUs are measured at once."""
     planted: Mapping[str, Planted] = field(default_factory=dict)
     """Case → a slowdown of the head that is planted on purpose."""
-    observer: Observer = field(default_factory=lambda: Observer())  # noqa: PLW0108  the class stands below
-    """Who wants traces of cases."""
-
-
-class Observer:
-    """Who wants traces of torch.profiler of cases, besides their times. This one wants none."""
-
-    most_foreseen = 0
-    """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
-
-    def traced(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the measured cases that are traced at the end, for their profiles."""
-        return ()
-
-    def foreseen(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the cases, `most_foreseen` at most, that look as if they will be traced, when fresh processes take over."""
-        return ()
-
-    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
-        """Take all cases and the early traces, while pairs remain to be measured. This may keep other cores busy."""
+    observer: Observer = field(default_factory=Observer)
+    """It asks for traces of cases."""
 
 
 @dataclass(frozen=True)

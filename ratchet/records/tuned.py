@@ -1,4 +1,4 @@
-"""What a search leaves in a checkout: its folder, and ``bench/tuned.json``, the values that benchmarks use from then on."""
+"""Files that a search leaves in a checkout: its folder, and ``bench/tuned.json``, the values that benchmarks use from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text about antipatterns, for the terminal."""
+"""Text about antipatterns, for the terminal: findings, the costliest first, then the checklist."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ _SCOPES = {
     **dict.fromkeys(("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"), "a comprehension"),
 }
 """Python's names of functions that have none."""
-
-
-# `ratchet advise`: findings, the costliest first, then the checklist.
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ratchet.measure.messages import HostCode
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import CaseRun
 from tests import examples
+from tests.forked import forked
 from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text
 
 pytestmark = pytest.mark.no_cover
@@ -76,23 +76,6 @@ def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
         os.write(writer, json.dumps({"value": value, **vars(loaded.proof.result())}).encode())
 
     return {side: json.loads(forked(lambda writer, tree=tree: host(writer, tree))) for side, tree in trees.items()}
-
-
-def forked(work: Callable[[int], None]) -> str:
-    """Return what a function writes to a pipe in a process of its own."""
-    reader, writer = os.pipe()
-    if (pid := os.fork()) == 0:
-        try:
-            os.close(reader)
-            work(writer)
-        except BaseException:  # noqa: BLE001  the parent cannot see it otherwise
-            traceback.print_exc()
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as file:
-        text = file.read()
-    os.waitpid(pid, 0)
-    return text
 
 
 def parameters(changes: tuple[Change, ...]) -> list[Any]:

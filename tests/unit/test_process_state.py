@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import traceback
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from ratchet.measure.child.loader import LoadedTree
 from ratchet.measure.child.worker import Worker
 from ratchet.measure.messages import Prepared, Restored, parse
 from ratchet.measure.tree_spec import TreeSpec
+from tests.forked import forked
 
 pytestmark = pytest.mark.no_cover
 
@@ -138,23 +137,9 @@ HELD_OUT = {
 }
 
 
-def forked(work: Callable[[], Any]) -> Any:
+def answer_of(work: Callable[[], Any]) -> Any:
     """Return what a function returns in a process of its own, as JSON keeps it."""
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writer, json.dumps(work(), default=str).encode())
-        except BaseException:  # noqa: BLE001  the parent cannot see it otherwise
-            traceback.print_exc()
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as file:
-        text = file.read()
-    os.waitpid(pid, 0)
-    return json.loads(text)
+    return json.loads(forked(lambda writer: os.write(writer, json.dumps(work(), default=str).encode())))
 
 
 def bench_file(name: str, *, top: str = "", build: str = "pass", run: str = "pass") -> str:
@@ -206,7 +191,7 @@ def measured_after(spec: TreeSpec, expression: str) -> dict[str, Any]:
         after = before if restored.spent else seen(expression)
         return {"before": before, "during": during, "after": after, "named": restored.changed, "spent": restored.spent}
 
-    found: dict[str, Any] = forked(work)
+    found: dict[str, Any] = answer_of(work)
     return found
 
 
@@ -251,10 +236,10 @@ def states(spec: TreeSpec) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         tree = load(spec)
-        cases = {case.benchmark: forked(lambda case=case: see(tree, case.name)) for case in tree.catalogue.cases}
+        cases = {case.benchmark: answer_of(lambda case=case: see(tree, case.name)) for case in tree.catalogue.cases}
         return {"cases": cases, "changed": tree.changed}
 
-    found: dict[str, Any] = forked(work)
+    found: dict[str, Any] = answer_of(work)
     return found
 
 
@@ -402,6 +387,6 @@ def test_more_threads_than_cores(tmp_path: Path) -> None:
         torch.set_num_threads(3)  # as OMP_NUM_THREADS does
         return states(spec) | {"threads": load(spec).threads}
 
-    found = forked(work)
+    found = answer_of(work)
     assert found["cases"] == {"first": "3", "last": "2"}
     assert found["threads"] == 7
