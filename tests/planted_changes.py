@@ -202,8 +202,8 @@ SEEN = (
     ),
     Change(
         "a new file hides a module of Python's own library",
-        in_op("import colorsys\ndef value(): return getattr(colorsys, 'N', 2)\n"),
-        {"colorsys.py": "N = 8\n"},
+        in_op("import tabnanny\ndef value(): return getattr(tabnanny, 'N', 2)\n"),
+        {"tabnanny.py": "N = 8\n"},
     ),
     Change(
         "a new folder is a namespace package",

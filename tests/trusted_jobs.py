@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,8 @@ def _run(order: dict[str, Any], writer: int) -> None:
     code = 99
     try:
         code = _main(order["words"])
+    except Exception:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -35,9 +35,10 @@ def record(folder: Path) -> str:
     packages.mkdir(parents=True, exist_ok=True)
     (packages / "ratchet.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copytree(ROOT / "ratchet", packages / "ratchet", ignore=shutil.ignore_patterns("__pycache__"))
-    before = {"python": sys.executable, "torch": _torch()}
+    torch = _torch()
+    before = {"python": sys.executable, "torch": torch}
     (folder / "before.json").write_text(json.dumps(before), encoding="utf-8")
-    return f"{sys.executable} has {_words(before['torch'])}."
+    return f"{sys.executable} has {_words(torch)}."
 
 
 def check(folder: Path) -> str:

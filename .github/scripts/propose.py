@@ -17,7 +17,8 @@ from ratchet.forge.artifact import take_in_tuning
 from ratchet.forge.github import GitHub
 from ratchet.records.files import load, save
 from ratchet.records.run import Policy
-from ratchet.records.tuning import TUNED_FILE, TuningRecord, tuning_path
+from ratchet.records.tuned import TUNED_FILE
+from ratchet.records.tuning import TuningRecord, tuning_path
 from ratchet.untrusted import CELL, log_line, markdown
 
 MOST_NAMED = 5
