@@ -100,7 +100,7 @@ def _run(order: dict[str, Any], writer: int) -> None:
     code = 99
     try:
         code = _main(order["words"])
-    except Exception:
+    except Exception:  # noqa: BLE001  as where Python itself ends: printed, whatever it is
         traceback.print_exc()
     finally:
         sys.stdout.flush()
