@@ -15,7 +15,7 @@ def main(arguments: list[str] | None = None) -> int | None:
     parser.add_argument("--device", choices=("cuda", "cpu"), help="where to run; ratchet chooses otherwise")
     options = parser.parse_args(arguments)
     try:
-        from ratchet.cli import main as ratchet
+        from ratchet.core.cli import main as ratchet
     except ModuleNotFoundError as error:
         root = Path(__file__).resolve().parent.parent
         print(f"{error.name} is not installed: run `{sys.executable} -m pip install -e {root}` first.", file=sys.stderr)

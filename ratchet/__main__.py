@@ -2,6 +2,6 @@
 
 import sys
 
-from ratchet.cli import main
+from ratchet.core.cli import main
 
 sys.exit(main())

@@ -26,14 +26,14 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ratchet.cache import cache_root
-from ratchet.error_lines import first_error
-from ratchet.errors import CudaBuildError
-from ratchet.subprocesses import run
+from ratchet.core.cache import cache_root
+from ratchet.core.error_lines import first_error
+from ratchet.core.errors import CudaBuildError
+from ratchet.core.processes import run
 
 FLAGS = ("-O3", "-lineinfo", "-std=c++17")
 FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v", "-no-compress")
-"""``-no-compress``: so that `ratchet.measure.identity` can read the machine code."""
+"""``-no-compress``: so that `ratchet.core.launches` can read the machine code."""
 LIBRARY = "kernel.so"
 LOG_BYTES = 2**22
 """Bytes of nvcc's output that are kept: the first errors count, and templates make long ones."""

@@ -1,47 +1,63 @@
-"""The tools beside the core. The core names no tool anywhere else: it finds here what each one adds, and imports it by name."""
+"""The tools beside the core, and what each adds to it. The core names no tool anywhere else.
+
+A tool is a folder with a ``plugin.py``, which imports nothing and may set:
+
+- ``COMMANDS``: section of ``ratchet --help`` → name → (module and function, line of the help);
+- ``EXAMPLES``: command → examples at the end of its help page;
+- ``WORKER_MODULES``: modules whose ``OPERATIONS`` say what a worker answers beside what timing needs;
+- ``RECORDS``: kind of a file that crosses a machine → module and class;
+- ``IMPORTER``: a function that makes a run of files of another harness: files, its format if that is known, settings, command;
+- ``KEEP_RUNS``: a function that keeps judged runs: folder of results, pairs of run and report, the baseline that they led to.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from ratchet.records.run import RunRecord
+    from ratchet.core.records.run import RunRecord
 
-WORKER_MODULES = (
-    "ratchet.measure.child.trace",
-    "ratchet.measure.child.experiment",
-    "ratchet.measure.child.evaluation",
-    "ratchet.measure.child.trials",
-)
-"""Modules whose ``OPERATIONS`` say what a worker answers beside what timing needs: name of a request → function of the worker."""
+TOOLS = ("adopt", "history", "trust", "explain", "lab", "tune", "github", "harness")
+"""In the order of their lines in ``ratchet --help``."""
 
 
-RECORDS = {
-    "profiles": ("ratchet.records.profile", "Profiles"),
-    "roofline": ("ratchet.records.profile", "Roofline"),
-    "tuning": ("ratchet.records.tuning", "TuningRecord"),
-    "history": ("ratchet.records.history", "HistoryRun"),
-}
-"""Kinds of files that cross a machine → module and class."""
+def _added(name: str) -> Iterator[Any]:
+    """Yield what the tools set under a name."""
+    for tool in TOOLS:
+        if (value := getattr(importlib.import_module(f"ratchet.{tool}.plugin"), name, None)) is not None:
+            yield value
+
+
+def commands() -> Iterator[tuple[str, dict[str, tuple[str, str]]]]:
+    """Yield the sections of the help with the commands that tools add there."""
+    for sections in _added("COMMANDS"):
+        yield from sections.items()
+
+
+def examples() -> dict[str, tuple[str, ...]]:
+    """Return the examples of the commands that tools add."""
+    return {command: lines for examples in _added("EXAMPLES") for command, lines in examples.items()}
 
 
 def worker_operations() -> dict[str, Callable[..., dict[str, Any]]]:
-    """Import these modules, and return what they let a worker answer."""
-    return {name: answer for module in WORKER_MODULES for name, answer in importlib.import_module(module).OPERATIONS.items()}
-
-
-def importer() -> Callable[..., RunRecord]:
-    """Return what makes a run of files of another harness: files, its format if that is known, settings, and the command."""
-    return cast("Callable[..., RunRecord]", importlib.import_module("ratchet.commands.import_results").run_of)
+    """Import the modules of workers, and return what they let a worker answer: name of a request → function of the worker."""
+    modules = [importlib.import_module(module) for modules in _added("WORKER_MODULES") for module in modules]
+    return {name: answer for module in modules for name, answer in module.OPERATIONS.items()}
 
 
 def records() -> dict[str, Any]:
-    """Return the classes of `RECORDS`."""
-    return {kind: getattr(importlib.import_module(module), name) for kind, (module, name) in RECORDS.items()}
+    """Return the classes of files that cross a machine, by kind."""
+    return {kind: pkgutil.resolve_name(place) for records in _added("RECORDS") for kind, place in records.items()}
+
+
+def importer() -> Callable[..., RunRecord]:
+    """Return the ``IMPORTER``."""
+    return cast("Callable[..., RunRecord]", pkgutil.resolve_name(next(_added("IMPORTER"))))
 
 
 def keep_runs() -> Callable[..., None]:
-    """Return what keeps judged runs: the folder of results, pairs of run and report, and the baseline that they led to."""
-    return cast("Callable[..., None]", importlib.import_module("ratchet.commands.history").keep_runs)
+    """Return the function of ``KEEP_RUNS``."""
+    return cast("Callable[..., None]", pkgutil.resolve_name(next(_added("KEEP_RUNS"))))

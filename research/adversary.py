@@ -2,7 +2,7 @@
 
 Unchanged runs of 1, 11, 50 and 200 cases under each noise of ``noises.py``: how often is any case red? Slower heads in noise: how
 often are they red, and does any pass in silence? Histories of small slowdowns: when are they red? Intervals: how often do they
-hold the true change? Looks, stopping and verdicts are those of ``ratchet.judge``. Each core takes a share of the work.
+hold the true change? Looks, stopping and verdicts are those of ``ratchet.core.judge``. Each core takes a share of the work.
 ``--scale 0.01`` gives an impression in about a minute.
 """
 
@@ -22,16 +22,16 @@ from common import row, table, workers
 from noises import ADDED, KEPT_ASIDE, NAMED, PAIRS, SESSIONS, Attack, Floats, Noise, autoregressive, coin, normal, outliers
 from numpy.typing import NDArray
 
-from ratchet import units
-from ratchet.judge.drift import Drift, held_to_best, is_significant_alone, needs_best_comparison
-from ratchet.judge.evidence import CHANGE_PAIRS, CaseThresholds, session_of, thresholds_for
-from ratchet.judge.outcome import decide
-from ratchet.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
-from ratchet.records.run import Policy, Tree
-from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import Pair, compare_pairs
-from ratchet.stats.estimate import randomisation_p, session_medians, student_p, without_outliers
-from ratchet.stats.total import PairTotal
+from ratchet.core import units
+from ratchet.core.judge.comparison import Pair, compare_pairs
+from ratchet.core.judge.drift import Drift, held_to_best, is_significant_alone, needs_best_comparison
+from ratchet.core.judge.estimate import randomisation_p, session_medians, student_p, without_outliers
+from ratchet.core.judge.evidence import CHANGE_PAIRS, CaseThresholds, session_of, thresholds_for
+from ratchet.core.judge.outcome import decide
+from ratchet.core.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
+from ratchet.core.judge.total import PairTotal
+from ratchet.core.records.run import Policy, Tree
+from ratchet.core.records.verdict import Comparison, Outcome
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)

@@ -22,9 +22,9 @@ import torch
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ratchet.measure.child.advise_target import trace_script  # noqa: E402  after the path is set
-from ratchet.profile.advice import advise  # noqa: E402
-from ratchet.profile.advice.trace import read_trace  # noqa: E402
+from ratchet.explain.advice import advise  # noqa: E402
+from ratchet.explain.advice.trace import read_trace  # noqa: E402
+from ratchet.explain.child.advise_target import trace_script  # noqa: E402  after the path is set
 from tests.advise import CLEAN, PLANTED, SET_ASIDE, WRITTEN_LAST, WRITTEN_LATER, planted_in, runs_on_cpu  # noqa: E402
 
 KEPT = ("correlation", "bytes", "blocks per SM")

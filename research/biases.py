@@ -76,16 +76,16 @@ from biases_pairs import (
 )
 
 import ratchet
-from ratchet.config import load_settings
-from ratchet.errors import RatchetError
-from ratchet.measure.client import CaseTrouble, HostClient, Hosts
-from ratchet.measure.device.environment import describe
-from ratchet.measure.device.lock import hold, lock_folder
-from ratchet.measure.device.nvml import choose_gpu
-from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.messages import Listing
-from ratchet.records.run import Side
-from ratchet.workload import Device
+from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts
+from ratchet.core.bench.messages import Listing
+from ratchet.core.config import load_settings
+from ratchet.core.device.environment import describe
+from ratchet.core.device.lock import hold, lock_folder
+from ratchet.core.device.nvml import choose_gpu
+from ratchet.core.device.telemetry import Sampler
+from ratchet.core.errors import RatchetError
+from ratchet.core.records.run import Side
+from ratchet.core.workload import Device
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The experiments

@@ -24,8 +24,8 @@ import numpy as np
 from biases_figures import Line, Row, Summary, by, correlation, logs_of, p_text, percent, spread
 from scipy import stats
 
-from ratchet.measure.device.gpu import Gpu
-from ratchet.measure.device.nvml import choose_gpu
+from ratchet.core.device.gpu import Gpu
+from ratchet.core.device.nvml import choose_gpu
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -171,7 +171,7 @@ def flusher(variant: FlushVariant, buffers: Sequence[Any], size: int) -> Callabl
 
 
 class EventBlocks:
-    """Blocks of samples between CUDA events, as in ratchet.measure.clocks, with the GPU's clock read meanwhile."""
+    """Blocks of samples between CUDA events, as in ratchet.core.bench.clocks, with the GPU's clock read meanwhile."""
 
     def __init__(self, empty: Callable[[int, int], None], gpu: Gpu | None) -> None:
         import torch

@@ -20,13 +20,13 @@ from biases_figures import (
     Row,
 )
 
-from ratchet.config import Settings
-from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
-from ratchet.measure.device.gpu import Gpu
-from ratchet.measure.messages import Prepared, Sampled
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import Side
-from ratchet.workload import Device
+from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
+from ratchet.core.bench.messages import Prepared, Sampled
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.device.gpu import Gpu
+from ratchet.core.records.run import Side
+from ratchet.core.workload import Device
 
 ROOT = Path(__file__).resolve().parents[1]
 SIDES: tuple[Side, Side] = ("reference", "head")
@@ -46,7 +46,7 @@ CASES: dict[Device, tuple[str, ...]] = {
 FEWEST, MOST = 3, 30
 SETTLED = 0.005
 WARM_S: dict[Device, float] = {"cuda": 0.4, "cpu": 0.1}
-"""Seconds of warm-up, copied from ratchet.measure.turns rather than used: a check must stay free to change."""
+"""Seconds of warm-up, copied from ratchet.core.bench.turns rather than used: a check must stay free to change."""
 
 LEAD_IN_S = 0.1
 """Seconds of load, or of pause, before a block of ``heavy``."""
@@ -239,7 +239,7 @@ def settled(medians: Sequence[float]) -> bool:
 
 
 def median_log_ratio(upper: Sequence[float], lower: Sequence[float]) -> float:
-    """The median over blocks taken next to each other, as in ratchet.stats.comparison."""
+    """The median over blocks taken next to each other, as in ratchet.core.judge.comparison."""
     return statistics.median(math.log(a) - math.log(b) for a, b in zip(upper, lower, strict=True))
 
 

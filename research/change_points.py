@@ -1,10 +1,10 @@
 """How well changes of level are found in a history: ``python research/change_points.py`` prints the tables of docs/trust.md.
 
-Draws histories of one case, plants steps, and asks `ratchet.stats.changes` for them: which share is found within five runs of its
-place, how many of the points are false, how many runs after a step its point appears, and how often one appears in a history
-without any; and which share of levels that end again is found. The constants of that file were chosen on the histories of
-development; those kept aside were only drawn afterwards, for a first version of the rule and for the present one.
-``--otava PYTHON`` asks Apache Otava too, which that interpreter has (``pip install apache-otava==0.8.0``).
+Draws histories of one case, plants steps, and asks `ratchet.history.changes` for them: which share is found within five runs of
+its place, how many of the points are false, how many runs after a step its point appears, and how often one appears in a
+history without any; and which share of levels that end again is found. The constants of that file were chosen on the histories
+of development; those kept aside were only drawn afterwards, for a first version of the rule and for the present one. ``--otava
+PYTHON`` asks Apache Otava too, which that interpreter has (``pip install apache-otava==0.8.0``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 from common import QUIET, checks, paired, row, table
 from numpy.typing import NDArray
 
-from ratchet.stats.changes import change_points
-from ratchet.stats.comparison import Pair
-from ratchet.stats.estimate import without_outliers
+from ratchet.core.judge.comparison import Pair
+from ratchet.core.judge.estimate import without_outliers
+from ratchet.history.changes import change_points
 
 RUNS, LEAST_GAP, MEAN_GAP = 500, 20, 100
 """Runs of a history, and between its steps."""

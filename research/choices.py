@@ -14,17 +14,17 @@ import numpy as np
 from adversary import POLICY, SEED, blamed, creep, pairs_of
 from common import row, table, workers
 
-from ratchet.judge import drift, power
-from ratchet.judge.evidence import thresholds_for
-from ratchet.judge.outcome import decide
-from ratchet.judge.power import pairs_to_settle
-from ratchet.judge.sequential import looks_for_change
-from ratchet.records.verdict import Outcome
-from ratchet.stats.comparison import compare_pairs
+from ratchet.core.judge import drift, power
+from ratchet.core.judge.comparison import compare_pairs
+from ratchet.core.judge.evidence import thresholds_for
+from ratchet.core.judge.outcome import decide
+from ratchet.core.judge.power import pairs_to_settle
+from ratchet.core.judge.sequential import looks_for_change
+from ratchet.core.records.verdict import Outcome
 
 SPREAD = 0.007
 DRIFT = {"NEAR": (0.4, 1.0, 1.6), "OWN_LEVEL": (0.0025, 0.01), "OWN_PAIRS": (20, 80)}
-"""Values of constants of `ratchet.judge.drift`: half and double; of NEAR also 1, above which a change is seen too late."""
+"""Values of constants of `ratchet.core.judge.drift`: half and double; of NEAR also 1, above which a change is seen too late."""
 
 
 def drifted(name: str, value: float, count: int) -> list[str]:

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scenes of its tests
 
 from PIL import Image, ImageChops
 
-from ratchet.records.files import save_bytes, save_text
-from ratchet.report.comment import CommentPage, render_comment
+from ratchet.core.records.files import save_bytes, save_text
+from ratchet.github.comment import CommentPage, render_comment
 from tests import pages
 from tests.rendered import html_of
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ratchet.commands.replay import pools_in
-from ratchet.stats.comparison import Pair
+from ratchet.core.judge.comparison import Pair
+from ratchet.trust.replay import pools_in
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 QUIET = ("attn_1k", "attn_2k", "attn_4k", "attn_512", "copy", "gemm_2k", "gemm_4k", "warm:attn_2k")

@@ -15,12 +15,12 @@ from typing import Any
 
 from common import row, table
 
-from ratchet import units
-from ratchet.profile import metrics
-from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.readers import read
-from ratchet.records.environment import Peaks
-from ratchet.records.profile import Activity, Finding, Profile
+from ratchet.core import units
+from ratchet.core.records.environment import Peaks
+from ratchet.explain import metrics
+from ratchet.explain.diagnosis import diagnose
+from ratchet.explain.readers import read
+from ratchet.explain.records import Activity, Finding, Profile
 
 RULE_METRICS = (
     *(metrics.LOAD_SECTORS, metrics.STORE_SECTORS, *metrics.LOCAL_SECTORS, *metrics.ATOMICS, *metrics.REQUESTS),

@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 from record_speed import spent
 
-from ratchet.commands.history import case_histories
-from ratchet.history import FolderFiles, History, append
-from ratchet.judge.history import series_of
-from ratchet.records.environment import Fingerprint
-from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
-from ratchet.records.verdict import Outcome
-from ratchet.report.history import TREND_RUNS, overview_lines
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.verdict import Outcome
+from ratchet.history.command import case_histories
+from ratchet.history.judge import series_of
+from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
+from ratchet.history.report import TREND_RUNS, overview_lines
+from ratchet.history.store import FolderFiles, History, append
 
 MACHINE = Fingerprint(
     device="cuda", gpu="NVIDIA H200", driver="580.95.05", cuda="13.0", torch="2.9.1+cu130", triton="3.5.1", cpu="Intel Xeon 8480C"

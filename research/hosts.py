@@ -25,16 +25,16 @@ import numpy as np
 from common import row, table
 from scipy.stats import f as f_distribution
 
-from ratchet.commands.machine import plan_of
-from ratchet.config import Settings
-from ratchet.measure.client import Hosts
-from ratchet.measure.cores import HostCores
-from ratchet.measure.device.vendor import vendor_here
-from ratchet.measure.duet import CaseSides, Duet, Rounds
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import SIDES, Side
-from ratchet.stats.comparison import medians_ms, pairs_of
-from ratchet.workload import Device
+from ratchet.core.bench.client import Hosts
+from ratchet.core.bench.cores import HostCores
+from ratchet.core.bench.duet import CaseSides, Duet, Rounds
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.device.vendor import vendor_here
+from ratchet.core.judge.comparison import medians_ms, pairs_of
+from ratchet.core.machine import plan_of
+from ratchet.core.records.run import SIDES, Side
+from ratchet.core.workload import Device
 
 BENCH = """
 import torch

@@ -18,8 +18,8 @@ from common import QUIET, Pools, paired, row, table, today, workers
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from ratchet import units
-from ratchet.stats.estimate import estimate, student_interval
+from ratchet.core import units
+from ratchet.core.judge.estimate import estimate, student_interval
 
 COUNTS = (5, 8, 12, 20)
 RESAMPLES, SEED = 999, 3

@@ -2,7 +2,7 @@
 
 It has 50,000 commits and 20,000 files, made by ``git fast-import``, and a benchmark of one tiny case. Prints the seconds from the
 start of the process until the hosts are started, in a clean and in a dirty checkout, and how long each call of git took. On ext4
-the first check may be quicker than those that follow within minutes: see `ratchet.forge.git`.
+the first check may be quicker than those that follow within minutes: see `ratchet.core.git`.
 ``--folder`` keeps the repository, so that two versions of ratchet can be timed in the same one.
 """
 
@@ -45,12 +45,12 @@ def timed(command, *positional, **named):
         if command[0] == "git":
             print(f"    {start - began:6.2f} s  + {end - start:.2f} s  {' '.join(command)[:100]}", file=sys.stderr)
 subprocess.run = timed
-from ratchet.measure import suite
+from ratchet.core.bench import suite
 def started(*_):
     print(f"    {time.perf_counter() - began:6.2f} s  the hosts are started here", file=sys.stderr)
     raise KeyboardInterrupt
 suite.Hosts = started
-from ratchet.cli import main
+from ratchet.core.cli import main
 sys.exit(main())
 """
 

@@ -19,15 +19,15 @@ from pathlib import Path
 
 from common import row, table
 
-from ratchet.commands.machine import plan_of
-from ratchet.config import load_settings
-from ratchet.measure.client import HostClient, Hosts
-from ratchet.measure.duet import CaseSides, Duet, Rounds
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import Side
-from ratchet.records.verdict import Comparison
-from ratchet.report.progress import SilentProgress
-from ratchet.stats.comparison import compare_workers
+from ratchet.core.bench.client import HostClient, Hosts
+from ratchet.core.bench.duet import CaseSides, Duet, Rounds
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import load_settings
+from ratchet.core.judge.comparison import compare_workers
+from ratchet.core.machine import plan_of
+from ratchet.core.records.run import Side
+from ratchet.core.records.verdict import Comparison
+from ratchet.core.report.progress import SilentProgress
 
 CASE = """
 import torch

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.judge.evidence import session_of
-from ratchet.judge.sequential import LOOKS
+from ratchet.core.judge.evidence import session_of
+from ratchet.core.judge.sequential import LOOKS
 
 PAIRS = LOOKS[-1]
 SESSIONS = np.array([session_of(pair) for pair in range(PAIRS)])

@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the stand-in for GitHub that its tests use
 
-from ratchet.records.files import save
-from ratchet.records.run import Tree
+from ratchet.core.records.files import save
+from ratchet.core.records.run import Tree
 from tests import examples
 from tests.examples import compared, run_of
 from tests.fake_github import FakeGitHub

@@ -14,13 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from ratchet.profile import readers
+from ratchet.explain import readers
 
 RUNS = 5
 READ = """
 import resource, sys
 from pathlib import Path
-from ratchet.profile.readers import read
+from ratchet.explain.readers import read
 kernels = read(Path(sys.argv[1])).kernels
 most = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
 print(len(kernels), *most)

@@ -24,9 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ratchet.records.environment import Environment, Fingerprint
-from ratchet.records.files import save
-from ratchet.records.run import (
+from ratchet.core.judge.comparison import performance
+from ratchet.core.records.environment import Environment, Fingerprint
+from ratchet.core.records.files import save
+from ratchet.core.records.run import (
     Block,
     CaseRun,
     Config,
@@ -38,7 +39,6 @@ from ratchet.records.run import (
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.stats.comparison import performance
 
 NOISE, DRIFT = 0.003, 0.01
 """Relative standard deviation of a sample within its process, and of a process."""

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scenes of its tests
 
 from site_speed import in_few_colours
 
-from ratchet.records.files import save_bytes, save_text
-from ratchet.report.page import PageData, render_page
-from ratchet.stats.comparison import pairs_of
+from ratchet.core.judge.comparison import pairs_of
+from ratchet.core.records.files import save_bytes, save_text
+from ratchet.core.report.page import PageData, render_page
 from tests import pages
 from tests.browser import browser
 

@@ -23,8 +23,8 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
-from ratchet.records.files import load
-from ratchet.records.tuning import TuningRecord
+from ratchet.core.records.files import load
+from ratchet.tune.records import TuningRecord
 
 PRODUCTS = Path(__file__).with_name("products.py")
 

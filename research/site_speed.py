@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the scenes of its tests
 
 from PIL import Image
 
-from ratchet.commands.site import write_site
-from ratchet.records.files import save_bytes
+from ratchet.core.records.files import save_bytes
+from ratchet.history.site import write_site
 from tests import site_examples as scenes
 from tests.browser import Tab, browser
 

@@ -14,10 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ratchet.cli import main as ratchet
-from ratchet.commands.profile import cases
-from ratchet.measure import client
-from ratchet.profile import ncu, readers
+from ratchet.core.bench import client
+from ratchet.core.cli import main as ratchet
+from ratchet.explain import cases, ncu, readers
 
 TIMED, ON_DEVICE = ("block", "stage", "kernels"), ("context", "prepare", "finish", "identify", "host_code", "trace")
 ORDER = (*TIMED, *ON_DEVICE, "import", "ncu", "read", "page")

@@ -25,14 +25,14 @@ from itertools import repeat
 
 from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, pairs_in, row, table, workers
 
-from ratchet import units
-from ratchet.judge.drift import POOLED, Drift, held_to_best, is_significant_alone, needs_best_comparison
-from ratchet.judge.evidence import CaseThresholds, thresholds_for
-from ratchet.judge.power import smallest_slowdown
-from ratchet.judge.replay import Rates, draw, judge_pairs, simulate, slowed_by
-from ratchet.judge.sequential import looks_for_change, thresholds_of_run
-from ratchet.records.run import Policy, Tree
-from ratchet.records.verdict import Outcome
+from ratchet.core import units
+from ratchet.core.judge.drift import POOLED, Drift, held_to_best, is_significant_alone, needs_best_comparison
+from ratchet.core.judge.evidence import CaseThresholds, thresholds_for
+from ratchet.core.judge.power import smallest_slowdown
+from ratchet.core.judge.sequential import looks_for_change, thresholds_of_run
+from ratchet.core.records.run import Policy, Tree
+from ratchet.core.records.verdict import Outcome
+from ratchet.trust.replay_rule import Rates, draw, judge_pairs, simulate, slowed_by
 
 PAIRS = 100
 """Pairs that a case may take: the default of a check."""
@@ -248,7 +248,7 @@ def _slowed(pools: Pools, by: Mapping[str, float]) -> Pools:
 
 
 def _pooled(logs: Sequence[float]) -> float | None:
-    """Pool as `ratchet.judge.sequential.pooled` does, which reads a baseline entry."""
+    """Pool as `ratchet.core.judge.sequential.pooled` does, which reads a baseline entry."""
     return math.exp(max(logs[-1], statistics.fmean(logs[-POOLED:]))) if logs else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from ratchet.records.run import CaseRun, RunRecord, Tree
+from ratchet.core.records.run import CaseRun, RunRecord, Tree
 from tests.examples import STARTED, compared, run_of
 
 STEADY = (1.001, 0.999, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999) * 3

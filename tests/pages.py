@@ -7,15 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ratchet.commands.github.publish import joined
-from ratchet.judge.github.state import Gap, PublishedState, with_acceptances, with_gaps
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.forge import Acceptance
-from ratchet.records.profile import Profiles
-from ratchet.records.run import CaseRun, RunRecord
-from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.report.comment import CommentPage
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CaseRun, RunRecord
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.explain.records import Profiles
+from ratchet.github.comment import CommentPage
+from ratchet.github.publish import joined
+from ratchet.github.records import Acceptance
+from ratchet.github.state import Gap, PublishedState, with_acceptances, with_gaps
 from tests import examples, reports
 
 H200 = Path(__file__).parent / "data" / "h200_red"

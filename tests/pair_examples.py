@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ratchet.judge.drift import Drift
-from ratchet.judge.evidence import CaseThresholds, session_of, thresholds_for
-from ratchet.judge.outcome import decide
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
-from ratchet.records.run import Block, Policy, WorkerSamples
-from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import Pair, compare_pairs, pairs_of
+from ratchet.core.judge.comparison import Pair, compare_pairs, pairs_of
+from ratchet.core.judge.drift import Drift
+from ratchet.core.judge.evidence import CaseThresholds, session_of, thresholds_for
+from ratchet.core.judge.outcome import decide
+from ratchet.core.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.core.records.run import Block, Policy, WorkerSamples
+from ratchet.core.records.verdict import Comparison, Outcome
 from tests.examples import blocks
 
 

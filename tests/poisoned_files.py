@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ratchet.records.files import dumps
+from ratchet.core.records.files import dumps
 from tests.poisons import GREEN, RED, Build, Poison, folder
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.records.files import dumps
-from ratchet.records.profile import Profiles
-from ratchet.records.run import Policy, RunRecord
+from ratchet.core.records.files import dumps
+from ratchet.core.records.run import Policy, RunRecord
+from ratchet.explain.records import Profiles
 from tests import examples, history_examples
 from tests.examples import compared
 from tests.history_examples import gone, timed

@@ -6,12 +6,12 @@ import math
 from collections import Counter
 from typing import Any
 
-from ratchet.errors import Exit
-from ratchet.judge.evidence import session_of, sessions_of
-from ratchet.judge.verdict import exit_code, headline, judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import Policy, Tree
-from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+from ratchet.core.errors import Exit
+from ratchet.core.judge.evidence import session_of, sessions_of
+from ratchet.core.judge.verdict import exit_code, headline, judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import Policy, Tree
+from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from tests.examples import ENVIRONMENT, HEAD, HOSTILE, PLAN, REFERENCE, STARTED, compared, run_of, waiting
 from tests.history_examples import STEADY
 

@@ -62,13 +62,13 @@ class TrustedJobs:
 
 
 def _serve() -> None:
-    import ratchet.cli.baseline
-    import ratchet.cli.github
-    import ratchet.commands.tune.tune
+    import ratchet.core.cli.baseline
+    import ratchet.github.cli
+    import ratchet.tune.command
 
-    assert ratchet.cli.baseline
-    assert ratchet.cli.github
-    assert ratchet.commands.tune.tune
+    assert ratchet.core.cli.baseline
+    assert ratchet.github.cli
+    assert ratchet.tune.command
     assert "torch" not in sys.modules
     for line in sys.stdin:
         order = json.loads(line)
@@ -118,7 +118,7 @@ def _main(words: list[str]) -> int:
         except SystemExit as end:
             return int(end.code or 0)
         return 0
-    from ratchet.cli import main
+    from ratchet.core.cli import main
 
     return main(words)
 

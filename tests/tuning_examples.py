@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.records.tuning import Configuration, Confirmation, Ending, Evaluation, Session, TuningRecord
-from ratchet.records.verdict import Comparison
+from ratchet.core.records.verdict import Comparison
+from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, Session, TuningRecord
 from tests import examples
 
 CASE = "attention/training_512"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ratchet.commands.variants import with_roofline
-from ratchet.records.profile import Roof
-from ratchet.records.run import Config, WorkloadIdentity
-from ratchet.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
-from ratchet.records.verdict import Comparison
+from ratchet.core.records.run import Config, WorkloadIdentity
+from ratchet.core.records.verdict import Comparison
+from ratchet.explain.records import Roof
+from ratchet.lab.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
+from ratchet.lab.variants import with_roofline
 from tests import examples
 
 

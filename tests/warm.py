@@ -208,9 +208,9 @@ def _import_all(*, without_torch: bool) -> None:
     if without_torch:
         sys.meta_path.insert(0, _NoTorch())
     else:
-        for name in (*_CHILDREN, "ratchet.measure.child.worker"):
+        for name in (*_CHILDREN, "ratchet.core.bench.child.worker"):
             importlib.import_module(name)
-        from ratchet.measure.child import calls
+        from ratchet.core.bench.child import calls
 
         calls.seed_all(0)  # torch's first seed is slow
         _packages_of_hosts.update(name.partition(".")[0] for name in sys.modules)
@@ -230,7 +230,7 @@ def _import_all(*, without_torch: bool) -> None:
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    from ratchet.report import markdown, page
+    from ratchet.core.report import markdown, page
 
     for file in (ROOT / "ratchet" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
         (markdown.template if ".md" in file.suffixes else page.html_template)(file.name)
@@ -259,7 +259,7 @@ def _become_command(request: Mapping[str, Any], files: Sequence[int]) -> NoRetur
         sys.path.insert(0, request["folder"])
     _open_standard_files()
     subprocess._fork_exec = _fork_exec  # type: ignore[attr-defined]
-    from ratchet.cli import main
+    from ratchet.core.cli import main
 
     _end(_status_of(lambda: main(request["words"])))
 
@@ -313,8 +313,8 @@ def _end(status: int) -> NoReturn:
 # Processes that a command starts.
 
 _GUARD = str(ROOT / "ratchet" / "subprocesses.py")
-_ADVISE = "ratchet.measure.child.advise_target"
-_CHILDREN = ("ratchet.measure.child.host", "ratchet.measure.child.profile_target", _ADVISE)
+_ADVISE = "ratchet.explain.child.advise_target"
+_CHILDREN = ("ratchet.core.bench.child.host", "ratchet.explain.child.profile_target", _ADVISE)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()
@@ -349,12 +349,12 @@ def _fork_exec(*arguments: Any) -> int:
 
 
 def _ours(words: list[str]) -> Callable[[], object] | None:
-    import ratchet.subprocesses
+    import ratchet.core.processes
 
     if words[0] != sys.executable:
         return None
     if words[1:4] == ["-I", "-S", _GUARD]:
-        return lambda: ratchet.subprocesses._guard(int(words[4]), words[5:])
+        return lambda: ratchet.core.processes._guard(int(words[4]), words[5:])
     if words[1:3] == ["-X", "warm"]:
 
         def script() -> object:

@@ -10,12 +10,12 @@ import os
 import sys
 from pathlib import Path
 
-from ratchet.config import Settings, origin_of_thresholds, settings_from
-from ratchet.errors import RatchetError, UsageError
-from ratchet.forge.git import Repository
-from ratchet.records.baseline import Baseline
-from ratchet.records.files import dumps, save_bytes
-from ratchet.untrusted import log_line
+from ratchet.core.config import Settings, origin_of_thresholds, settings_from
+from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.git import Repository
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import dumps, save_bytes
+from ratchet.core.untrusted import log_line
 
 FETCHED = "refs/remotes/origin"
 DECIDING = ("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "mute", "results")

@@ -10,16 +10,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ratchet.commands.tune.tune import apply_tuning, remove_pictures, render_again
-from ratchet.config import load_settings
-from ratchet.errors import RatchetError, UsageError
-from ratchet.forge.artifact import take_in_tuning
-from ratchet.forge.github import GitHub
-from ratchet.records.files import load, save
-from ratchet.records.run import Policy
-from ratchet.records.tuned import TUNED_FILE
-from ratchet.records.tuning import TuningRecord, tuning_path
-from ratchet.untrusted import CELL, log_line, markdown
+from ratchet.core.config import load_settings
+from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import Policy
+from ratchet.core.records.tuned import TUNED_FILE
+from ratchet.core.untrusted import CELL, log_line, markdown
+from ratchet.github.artifact import take_in_tuning
+from ratchet.github.client import GitHub
+from ratchet.tune.command import apply_tuning, remove_pictures, render_again
+from ratchet.tune.records import TuningRecord, tuning_path
 
 MOST_NAMED = 5
 """Cases in the title."""

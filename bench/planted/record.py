@@ -23,8 +23,8 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.correctness import check
+from ratchet.core.bench.child.calls import TimedCall
+from ratchet.core.bench.child.correctness import check
 
 HERE = Path(__file__).resolve().parent
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.adopt.survey import WIDTH, Function, Survey
-from ratchet.subprocesses import run
-from ratchet.untrusted import clean
+from ratchet.core.processes import run
+from ratchet.core.untrusted import clean
 
 _MOST_FUNCTIONS, _TIME_LIMIT_S = 60, 120.0
 _IMPORT_S = 60
@@ -198,7 +198,7 @@ def _suits(space: Mapping[str, Any], device: Any) -> bool:
     """Return whether a benchmark's call is quick, gives the same tensors twice, and leaves its inputs alone, as it has to."""
     import torch
 
-    from ratchet.workload import Benchmark
+    from ratchet.core.workload import Benchmark
 
     (made,) = (value for value in space.values() if isinstance(value, Benchmark))
     call = made(device=device).run

@@ -1,7 +1,7 @@
 """The time budget of a search (`Budget`), and the executors that evaluate configurations (`Station`, `LocalExecutor`).
 
 ``ratchet tune`` plans with the budget and gives tasks to an executor: `LocalExecutor` here, with the stations of
-`ratchet.measure.tuning.station`, or with those of `ray_stations.py`. The budget is pure; an executor touches devices and
+`ratchet.tune.station`, or with those of `ray_stations.py`. The budget is pure; an executor touches devices and
 processes only through its stations.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ratchet.records.tuning import Done, Task
+from ratchet.tune.records import Done, Task
 
 FOR_FINALS, MOST_FOR_FINALS_S = 0.3, 150.0
 """Share of a budget, and most seconds, for confirming the best few and the benchmark's other configs."""

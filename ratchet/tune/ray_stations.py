@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ratchet.errors import HostError, UnfitError, UsageError
-from ratchet.records.tuning import Done, Task
+from ratchet.core.errors import HostError, UnfitError, UsageError
+from ratchet.tune.records import Done, Task
 
 if TYPE_CHECKING:
     from ratchet.tune.executor import Station

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ratchet.errors import UsageError
+from ratchet.core.errors import UsageError
 from ratchet.tune.models import Floats, Process, SearchHistory, improvement
 from ratchet.tune.space import Candidates, Configuration, Places, Value
 

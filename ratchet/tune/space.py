@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.errors import UsageError
-from ratchet.workload import constraint_names, constraint_text
+from ratchet.core.errors import UsageError
+from ratchet.core.workload import constraint_names, constraint_text
 
 Value = int | float | str | bool
 Configuration = Mapping[str, Value]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.errors import RecordError
-from ratchet.records.files import save_bytes
+from ratchet.core.errors import RecordError
+from ratchet.core.records.files import save_bytes
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Configuration, Space, Value
 

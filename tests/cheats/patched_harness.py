@@ -4,7 +4,7 @@
 
 import torch
 
-from ratchet.measure.clocks import CpuClock, Samples
+from ratchet.core.bench.clocks import CpuClock, Samples
 
 CpuClock.take = lambda self, count, **_: Samples((0.001,) * count)
 

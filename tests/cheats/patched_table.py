@@ -4,7 +4,7 @@
 
 import torch
 
-from ratchet.measure.child import worker
+from ratchet.core.bench.child import worker
 
 worker._OPERATIONS["block"] = lambda self, samples, place: {"samples_ms": (0.001,) * samples, "exposed": False}
 

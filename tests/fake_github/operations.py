@@ -1,4 +1,4 @@
-"""Every operation of `ratchet.forge.github`, ready to be called, and every answer that ends one."""
+"""Every operation of `ratchet.github.client`, ready to be called, and every answer that ends one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fake_github.script import Answer
 from tests.fake_github.state import BOT, TOKEN, Issue, State
 
 if TYPE_CHECKING:
-    from ratchet.forge.github import GitHub
+    from ratchet.github.client import GitHub
     from tests.fake_github.server import FakeGitHub
 
 MARKER = "<!-- ratchet:report:default -->"
@@ -34,7 +34,7 @@ class Operation:
 
 def connect(fake: FakeGitHub, token: str = TOKEN, **changes: Any) -> GitHub:
     """A client that does not wait."""
-    from ratchet.forge.github import GitHub
+    from ratchet.github.client import GitHub
 
     def sleep(seconds: float) -> None:
         assert seconds == 0, "a client without patience waits"
@@ -55,7 +55,7 @@ def populate(state: State) -> None:
 
 
 def _complete(github: GitHub) -> None:
-    from ratchet.records.forge import CheckOutput
+    from ratchet.github.records import CheckOutput
 
     github.complete_check(FIRST + 1, "success", CheckOutput("t", "s", "x"))
 

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 from torch.profiler import ProfilerActivity, profile  # noqa: E402  after the skip
 from torch.profiler._pattern_matcher import ExtraCUDACopyPattern, FP32MatMulPattern  # noqa: E402
 
-from ratchet.profile.advice import advise  # noqa: E402
-from ratchet.profile.advice.trace import read_trace  # noqa: E402
+from ratchet.explain.advice import advise  # noqa: E402
+from ratchet.explain.advice.trace import read_trace  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 ROOT = Path(__file__).parents[2]

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from ratchet import Workload
-from ratchet.errors import CudaBuildError
-from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.correctness import check
-from ratchet.measure.child.registry import discover
-from ratchet.measure.child.worker import make_clock
+from ratchet.core.bench.child.calls import TimedCall
+from ratchet.core.bench.child.correctness import check
+from ratchet.core.bench.child.registry import discover
+from ratchet.core.bench.child.worker import make_clock
+from ratchet.core.errors import CudaBuildError
 from ratchet.nvcc import find_nvcc
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
-from ratchet.measure.child.worker import make_clock  # noqa: E402  after the skip: importing a clock must not need a GPU
+from ratchet.core.bench.child.worker import make_clock  # noqa: E402  after the skip: importing a clock must not need a GPU
 
 
 def median_ms(clock, count=20):
@@ -110,7 +110,7 @@ def test_a_cold_graph_restores_what_a_call_changes():
 
 def test_kernels_are_timed_without_the_host():
     """A call that waits five milliseconds between two sleeps of the device takes the two sleeps, by the time of its kernels."""
-    from ratchet.measure.child.trace import kernels_ms
+    from ratchet.explain.child.trace import kernels_ms
 
     def waits():
         torch.cuda._sleep(1_000_000)

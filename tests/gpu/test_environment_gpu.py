@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from ratchet.measure.device.environment import describe
-from ratchet.measure.device.fitness import inspect, problem_during, problems_before
-from ratchet.measure.device.gpu import Gpu
-from ratchet.measure.device.nvml import choose_gpu
-from ratchet.measure.device.telemetry import Sampler, pids_comparable
+from ratchet.core.device.environment import describe
+from ratchet.core.device.fitness import inspect, problem_during, problems_before
+from ratchet.core.device.gpu import Gpu
+from ratchet.core.device.nvml import choose_gpu
+from ratchet.core.device.telemetry import Sampler, pids_comparable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 

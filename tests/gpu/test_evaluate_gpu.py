@@ -13,8 +13,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
-from ratchet.errors import UsageError  # noqa: E402  after the skip
-from ratchet.measure.evaluation import find_sanitizer  # noqa: E402
+from ratchet.core.errors import UsageError  # noqa: E402  after the skip
+from ratchet.lab.measure.evaluation import find_sanitizer  # noqa: E402
 from tests.integration.playground import Finished, Playground  # noqa: E402
 
 TESTS = Path(__file__).parents[1]

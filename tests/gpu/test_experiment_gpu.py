@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
-from ratchet.measure.child.experiment import floors, profile_call  # noqa: E402  after the skip
+from ratchet.lab.child.experiment import floors, profile_call  # noqa: E402  after the skip
 from tests.integration.playground import Playground, new_repository  # noqa: E402
 
 PIPELINE = Path(__file__).parents[2] / "bench" / "pipeline.py"
@@ -52,7 +52,7 @@ STAGES = {
 }
 CAPTURE = """\
 import torch
-from ratchet.measure.child.experiment import capture
+from ratchet.lab.child.experiment import capture
 
 x, calls = torch.ones(8, device="cuda"), []
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from ratchet import nvcc
-from ratchet.errors import CudaBuildError
-from ratchet.measure.client import Hosts, WorkerClient
-from ratchet.measure.device.nvml import choose_gpu
-from ratchet.measure.messages import Identified, Prepared, Sampled
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import Side
-from ratchet.records.verdict import Outcome
+from ratchet.core.bench.client import Hosts, WorkerClient
+from ratchet.core.bench.messages import Identified, Prepared, Sampled
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.device.nvml import choose_gpu
+from ratchet.core.errors import CudaBuildError
+from ratchet.core.records.run import Side
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import Playground, new_repository
 
 torch = pytest.importorskip("torch")
@@ -32,7 +32,7 @@ import json
 import os
 import pathlib
 
-from ratchet.measure.identity import launches
+from ratchet.core.launches import launches
 
 plain = launches.digest
 

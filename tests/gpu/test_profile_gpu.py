@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.machine import plan_of
-from ratchet.commands.profile.sides import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, TimeBudget, profile_sides
-from ratchet.config import Settings
-from ratchet.measure.build import benchmark_environ
-from ratchet.measure.suite import trace_cases
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile.ncu import NcuOptions, ProfileError, find_ncu
-from ratchet.profile.readers import read
-from ratchet.records.run import Side
-from ratchet.report.progress import SilentProgress
+from ratchet.core.bench.build import benchmark_environ
+from ratchet.core.bench.suite import trace_cases
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.machine import plan_of
+from ratchet.core.records.run import Side
+from ratchet.core.report.progress import SilentProgress
+from ratchet.explain.ncu import NcuOptions, ProfileError, find_ncu
+from ratchet.explain.readers import read
+from ratchet.explain.sides import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, TimeBudget, profile_sides
 from tests.integration.playground import HARNESS, PROOF, Playground, commit, new_repository
 
 torch = pytest.importorskip("torch")
@@ -116,7 +116,7 @@ def test_without_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(_environ: object) -> Path:
         raise ProfileError("ncu (Nsight Compute) is not installed.")
 
-    monkeypatch.setattr("ratchet.profile.ncu.find_ncu", nowhere)
+    monkeypatch.setattr("ratchet.explain.ncu.find_ncu", nowhere)
     case = "attention/training_512"
     looked = look(tmp_path, Playground(tmp_path).environ(), case)[case]["head"]
     assert looked.profile is not None, looked.steps_down

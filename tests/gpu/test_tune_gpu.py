@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.files import load
-from ratchet.records.tuning import TuningRecord
+from ratchet.core.records.files import load
+from ratchet.tune.records import TuningRecord
 from tests.integration.playground import Playground, new_repository
 
 torch = pytest.importorskip("torch")
@@ -101,7 +101,7 @@ import sys
 import torch
 import bench_triton, bench_cuda
 from ratchet import Workload
-from ratchet.measure.child.trials import Compiler
+from ratchet.tune.child import Compiler
 
 device = torch.device("cuda")
 made = {

@@ -14,12 +14,12 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 from ratchet import Workload  # noqa: E402  after the skip: importing a clock must not need a GPU
-from ratchet.measure.child.calls import TimedCall  # noqa: E402  as above
-from ratchet.measure.child.correctness import WrongResult, check, evidence  # noqa: E402  as above
-from ratchet.measure.child.outputs import parts, sketch  # noqa: E402  as above
-from ratchet.measure.child.worker import make_clock  # noqa: E402  as above
-from ratchet.measure.messages import between_sides  # noqa: E402  as above
-from ratchet.records.verdict import Outcome  # noqa: E402  as above
+from ratchet.core.bench.child.calls import TimedCall  # noqa: E402  as above
+from ratchet.core.bench.child.correctness import WrongResult, check, evidence  # noqa: E402  as above
+from ratchet.core.bench.child.outputs import parts, sketch  # noqa: E402  as above
+from ratchet.core.bench.child.worker import make_clock  # noqa: E402  as above
+from ratchet.core.bench.messages import between_sides  # noqa: E402  as above
+from ratchet.core.records.verdict import Outcome  # noqa: E402  as above
 from tests.integration.playground import Playground, commit, new_repository  # noqa: E402  as above
 
 SIZE = 1 << 20

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.records.files import load
-from ratchet.records.run import CaseRun, RunRecord
-from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.core.records.files import load
+from ratchet.core.records.run import CaseRun, RunRecord
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests.warm import WarmRatchet, keep_to_own_cores
 
 HARNESS = Path(__file__).parents[2]

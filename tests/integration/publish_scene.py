@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ratchet.commands.github.publish import Publication, PublishRequest, publish
-from ratchet.forge.github import GitHub
-from ratchet.judge.github.state import acknowledgement
-from ratchet.records.files import save
-from ratchet.records.forge import Acceptance
-from ratchet.records.run import CaseRun, Tree
-from ratchet.report.comment import MARKER
+from ratchet.core.records.files import save
+from ratchet.core.records.run import CaseRun, Tree
+from ratchet.github.client import GitHub
+from ratchet.github.comment import MARKER
+from ratchet.github.publish import Publication, PublishRequest, publish
+from ratchet.github.records import Acceptance
+from ratchet.github.state import acknowledgement
 from tests import examples
 from tests.fake_github import Check, FakeGitHub
 from tests.history_examples import timed

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratchet.records.files import load
-from ratchet.records.run import RunRecord
+from ratchet.core.records.files import load
+from ratchet.core.records.run import RunRecord
 from tests.integration.playground import ADDS, QUICK, Playground, git
 
 

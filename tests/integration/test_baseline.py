@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.judge.baseline.chain import problems
-from ratchet.records.baseline import Baseline, BaselineEntry
-from ratchet.records.files import load, save
-from ratchet.records.run import CaseRun, RunRecord, Tree
+from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import CaseRun, RunRecord, Tree
 from tests import examples
 from tests.history_examples import gone, new, timed
 from tests.integration.playground import Playground, only_json

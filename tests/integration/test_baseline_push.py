@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.judge.baseline.chain import problems
-from ratchet.judge.github.state import LABEL, acknowledgement
-from ratchet.records.baseline import Baseline
-from ratchet.records.files import loads, save
-from ratchet.records.forge import Acceptance
-from ratchet.records.run import CaseRun, Tree
+from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import loads, save
+from ratchet.core.records.run import CaseRun, Tree
+from ratchet.github.records import Acceptance
+from ratchet.github.state import LABEL, acknowledgement
 from tests import examples
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import new, timed
@@ -235,8 +235,8 @@ def test_ten_writers_at_once(origin: Origin) -> None:
     jobs = [origin.job() for _ in runs]
     code = (
         "import os, sys, json\n"
-        "from ratchet.cli import main\n"
-        "import ratchet.commands.baseline\n"
+        "from ratchet.core.cli import main\n"
+        "import ratchet.core.baseline\n"
         "children = []\n"
         "for repo, run in json.loads(sys.argv[1]):\n"
         "    child = os.fork()\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.bisection import SearchRecord
-from ratchet.records.files import load
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.core.records.files import load
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.history.bisection_records import SearchRecord
 from tests.integration.playground import PATIENCE_S, Finished, Playground, new_repository, wait_until
 from tests.once import once
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import ADDS, CERTAIN, KNOWN, PROOF, QUICK, SETTINGS, Playground, wait_until
 from tests.integration.zoo import SECRETS
 

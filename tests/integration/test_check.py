@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.core.records.verdict import Outcome, ReportRecord
 from tests.integration.playground import ADDS, LENIENT, PATIENCE_S, PROOF, SLOW_ADDS, Playground, only_json
 
 MISSING = "import a_module_that_nobody_has\n" + ADDS

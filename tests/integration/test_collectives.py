@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import HARNESS, Finished, Playground
 
 SCRIPT = HARNESS / "docs" / "examples" / "collectives.py"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.baseline import Baseline
-from ratchet.records.files import load
-from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import load
+from ratchet.core.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from tests.integration.playground import ADDS, CERTAIN, KNOWN, QUICK, SLOW_ADDS, Playground, only_json
 
 TWO = ADDS.replace('{"small": {"size": 2048}}', '{"small": {"size": 2048}, "smaller": {"size": 1024}}')

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.command import CommandReply, answer
-from ratchet.errors import Exit, ForgeError, UsageError
-from ratchet.forge.github import GitHub
-from ratchet.judge.github.event import parse_event
-from ratchet.judge.github.state import LABEL, acknowledged_in
-from ratchet.records.files import dumps
-from ratchet.records.forge import Acceptance
-from ratchet.report.comment import MARKER, render_comment
+from ratchet.core.errors import Exit, ForgeError, UsageError
+from ratchet.core.records.files import dumps
+from ratchet.github.client import GitHub
+from ratchet.github.command import CommandReply, answer
+from ratchet.github.comment import MARKER, render_comment
+from ratchet.github.event import parse_event
+from ratchet.github.records import Acceptance
+from ratchet.github.state import LABEL, acknowledged_in
 from tests import examples, pages
 from tests.fake_github import Answer, Comment, FakeGitHub
 from tests.hostile_comments import HOSTILE

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import Playground
 
 BUILDS = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.measure.duet import order_of_pair
-from ratchet.records.verdict import Outcome
+from ratchet.core.bench.duet import order_of_pair
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import PROOF, Playground, only_json
 
 

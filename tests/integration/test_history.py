@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.history import Series
+from ratchet.history.records import Series
 from tests.integration.playground import (
     ADDS,
     CERTAIN,

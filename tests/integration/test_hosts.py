@@ -13,13 +13,13 @@ from typing import NoReturn
 
 import pytest
 
-from ratchet.config import Settings
-from ratchet.errors import HostError
-from ratchet.measure import client
-from ratchet.measure.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
-from ratchet.measure.messages import Prepared
-from ratchet.measure.suite import Sessions
-from ratchet.measure.tree_spec import TreeSpec
+from ratchet.core.bench import client
+from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
+from ratchet.core.bench.messages import Prepared
+from ratchet.core.bench.suite import Sessions
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.errors import HostError
 from tests.integration.playground import Playground, new_repository, wait_until
 
 TREE = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import ADDS, Playground, new_repository
 
 KERNELS = "import time\n\nREPEAT = 3\n\n\ndef plus(x):\n    for _ in range(REPEAT):\n        x = x + 1\n    return x\n"

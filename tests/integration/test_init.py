@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import Playground, git, only_json
 
 COMMIT = "d" * 40

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.files import dumps
-from ratchet.records.run import Tree
+from ratchet.core.records.files import dumps
+from ratchet.core.records.run import Tree
 from tests import examples, tuning_examples
 from tests.fake_github import FakeGitHub
 from tests.history_examples import timed

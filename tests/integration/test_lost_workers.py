@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import ADDS, LENIENT, PAIRS, QUICK, Finished, Playground
 
 LOST = """\
@@ -145,7 +145,7 @@ def sleeps(*, device):
     return Workload(run=run, reference=lambda: x.double() + 1, dtype="float32", flops=64, bytes=512)
 """
 LIES = """
-from ratchet.measure.clocks import CpuClock, Samples
+from ratchet.core.bench.clocks import CpuClock, Samples
 
 CpuClock.take = lambda self, count, **_: Samples({times})
 """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.notify import LABEL, Notified, NotifyRequest, notify
-from ratchet.commands.request import Request
-from ratchet.errors import RatchetError, UnreachableError
-from ratchet.forge.github import GitHub
+from ratchet.core.errors import RatchetError, UnreachableError
+from ratchet.core.request import Request
+from ratchet.github.client import GitHub
+from ratchet.github.notify import LABEL, Notified, NotifyRequest, notify
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.history_examples import new, timed
 from tests.integration.playground import git

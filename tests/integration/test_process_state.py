@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import LENIENT, PROOF, QUICK, Playground
 
 LEAKS = """

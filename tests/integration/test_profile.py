@@ -14,8 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
-from ratchet.commands.profile.sides import (
+from ratchet.core.bench.survey import SideTrace
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.records.files import load
+from ratchet.core.records.run import Side
+from ratchet.core.records.verdict import Outcome
+from ratchet.core.workload import Device
+from ratchet.explain.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
+from ratchet.explain.ncu import NcuOptions
+from ratchet.explain.readers import read
+from ratchet.explain.records import Activity, CaseProfile, KernelProfile, Profile, Profiles
+from ratchet.explain.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
+from ratchet.explain.sides import (
     INSTEAD,
     NOT_IN_TIME,
     ProfileRequest,
@@ -25,18 +36,7 @@ from ratchet.commands.profile.sides import (
     profile_sides,
     start_profilers,
 )
-from ratchet.config import Settings
-from ratchet.measure.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
-from ratchet.measure.survey import SideTrace
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile.ncu import NcuOptions
-from ratchet.profile.readers import read
-from ratchet.profile.traces import worth_counters
-from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
-from ratchet.records.run import Side
-from ratchet.records.verdict import Outcome
-from ratchet.workload import Device
+from ratchet.explain.traces import worth_counters
 from tests.integration.playground import ADDS, PATIENCE_S, PROOF, SLOW_ADDS, Finished, Playground, only_json
 from tests.integration.test_torch_compile import COMPILED
 
@@ -498,7 +498,7 @@ def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkey
         other = launch.model_copy(update={"name": "gemm", "function": "gemm"})
         return whole.model_copy(update={"kernels": (launch, launch, other)})
 
-    monkeypatch.setattr("ratchet.profile.readers.read", both)
+    monkeypatch.setattr("ratchet.explain.readers.read", both)
     found = profiled(play, tmp_path, traced, ncu=RECORDED)
     profiles = {case: one["head"].profile for case, one in found.items()}
     kernels = {case: [kernel.function for kernel in one.kernels] for case, one in profiles.items() if one}
@@ -527,7 +527,7 @@ def test_other_launches_than_in_the_traces_are_profiled_again(
         many = tuple(launch.model_copy(update={"function": name}) for name in launches)
         return whole.model_copy(update={"kernels": many}) if "+" in path.name else whole
 
-    monkeypatch.setattr("ratchet.profile.readers.read", read_shared)
+    monkeypatch.setattr("ratchet.explain.readers.read", read_shared)
     found = profiled(play, tmp_path, {"a/b": head(activity(scale=1)), "c/d": head(activity(scale=1))}, ncu=RECORDED)
     for case, stem in (("a/b", "a.b.head"), ("c/d", "c.d.head")):
         result = found[case]["head"]
@@ -554,7 +554,7 @@ def test_no_case_gets_the_launches_of_one_that_failed_before_it(
 ) -> None:
     """A case that fails may have launched some kernels, which nothing tells apart from those of the next case."""
     kernels = tuple(KernelProfile(name=name, function=name, index=place) for place, name in enumerate(launches))
-    monkeypatch.setattr("ratchet.profile.readers.read", lambda *_: Profile(tool="ncu", kernels=kernels))
+    monkeypatch.setattr("ratchet.explain.readers.read", lambda *_: Profile(tool="ncu", kernels=kernels))
     (tmp_path / "r.ncu-rep").touch()
     cases = ("a/b", "c/d", "e/f")
     status = {case: "no" if case in failed else "" for case in cases}
@@ -605,7 +605,7 @@ def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path:
     """A case whose counters were written before the time was over keeps them; one that was not finished says what to raise."""
     body = RECORDED.replace("for case in argument", "for case in ['a/b'] or argument") + "import time\ntime.sleep(600)"
     traced = {"a/b": head(activity(scale=1)), "c/d": head(None, "Under torch.profiler no.")}
-    monkeypatch.setattr("ratchet.profile.ncu.WRITE_S", 0.0)
+    monkeypatch.setattr("ratchet.explain.ncu.WRITE_S", 0.0)
     found = profiled(play, tmp_path, traced, ncu=body, timeout_s=8)
     assert found["a/b"]["head"].profile is not None
     assert found["a/b"]["head"].profile.tool == "ncu"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import Exit
-from ratchet.profile.ncu import ProfileError, find_ncu
-from ratchet.profile.readers import read, read_report
-from ratchet.records.profile import CaseProfile
+from ratchet.core.errors import Exit
+from ratchet.explain.ncu import ProfileError, find_ncu
+from ratchet.explain.readers import read, read_report
+from ratchet.explain.records import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
@@ -83,7 +83,7 @@ def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
 @pytest.fixture
 def without_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An environment in which the package cannot be imported, and programs are found in one empty folder only."""
-    monkeypatch.setattr("ratchet.profile.ncu.newest", lambda *_: [])
+    monkeypatch.setattr("ratchet.explain.ncu.newest", lambda *_: [])
     folder = tmp_path / "alone"
     folder.mkdir()
     (folder / "ncu_report.py").write_text("raise ImportError('no such package')\n", encoding="utf-8")

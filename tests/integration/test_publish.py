@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.publish import PublishRequest, publish
-from ratchet.errors import Exit
-from ratchet.judge.github.state import LABEL
-from ratchet.records.files import dumps, save
-from ratchet.records.run import CaseRun, Config, Failure, Policy, Tree
-from ratchet.report.comment import failed_in, run_id_of
+from ratchet.core.errors import Exit
+from ratchet.core.records.files import dumps, save
+from ratchet.core.records.run import CaseRun, Config, Failure, Policy, Tree
+from ratchet.github.comment import failed_in, run_id_of
+from ratchet.github.publish import PublishRequest, publish
+from ratchet.github.state import LABEL
 from tests import examples, history_examples, reports
 from tests.history_examples import timed
 from tests.integration.playground import Finished

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ratchet.records.files import dumps, save
-from ratchet.records.profile import Profiles
-from ratchet.records.run import Tree
+from ratchet.core.records.files import dumps, save
+from ratchet.core.records.run import Tree
+from ratchet.explain.records import Profiles
 from tests import examples
 from tests.history_examples import timed
 from tests.integration.playground import Finished

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.publish import PublishRequest, publish
-from ratchet.errors import Exit, ForgeError, RatchetError
-from ratchet.forge.github import GitHub
-from ratchet.report.check_run import check_output
-from ratchet.report.comment import run_id_of
+from ratchet.core.errors import Exit, ForgeError, RatchetError
+from ratchet.github.check_run import check_output
+from ratchet.github.client import GitHub
+from ratchet.github.comment import run_id_of
+from ratchet.github.publish import PublishRequest, publish
 from tests.fake_github import Answer
 from tests.integration.playground import HARNESS, Finished
 from tests.integration.publish_scene import BOT, FIRST, RED, RUN, SAME, Scene
@@ -124,7 +124,7 @@ def test_no_token(scene: Scene, command: Callable[..., Finished]) -> None:
 def test_a_defect_exits_with_3(scene: Scene, command: Callable[..., Finished]) -> None:
     """It is no regression, and no verdict that was published."""
     scene.artifact(SAME)
-    broken = "import ratchet.forge.artifact\nratchet.forge.artifact.take_in = lambda *_: 1 / 0\n"
+    broken = "import ratchet.github.artifact\nratchet.forge.artifact.take_in = lambda *_: 1 / 0\n"
     (scene.folder / "sitecustomize.py").write_text(broken, encoding="utf-8")
     done = command(PYTHONPATH=os.pathsep.join([str(scene.folder), str(HARNESS)]))
     assert done.code == 3
@@ -152,7 +152,7 @@ def test_an_end_that_nobody_planned(scene: Scene, monkeypatch: pytest.MonkeyPatc
             raise once.pop()
         return usual(*words)
 
-    monkeypatch.setattr(f"ratchet.commands.github.{where}", broken)
+    monkeypatch.setattr(f"ratchet.github.{where}", broken)
     with pytest.raises(kind):
         scene.publish()
     [body] = scene.ours()

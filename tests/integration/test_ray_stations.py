@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.records.tuning import TuningRecord
+from ratchet.tune.records import TuningRecord
 from tests.integration.playground import Finished, Playground
 
 pytest.importorskip("ray", reason="Ray is not installed.")
@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 import ray
 from ray.cluster_utils import Cluster
 
-from ratchet.errors import RatchetError
-from ratchet.records.tuning import Done, Task
-from ratchet.records.tuning import Evaluation
+from ratchet.core.errors import RatchetError
+from ratchet.tune.records import Done, Task
+from ratchet.tune.records import Evaluation
 from ratchet.tune.ray_stations import ray_actors
 
 
@@ -203,7 +203,7 @@ except RatchetError as error:
 SILENT = """
 import os, socket, sys
 
-from ratchet.errors import RatchetError
+from ratchet.core.errors import RatchetError
 from ratchet.tune.ray_stations import ray_actors
 
 with socket.create_server(("127.0.0.1", 0)) as silent:

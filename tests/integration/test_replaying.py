@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratchet.records.files import load, save
-from ratchet.records.run import CaseRun, RunRecord
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import CaseRun, RunRecord
+from ratchet.core.records.verdict import Outcome
 from tests import examples
 from tests.integration.playground import Finished, Playground, only_json
 

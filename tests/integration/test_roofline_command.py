@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.records.baseline import Baseline
-from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile, Profiles, Roofline
-from ratchet.records.run import Performance, RunRecord, Tree
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import Performance, RunRecord, Tree
+from ratchet.explain.records import CaseProfile, Profile, Profiles, Roofline
 from tests import examples
 from tests.integration.playground import HARNESS, Finished, Playground
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.records.verdict import SLOWDOWNS, Outcome
+from ratchet.core.records.verdict import SLOWDOWNS, Outcome
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 EXTRA, SLOW_EXTRA = (text.replace("def adds", "def extra") for text in (ADDS, SLOW_ADDS))

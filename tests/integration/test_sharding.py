@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 NAMES = ("adds", "extra", "more")
@@ -79,13 +79,13 @@ def test_two_machines_share_the_cases(make: Callable[..., Playground]) -> None:
     script = """
 import os, sys
 from pathlib import Path
-from ratchet.config import load_settings
-from ratchet.forge.git import Repository
-from ratchet.forge.git import worktrees
-from ratchet.commands.machine import Machine
-from ratchet.commands.check import CheckPlan, Pairing, compare
-from ratchet.records.baseline import Baseline
-from ratchet.report.progress import SilentProgress
+from ratchet.core.config import load_settings
+from ratchet.core.git import Repository
+from ratchet.core.git import worktrees
+from ratchet.core.machine import Machine
+from ratchet.core.check import CheckPlan, Pairing, compare
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.report.progress import SilentProgress
 repository = Repository(Path("."))
 settings = load_settings(repository.root, os.environ, {"device": "cpu", "pairs": 8, "blocks": 2, "regression_threshold": 0.6})
 reference, head = repository.commit_snapshot("HEAD~1"), repository.commit_snapshot("HEAD")

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.judge.github.state import PublishedState, state_of
-from ratchet.records.baseline import Day
-from ratchet.records.files import dumps
-from ratchet.records.run import CaseRun, Config, Failure, Tree
+from ratchet.core.records.baseline import Day
+from ratchet.core.records.files import dumps
+from ratchet.core.records.run import CaseRun, Config, Failure, Tree
+from ratchet.github.state import PublishedState, state_of
 from tests import examples
 from tests.history_examples import STEADY, gone, new, timed
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, Scene
@@ -93,7 +93,7 @@ def _broken_settings(scene: Scene, _: object) -> None:
 
 def _defect(scene: Scene, patch: pytest.MonkeyPatch) -> None:
     scene.artifact(SAME)
-    patch.setattr("ratchet.commands.github.judge_again.judge_run", lambda *_: 1 / 0)
+    patch.setattr("ratchet.github.judge_again.judge_run", lambda *_: 1 / 0)
 
 
 def _left_out(scene: Scene, _: object) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.files import load
-from ratchet.records.tuning import TuningRecord
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.files import load
+from ratchet.core.records.verdict import Outcome
+from ratchet.tune.records import TuningRecord
 from tests.integration.playground import Playground
 
 COMPILED = """\
@@ -61,8 +61,8 @@ PREPARED = """
 import os, sys, threading
 
 import torch
-from ratchet.measure.child import calls, libraries
-from ratchet.subprocesses import children
+from ratchet.core.bench.child import calls, libraries
+from ratchet.core.processes import children
 
 def refuse(name):
     def touched(*_):

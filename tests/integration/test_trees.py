@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import ADDS, HARNESS, Playground, commit, new_repository
 
 KERNELS = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.files import load
-from ratchet.records.tuning import TuningRecord
+from ratchet.core.records.files import load
+from ratchet.tune.records import TuningRecord
 from tests.integration.playground import PROOF, Finished, Playground, commit, wait_until
 
 KNOBS = """\
@@ -343,7 +343,7 @@ def _apply(play: Playground, device: str, **parameters: object) -> None:
 
 
 def _cpu() -> str:
-    from ratchet.measure.device.environment import cpu_model
+    from ratchet.core.device.environment import cpu_model
 
     return cpu_model(Path("/proc/cpuinfo"))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.files import load
-from ratchet.records.variants import VariantsRecord
+from ratchet.core.records.files import load
+from ratchet.lab.records.variants import VariantsRecord
 from tests.integration.playground import Playground, new_repository
 
 WAITS = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import LENIENT, QUICK, Finished, Playground, commit, new_repository
 from tests.once import once
 

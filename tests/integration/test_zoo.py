@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import PAIRS, Finished
 
 FAULTS = {

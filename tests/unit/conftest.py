@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from ratchet.forge.github import GitHub
+    from ratchet.github.client import GitHub
     from tests.fake_github import FakeGitHub
 
 

@@ -11,17 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.github.state import (
-    LABEL,
-    MARKER,
-    acknowledged_in,
-    acknowledgement,
-    believed,
-    read_acknowledgement,
-    with_acceptances,
-)
-from ratchet.records.forge import Acceptance, Comment
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.github.records import Acceptance, Comment
+from ratchet.github.state import LABEL, MARKER, acknowledged_in, acknowledgement, believed, read_acknowledgement, with_acceptances
 from tests import examples, reports
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"

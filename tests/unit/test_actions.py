@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import OutputError
-from ratchet.forge.actions import LARGEST_SUMMARY, append_summary, write_outputs
+from ratchet.core.actions import LARGEST_SUMMARY, append_summary, write_outputs
+from ratchet.core.errors import OutputError
 
 
 def read_as_the_runner(text: str) -> dict[str, str]:

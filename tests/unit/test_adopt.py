@@ -10,7 +10,7 @@ import pytest
 from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
 from ratchet.adopt.first_benchmark import attempts, example
 from ratchet.adopt.survey import Function, Survey, survey
-from ratchet.errors import UsageError
+from ratchet.core.errors import UsageError
 
 pytestmark = pytest.mark.no_cover
 

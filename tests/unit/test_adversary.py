@@ -10,8 +10,8 @@ import noises
 import numpy as np
 import pytest
 
-from ratchet.judge.drift import Drift
-from ratchet.records.verdict import Outcome
+from ratchet.core.judge.drift import Drift
+from ratchet.core.records.verdict import Outcome
 
 pytestmark = pytest.mark.no_cover
 HELD = [attack for attack in (*noises.NAMED, *noises.KEPT_ASIDE, *noises.ADDED) if not attack.beyond]

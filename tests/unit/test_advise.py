@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.errors import RecordError
-from ratchet.profile.advice import advise, rules, trace
-from ratchet.profile.advice.patterns import FLOOR, PATTERNS
-from ratchet.profile.advice.rules import findings
-from ratchet.profile.advice.timeline import timeline
-from ratchet.profile.advice.trace import read_trace
-from ratchet.records.profile import Advice
-from ratchet.report.advice import advice_lines
+from ratchet.core.errors import RecordError
+from ratchet.explain.advice import advise, rules, trace
+from ratchet.explain.advice.patterns import FLOOR, PATTERNS
+from ratchet.explain.advice.rules import findings
+from ratchet.explain.advice.timeline import timeline
+from ratchet.explain.advice.trace import read_trace
+from ratchet.explain.advice_report import advice_lines
+from ratchet.explain.records import Advice
 from tests.advise import CLEAN, PLANTED, planted_in, runs_on_cpu
 
 pytest.importorskip("torch")

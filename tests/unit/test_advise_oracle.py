@@ -18,8 +18,8 @@ from torch.profiler import ProfilerActivity, profile  # noqa: E402  after the sk
 from torch.profiler._pattern_matcher import ForLoopIndexingPattern, SynchronizedDataLoaderPattern  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
-from ratchet.profile.advice import advise  # noqa: E402
-from ratchet.profile.advice.trace import read_trace  # noqa: E402
+from ratchet.explain.advice import advise  # noqa: E402
+from ratchet.explain.advice.trace import read_trace  # noqa: E402
 
 
 class Waiting(Dataset[float]):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.request import Request
-from ratchet.commands.tune.tune import apply_recorded, apply_tuning
-from ratchet.errors import RecordError, UsageError
-from ratchet.records.files import load, save
-from ratchet.records.run import Policy
-from ratchet.records.tuned import TUNED_FILE, Tuned
+from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import Policy
+from ratchet.core.records.tuned import TUNED_FILE, Tuned
+from ratchet.core.request import Request
+from ratchet.tune.command import apply_recorded, apply_tuning
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT
 

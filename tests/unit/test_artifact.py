@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import ArtifactError
-from ratchet.forge import artifact
-from ratchet.forge.artifact import take_in
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
+from ratchet.core.errors import ArtifactError
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.github import artifact
+from ratchet.github.artifact import take_in
 from tests import pages
 from tests.pages import h200_bytes
 

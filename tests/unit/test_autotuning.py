@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.measure.child.autotuning import AutotuneWatch
+from ratchet.core.bench.child.autotuning import AutotuneWatch
 
 KEPT: dict[str, int] = {}
 """The cache on the disk."""

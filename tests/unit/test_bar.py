@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.judge.evidence import CaseThresholds, session_of, sessions_needed, sessions_of, thresholds_for, with_persistence
-from ratchet.judge.outcome import decide
-from ratchet.judge.power import (
+from ratchet.core.judge.comparison import compare_pairs
+from ratchet.core.judge.estimate import randomisation_p
+from ratchet.core.judge.evidence import CaseThresholds, session_of, sessions_needed, sessions_of, thresholds_for, with_persistence
+from ratchet.core.judge.outcome import decide
+from ratchet.core.judge.power import (
     EFFICIENCY,
     MEDIAN_OF_SESSION,
     needed_change,
@@ -19,12 +21,10 @@ from ratchet.judge.power import (
     smallest_slowdown,
     with_smallest_slowdown,
 )
-from ratchet.judge.reasons import settles
-from ratchet.judge.tuning import thresholds_of_finals
-from ratchet.records.run import Policy
-from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import compare_pairs
-from ratchet.stats.estimate import randomisation_p
+from ratchet.core.judge.reasons import settles
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Comparison, Outcome
+from ratchet.tune.judge import thresholds_of_finals
 from tests import pair_examples, reports
 
 POLICY = Policy()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ratchet.judge.baseline.update import CARRIED, record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline, StepKind
+from ratchet.core.judge.baseline.update import CARRIED, record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, StepKind
 from tests import examples, history_examples
 
 OLD = examples.FINGERPRINT.model_copy(update={"driver": "575.10", "torch": "2.8.0+cu129"})

@@ -149,9 +149,9 @@ def test_normalize_refuses_columns(columns: int) -> None:
 def test_script_hands_its_configs_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The script is `ratchet run` with its configs and its device."""
     seen: list[Any] = []
-    command = types.ModuleType("ratchet.cli")
+    command = types.ModuleType("ratchet.core.cli")
     command.main = seen.append  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ratchet.cli", command)
+    monkeypatch.setitem(sys.modules, "ratchet.core.cli", command)
     script = _load("integrated_test")
     script.main(["--config", "training_512", "--config", "copy", "--device", "cpu"])
     script.main([])
@@ -184,9 +184,9 @@ def test_autotune_script(monkeypatch: pytest.MonkeyPatch, listed: list[Any], cod
         seen.append(words)
         return left.pop(0)
 
-    command = types.ModuleType("ratchet.cli")
+    command = types.ModuleType("ratchet.core.cli")
     command.main = ratchet  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "ratchet.cli", command)
+    monkeypatch.setitem(sys.modules, "ratchet.core.cli", command)
     assert _load("autotune").main(["--config", "training_512", "--time-budget", "20", "--seed", "1"]) == expected
     each = "600s" if len(codes) == 2 else "1200s"
     names = [case["name"] for case in listed if not case["skipped"]]

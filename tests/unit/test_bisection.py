@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from ratchet.judge.bisection import ERROR, bounds, differs, end_of, level_of, next_place
-from ratchet.judge.sequential import looks
-from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
-from ratchet.records.run import Tree
-from ratchet.report.bisection import search_lines
+from ratchet.core.judge.sequential import looks
+from ratchet.core.records.run import Tree
+from ratchet.history.bisection import ERROR, bounds, differs, end_of, level_of, next_place
+from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
+from ratchet.history.bisection_report import search_lines
 from tests.examples import FINGERPRINT, PLAN
 from tests.pair_examples import pairs
 from tests.reports import comparison

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from ratchet.judge.replay import calibrate, simulate, smallest_gate
-from ratchet.records.run import CaseRun, Policy
-from ratchet.records.verdict import Calibration
-from ratchet.report.calibration import calibration_lines
-from ratchet.stats.comparison import Pair
+from ratchet.core.judge.comparison import Pair
+from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.verdict import Calibration
+from ratchet.trust.calibration_report import calibration_lines
+from ratchet.trust.replay_rule import calibrate, simulate, smallest_gate
 from tests import examples, pair_examples
 
 POLICY = Policy()

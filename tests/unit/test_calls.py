@@ -14,11 +14,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from ratchet import Workload
-from ratchet.measure.child import outputs
-from ratchet.measure.child.calls import TimedCall, seed_all
-from ratchet.measure.child.correctness import WrongResult, check, evidence
-from ratchet.measure.child.trials import Trials
-from ratchet.measure.messages import between_sides
+from ratchet.core.bench.child import outputs
+from ratchet.core.bench.child.calls import TimedCall, seed_all
+from ratchet.core.bench.child.correctness import WrongResult, check, evidence
+from ratchet.core.bench.messages import between_sides
+from ratchet.tune.child import Trials
 
 pytestmark = pytest.mark.no_cover
 

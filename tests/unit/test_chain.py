@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ratchet.errors import RecordError, UsageError
-from ratchet.judge.baseline.chain import ChainPlace, continued, problems
-from ratchet.judge.baseline.steps import Person, accept, rename
-from ratchet.judge.baseline.update import record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline, BaselineEntry, Step, StepKind
-from ratchet.records.environment import Fingerprint
-from ratchet.records.files import dumps, load
-from ratchet.records.run import CaseRun, RunRecord
+from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.judge.baseline.chain import ChainPlace, continued, problems
+from ratchet.core.judge.baseline.steps import Person, accept, rename
+from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, BaselineEntry, Step, StepKind
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.files import dumps, load
+from ratchet.core.records.run import CaseRun, RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

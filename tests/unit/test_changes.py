@@ -10,15 +10,7 @@ import change_points as study
 import numpy as np
 import pytest
 
-from ratchet.stats.changes import (
-    FEWEST_RUNS,
-    LEAST_SD,
-    LEAST_STAY,
-    PENALTY,
-    change_points,
-    lasting_noise,
-    sd_of_runs,
-)
+from ratchet.history.changes import FEWEST_RUNS, LEAST_SD, LEAST_STAY, PENALTY, change_points, lasting_noise, sd_of_runs
 
 
 def _noise(seed: int, runs: int, sd: float = 0.002) -> np.ndarray:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.github.state import with_acceptances
-from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT, Acceptance
-from ratchet.records.run import Policy
-from ratchet.records.verdict import Outcome
-from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
-from ratchet.report.comment import CommentPage
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Outcome
+from ratchet.github.check_run import candidate_paths, check_output, workflow_commands
+from ratchet.github.comment import CommentPage
+from ratchet.github.records import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT, Acceptance
+from ratchet.github.state import with_acceptances
 from tests import examples, pages, reports
 from tests.rendered import faults
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.request import checked_out, own_output_globs
-from ratchet.forge.git import Repository
-from ratchet.records.files import save
-from ratchet.records.tuning import keep_earlier, tuning_path
+from ratchet.core.git import Repository
+from ratchet.core.records.files import save
+from ratchet.core.request import checked_out, own_output_globs
+from ratchet.tune.records import keep_earlier, tuning_path
 from tests import tuning_examples as sample
 from tests.unit.test_git import commit, identity, repo
 

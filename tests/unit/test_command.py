@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.judge.github.event import Accept, BadCommand, ProfileWanted, parse_command
-from ratchet.records.forge import LONGEST_REASON
+from ratchet.github.event import Accept, BadCommand, ProfileWanted, parse_command
+from ratchet.github.records import LONGEST_REASON
 from tests.hostile_comments import HOSTILE, LINE, plain_lines
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")

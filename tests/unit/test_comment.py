@@ -11,20 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.errors import UsageError
-from ratchet.judge.github.event import MOST_CASES, Accept, parse_command
-from ratchet.records.verdict import Outcome
-from ratchet.report.check_run import check_output
-from ratchet.report.comment import (
-    LIMIT,
-    MOST_BARS,
-    CommentPage,
-    chart_of_changes,
-    marker,
-    render_comment,
-    run_id_of,
-    sha_of,
-)
+from ratchet.core.errors import UsageError
+from ratchet.core.records.verdict import Outcome
+from ratchet.github.check_run import check_output
+from ratchet.github.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
+from ratchet.github.event import MOST_CASES, Accept, parse_command
 from tests import examples, pages, reports
 from tests.pages import RUN_URL
 from tests.rendered import Page, faults

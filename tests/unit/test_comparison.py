@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.records.run import WorkerSamples
-from ratchet.records.verdict import Comparison
-from ratchet.stats.comparison import (
+from ratchet.core.judge.comparison import (
     Pair,
     cliffs_delta,
     compare_pairs,
@@ -22,8 +20,10 @@ from ratchet.stats.comparison import (
     pairs_of,
     performance,
 )
-from ratchet.stats.estimate import bootstrap_interval, estimate, independent_values
-from ratchet.stats.total import resolution_of, totals_of
+from ratchet.core.judge.estimate import bootstrap_interval, estimate, independent_values
+from ratchet.core.judge.total import resolution_of, totals_of
+from ratchet.core.records.run import WorkerSamples
+from ratchet.core.records.verdict import Comparison
 from tests import examples
 
 RATIOS = (1.031, 1.029, 1.035, 1.03, 1.026, 1.032, 1.028, 1.03)

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from ratchet.measure.device.gpu import Gpu
-from ratchet.measure.tuning.trials import compiling_processes
+from ratchet.core.device.gpu import Gpu
+from ratchet.tune.trials import compiling_processes
 
 GIB = 1 << 30
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ratchet.config import (
+from ratchet.core.config import (
     OF_BOTH_SIDES,
     OF_EACH_TREE,
     OTHER_VARIABLES,
@@ -21,8 +21,8 @@ from ratchet.config import (
     parse_fraction,
     settings_from,
 )
-from ratchet.errors import Exit, UsageError
-from ratchet.records.run import Policy
+from ratchet.core.errors import Exit, UsageError
+from ratchet.core.records.run import Policy
 
 ROOT = Path(__file__).parents[2]
 

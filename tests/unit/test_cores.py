@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.measure.cores import HostCores, keep_to, part_of_cores
+from ratchet.core.bench.cores import HostCores, keep_to, part_of_cores
 
 
 def machine(folder: Path, threads: Mapping[int, str], busy: Mapping[int, int]) -> HostCores:

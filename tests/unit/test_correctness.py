@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from ratchet import Workload
-from ratchet.measure.child import correctness
-from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.correctness import WrongResult, relative_error, tolerance_of
-from ratchet.measure.child.outputs import poison
+from ratchet.core.bench.child import correctness
+from ratchet.core.bench.child.calls import TimedCall
+from ratchet.core.bench.child.correctness import WrongResult, relative_error, tolerance_of
+from ratchet.core.bench.child.outputs import poison
 
 pytestmark = pytest.mark.no_cover
 

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from ratchet.measure import clocks
-from ratchet.measure.child.worker import make_clock
-from ratchet.measure.clocks import CpuClock
+from ratchet.core.bench import clocks
+from ratchet.core.bench.child.worker import make_clock
+from ratchet.core.bench.clocks import CpuClock
 
 
 def test_samples(monkeypatch: pytest.MonkeyPatch) -> None:

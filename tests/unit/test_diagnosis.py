@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ratchet.profile import diagnosis
-from ratchet.profile.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
-from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
-from ratchet.profile.diagnosis.traced import RULES
-from ratchet.profile.metrics import (
+from ratchet.explain import diagnosis
+from ratchet.explain.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
+from ratchet.explain.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
+from ratchet.explain.diagnosis.traced import RULES
+from ratchet.explain.metrics import (
     ATOMICS,
     LOAD_SECTORS,
     LOCAL_SECTORS,
@@ -24,7 +24,7 @@ from ratchet.profile.metrics import (
     STORE_SECTORS,
     THREADS_PER_INSTRUCTION,
 )
-from ratchet.records.profile import Activity, Finding, KernelProfile, Profile
+from ratchet.explain.records import Activity, Finding, KernelProfile, Profile
 
 pytestmark = pytest.mark.no_cover
 
@@ -374,7 +374,7 @@ def test_findings_refuse_nonsense() -> None:
 
 def test_the_package_is_pure() -> None:
     """It reads no file and starts nothing: it imports records, units, matching, names and itself."""
-    allowed = ("ratchet.profile.diagnosis", "ratchet.judge.profile", "ratchet.records.profile", "ratchet.profile.metrics")
+    allowed = ("ratchet.explain.diagnosis", "ratchet.explain.judge", "ratchet.explain.records", "ratchet.explain.metrics")
     standard = ("__future__", "math", "statistics", "collections", "collections.abc", "dataclasses", "typing")
     for path in Path(diagnosis.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet import errors
-from ratchet.errors import RatchetError
+from ratchet.core import errors
+from ratchet.core.errors import RatchetError
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]

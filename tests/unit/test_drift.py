@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from ratchet.judge.drift import Drift, by_commit, drifting, held_to_best, is_significant_alone, needs_best_comparison, pooled
-from ratchet.judge.outcome import decide
-from ratchet.records.baseline import BaselineEntry, Candidate, Measurement
-from ratchet.records.run import Policy, Tree
-from ratchet.records.verdict import Comparison, Outcome
+from ratchet.core.judge.drift import Drift, by_commit, drifting, held_to_best, is_significant_alone, needs_best_comparison, pooled
+from ratchet.core.judge.outcome import decide
+from ratchet.core.records.baseline import BaselineEntry, Candidate, Measurement
+from ratchet.core.records.run import Policy, Tree
+from ratchet.core.records.verdict import Comparison, Outcome
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()

@@ -16,14 +16,10 @@ from typing import Any, NoReturn
 import pytest
 from scipy import stats
 
-from ratchet.errors import ForeignModuleError, HostError
-from ratchet.judge.evidence import session_of, thresholds_for
-from ratchet.judge.verdict import judge_run
-from ratchet.measure.client import CaseTrouble, Crashed, Hung, InvalidAnswer, Lost, OutOfMemory
-from ratchet.measure.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair
-from ratchet.measure.explain_answers import Traced
-from ratchet.measure.lost import repeats
-from ratchet.measure.messages import (
+from ratchet.core.bench.client import CaseTrouble, Crashed, Hung, InvalidAnswer, Lost, OutOfMemory
+from ratchet.core.bench.duet import KERNEL_PAIRS, CaseSides, Duet, Measured, Rounds, order_of_pair
+from ratchet.core.bench.lost import repeats
+from ratchet.core.bench.messages import (
     CaseListed,
     Checked,
     Evidence,
@@ -36,17 +32,21 @@ from ratchet.measure.messages import (
     Sampled,
     UsedCores,
 )
-from ratchet.measure.suite import _host_code, _pairs_ahead, _suits_two_cores
-from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
-from ratchet.measure.turns import Planted
-from ratchet.measure.workers import Workers
-from ratchet.records.baseline import Baseline
-from ratchet.records.environment import Peaks
-from ratchet.records.files import dumps
-from ratchet.records.profile import Activity
-from ratchet.records.run import CaseRun, LostWorker, Plan, Policy, Side
-from ratchet.records.verdict import Outcome
-from ratchet.stats.comparison import compare_workers, medians_ms
+from ratchet.core.bench.suite import _host_code, _pairs_ahead, _suits_two_cores
+from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey, trace
+from ratchet.core.bench.turns import Planted
+from ratchet.core.bench.workers import Workers
+from ratchet.core.errors import ForeignModuleError, HostError
+from ratchet.core.judge.comparison import compare_workers, medians_ms
+from ratchet.core.judge.evidence import session_of, thresholds_for
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.environment import Peaks
+from ratchet.core.records.files import dumps
+from ratchet.core.records.run import CaseRun, LostWorker, Plan, Policy, Side
+from ratchet.core.records.verdict import Outcome
+from ratchet.explain.answers import Traced
+from ratchet.explain.records import Activity
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -386,7 +386,7 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
     hosts: Any = {side: Host(side, script, worker=Slow) for side in SIDES}
     duet = Duet(hosts, plan().model_copy(update={"blocks": 8, "block_ms": 0.3, "clock": "cpu"}), Quiet(), None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ratchet.measure.turns.problem_of", lambda *_: None)  # nobody waits for these calls
+        patch.setattr("ratchet.core.bench.turns.problem_of", lambda *_: None)  # nobody waits for these calls
         result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,)))[CASE]
     lengths = {side: [[len(taken.block.samples_ms) for taken in one.blocks] for one in result.workers[side]] for side in SIDES}
     assert lengths["head"] == lengths["reference"]
@@ -399,9 +399,9 @@ def test_long_calls_on_the_cpu_take_fewer_samples(call_ms: float, samples: int, 
 @pytest.mark.parametrize(("calls", "every"), [(3, 4), (3, 2), (7, 4), (30, 31)])
 def test_a_call_that_is_slow_now_and_then_is_seen(calls: int, every: int, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its share among the timed calls is about what it is among all, however long blocks are and whichever call comes first."""
-    monkeypatch.setattr("ratchet.measure.turns.WARM_S", -1)
-    monkeypatch.setattr("ratchet.measure.turns.BLOCK_WALL", 1e9)
-    monkeypatch.setattr("ratchet.measure.turns.problem_of", lambda *_: None)
+    monkeypatch.setattr("ratchet.core.bench.turns.WARM_S", -1)
+    monkeypatch.setattr("ratchet.core.bench.turns.BLOCK_WALL", 1e9)
+    monkeypatch.setattr("ratchet.core.bench.turns.problem_of", lambda *_: None)
 
     class Now(Worker):
         def __init__(self, side: Side, script: Script) -> None:
@@ -573,7 +573,9 @@ def test_what_is_measured_is_what_files_keep() -> None:
 
 def test_a_planted_slowdown_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn gives one sample; the head's holds four calls more in twenty, each of the length that the worker reports."""
-    monkeypatch.setattr("ratchet.measure.turns.BLOCK_WALL", 1e9)  # so that warm-up asks for 30, however long a turn really takes
+    monkeypatch.setattr(
+        "ratchet.core.bench.turns.BLOCK_WALL", 1e9
+    )  # so that warm-up asks for 30, however long a turn really takes
     asked: Counter[tuple[Side, int]] = Counter()
 
     def sampled(side: Side, count: int) -> Sampled:
@@ -998,7 +1000,7 @@ def test_light_pairs_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> Non
         return Sampled(samples_ms=(1e-4,) * count)
 
     script = Script(sampled=sampled)
-    monkeypatch.setattr("ratchet.measure.duet.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("ratchet.core.bench.duet.time", SimpleNamespace(monotonic=lambda: now[0]))
     began: list[float] = []
 
     def totals(_: Mapping[str, Measured], look: int) -> Collection[str]:
@@ -1212,7 +1214,7 @@ def test_on_a_gpu_several_cases_share_the_pairs_that_get_ready_together(monkeypa
     """Each pair has its own order of cases, which are all measured, and the time of getting ready counts as theirs."""
     script = Script()
     for module in ("duet", "turns"):
-        monkeypatch.setattr(f"ratchet.measure.{module}.time", SimpleNamespace(monotonic=lambda: float(len(script.happened))))
+        monkeypatch.setattr(f"ratchet.core.bench.{module}.time", SimpleNamespace(monotonic=lambda: float(len(script.happened))))
     cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x", "c/x")]
     results = duet_of(script, plan(8, clock="auto")).measure(cases, Rounds((8,), ahead=4))
     assert [pairs(results[case.name], side) for case in cases for side in SIDES] == [list(range(8))] * 6

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.stats.comparison import cliffs_delta
+from ratchet.core.judge.comparison import cliffs_delta
 
 VALUES = st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 1e-9, 1e9]) | st.floats(0.01, 100), min_size=1, max_size=20)
 

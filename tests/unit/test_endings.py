@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.errors import CudaBuildError
-from ratchet.measure.child.correctness import WrongResult
-from ratchet.measure.child.trials import ending_of, reason_of
+from ratchet.core.bench.child.correctness import WrongResult
+from ratchet.core.errors import CudaBuildError
+from ratchet.tune.child import ending_of, reason_of
 
 
 class OutOfResources(Exception):

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import ratchet
-from ratchet.measure.device.environment import cpu_model, describe, installed_version, nvcc_version
-from ratchet.records.environment import Card
+from ratchet.core.device.environment import cpu_model, describe, installed_version, nvcc_version
+from ratchet.core.records.environment import Card
 
 pytestmark = pytest.mark.no_cover
 
@@ -103,8 +103,7 @@ def test_torch_is_what_it_calls_itself(tmp_path: Path, monkeypatch: pytest.Monke
 def test_torch_stays_out() -> None:
     """Describing a machine does not import torch."""
     script = (
-        "import sys; from ratchet.measure.device.environment import describe; "
-        "describe(None, 'cpu'); print('torch' in sys.modules)"
+        "import sys; from ratchet.core.device.environment import describe; describe(None, 'cpu'); print('torch' in sys.modules)"
     )
     root = Path(ratchet.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from ratchet.stats.estimate import (
+from ratchet.core.judge.estimate import (
     BOUND,
     Estimate,
     bootstrap_interval,

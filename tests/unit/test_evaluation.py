@@ -13,20 +13,20 @@ from typing import Any, cast
 
 import pytest
 
-from ratchet.errors import Exit
-from ratchet.judge.experiment import exit_code, headline, is_confirmed, timed_verdict
-from ratchet.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
-from ratchet.records.run import SIDES, Block, WorkerSamples
-from ratchet.units import parse_size
+from ratchet.core.errors import Exit
+from ratchet.core.records.run import SIDES, Block, WorkerSamples
+from ratchet.core.units import parse_size
+from ratchet.lab.judge import exit_code, headline, is_confirmed, timed_verdict
+from ratchet.lab.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
 
 torch = pytest.importorskip("torch")
 
-from ratchet.measure import clocks  # noqa: E402
-from ratchet.measure.child import evaluation  # noqa: E402  after the skip: it needs torch
-from ratchet.measure.child.guard import Guard  # noqa: E402
-from ratchet.measure.child.outputs import Value  # noqa: E402
-from ratchet.measure.client import WorkerClient  # noqa: E402
-from ratchet.measure.evaluation import timed_from_outside  # noqa: E402
+from ratchet.core.bench import clocks  # noqa: E402
+from ratchet.core.bench.child.guard import Guard  # noqa: E402
+from ratchet.core.bench.child.outputs import Value  # noqa: E402
+from ratchet.core.bench.client import WorkerClient  # noqa: E402
+from ratchet.lab.child import evaluation  # noqa: E402  after the skip: it needs torch
+from ratchet.lab.measure.evaluation import timed_from_outside  # noqa: E402
 
 
 def workers(*times_ms: float) -> list[WorkerSamples]:
@@ -96,8 +96,8 @@ def test_the_parents_clock_goes_on_while_it_does_not_agree(
     agrees_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At least five rounds, at most twenty; a few of a busy machine can hide what a candidate saves."""
-    monkeypatch.setattr("ratchet.measure.evaluation.time", SimpleNamespace(perf_counter=lambda: FourMs.now_s))
-    monkeypatch.setattr("ratchet.measure.evaluation._cpu_s", lambda _: FourMs.now_s)
+    monkeypatch.setattr("ratchet.lab.measure.evaluation.time", SimpleNamespace(perf_counter=lambda: FourMs.now_s))
+    monkeypatch.setattr("ratchet.lab.measure.evaluation._cpu_s", lambda _: FourMs.now_s)
     sides = {side: cast(WorkerClient, FourMs()) for side in SIDES}
     slope, _ = timed_from_outside(sides, lambda slope: len(slope.baseline_ms) >= agrees_after)
     assert len(slope.baseline_ms) == len(slope.candidate_ms) == rounds
@@ -121,8 +121,11 @@ REPLACED: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
     "statistics": (lambda patch: patch.setattr(statistics, "median", min), "statistics.median was replaced"),
     "an event": (lambda patch: patch.setattr(torch.cuda.Event, "record", print), "Event.record was replaced"),
     "a method": (lambda patch: patch.setattr(torch.Tensor, "copy_", print), "Tensor.copy_ was replaced"),
-    "the harness": (lambda patch: patch.setattr("ratchet.measure.child.calls.seed_all", print), "seed_all was replaced"),
-    "a module": (lambda patch: patch.setitem(sys.modules, "ratchet.units", ModuleType("units")), "ratchet.units was replaced"),
+    "the harness": (lambda patch: patch.setattr("ratchet.core.bench.child.calls.seed_all", print), "seed_all was replaced"),
+    "a module": (
+        lambda patch: patch.setitem(sys.modules, "ratchet.core.units", ModuleType("units")),
+        "ratchet.core.units was replaced",
+    ),
     "code": (lambda patch: patch.setattr(parse_size, "__code__", (lambda value: 0).__code__), "parse_size was replaced"),
 }
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.errors import UsageError
-from ratchet.judge.github.event import (
+from ratchet.core.errors import UsageError
+from ratchet.github.event import (
     ChangeEvent,
     CommentEvent,
     DispatchEvent,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ratchet.records.tuning import Done, Evaluation, Task
 from ratchet.tune.executor import LocalExecutor, Report
+from ratchet.tune.records import Done, Evaluation, Task
 
 
 class FakeStation:

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.commands.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
-from ratchet.errors import RecordError, UsageError
-from ratchet.judge.experiment import (
+from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.judge.comparison import Pair
+from ratchet.core.records.verdict import Comparison
+from ratchet.explain.records import Activity
+from ratchet.lab.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
+from ratchet.lab.judge import (
     E2E,
     KINDS,
     STAGE,
@@ -33,7 +36,7 @@ from ratchet.judge.experiment import (
     wants_reruns,
     what_profile_says,
 )
-from ratchet.records.experiment import (
+from ratchet.lab.records.experiment import (
     WHOLE,
     CopyRow,
     Decision,
@@ -49,9 +52,7 @@ from ratchet.records.experiment import (
     StageChange,
     SuiteOutcome,
 )
-from ratchet.records.profile import Activity
-from ratchet.records.verdict import Comparison
-from ratchet.report.experiment import (
+from ratchet.lab.report.experiment import (
     COLUMNS,
     baseline_lines,
     experiment_lines,
@@ -60,7 +61,6 @@ from ratchet.report.experiment import (
     status_lines,
     table_text,
 )
-from ratchet.stats.comparison import Pair
 from tests import examples
 from tests.rendered import faults
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.experiment import _copies, _of_device, compare_result, floors, profile_call, write_result
-from ratchet.measure.child.outputs import is_on_host
-from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, HotSpot
-from ratchet.workload import Workload
+from ratchet.core.bench.child.calls import TimedCall
+from ratchet.core.bench.child.outputs import is_on_host
+from ratchet.core.workload import Workload
+from ratchet.lab.child.experiment import _copies, _of_device, compare_result, floors, profile_call, write_result
+from ratchet.lab.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, HotSpot
 
 pytestmark = pytest.mark.no_cover
 

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from ratchet.cli.tune import tune_command
-from ratchet.commands.tune.tune import export_tuning, results_of
-from ratchet.errors import RecordError, UsageError
-from ratchet.records.files import load, save
-from ratchet.records.tuned import TUNED_FILE, Tuned
+from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.records.files import load, save
+from ratchet.core.records.tuned import TUNED_FILE, Tuned
+from ratchet.tune.cli import tune_command
+from ratchet.tune.command import export_tuning, results_of
 from ratchet.tune.t4 import read_t4
 from tests import tuning_examples as sample
 

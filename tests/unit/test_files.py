@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.errors import OutputError, RecordError
-from ratchet.records import files
-from ratchet.records.baseline import Baseline
-from ratchet.records.files import dumps, load, save, save_over
-from ratchet.records.run import Block, CaseRun, Config, RunRecord
-from ratchet.records.schema import SCHEMAS, schema, write_schemas
-from ratchet.records.verdict import ReportRecord
+from ratchet.core.errors import OutputError, RecordError
+from ratchet.core.records import files
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import dumps, load, save, save_over
+from ratchet.core.records.run import Block, CaseRun, Config, RunRecord
+from ratchet.core.records.schema import SCHEMAS, schema, write_schemas
+from ratchet.core.records.verdict import ReportRecord
 from tests import examples, reports
 
 ROOT = Path(__file__).parents[2]
@@ -263,7 +263,7 @@ def test_a_killed_save_leaves_the_old_file(call: str, path: Path) -> None:
     before = path.read_bytes()
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from ratchet.records.baseline import Baseline; from ratchet.records.files import save\n"
+        "from ratchet.core.records.baseline import Baseline; from ratchet.core.records.files import save\n"
         f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "save(Path(sys.argv[1]), Baseline())"
     )
@@ -301,7 +301,7 @@ def test_save_over_replaces_what_it_can_read(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
-    """The schema files in the repository are what the code says: ``python -m ratchet.records.schema results/schema``."""
+    """The schema files in the repository are what the code says: ``python -m ratchet.core.records.schema results/schema``."""
     write_schemas(tmp_path)
     assert (ROOT / "results" / "schema" / f"{name}.json").read_text(encoding="utf-8") == (tmp_path / f"{name}.json").read_text(
         encoding="utf-8"
@@ -312,6 +312,6 @@ def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
 
 def test_schemas_can_be_written_from_a_shell(tmp_path: Path) -> None:
     """The documented command writes a file for each kind of record."""
-    subprocess.run([sys.executable, "-m", "ratchet.records.schema", str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-m", "ratchet.core.records.schema", str(tmp_path)], check=True)
     known = ["baseline", "calibration", "history", "profiles", "report", "roofline", "run", "tuned", "tuning"]
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(SCHEMAS) == known

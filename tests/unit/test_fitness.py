@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from ratchet.measure.device.fitness import Condition, inspect, problem_during, problems_before, warnings_before
-from ratchet.measure.device.gpu import ComputeProcess, Reading
-from ratchet.records.environment import Telemetry
+from ratchet.core.device.fitness import Condition, inspect, problem_during, problems_before, warnings_before
+from ratchet.core.device.gpu import ComputeProcess, Reading
+from ratchet.core.records.environment import Telemetry
 
 GIB = 2**30
 STRANGER = ComputeProcess(4711, int(12.3 * GIB))

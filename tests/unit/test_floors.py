@@ -6,6 +6,7 @@ import ast
 import functools
 import graphlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,22 +16,31 @@ from pathlib import Path
 import click
 import pytest
 
-from ratchet.cli import COMMANDS, cli
+from ratchet.core.cli import COMMANDS, cli
 
 pytestmark = pytest.mark.no_cover
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
-EDGES = ("adopt", "measure", "profile", "forge", "tune", "lab", "history", "report")
+CORE = "ratchet.core."
+COMMAND_MODULES = ("check", "run", "recorded", "machine", "request", "trees", "baseline", "command_result")
 FLOORS: dict[str, int] = {
-    "__main__": 5,
     "cli": 4,
-    "commands": 3,
-    **dict.fromkeys(EDGES, 2),
-    **dict.fromkeys(("stats", "judge"), 1),
-    **dict.fromkeys(("__init__", "config", "records", "units", "errors", "error_lines", "workload"), 0),
-    **dict.fromkeys(("cache", "datasheets", "nvcc", "tools", "untrusted", "subprocesses"), 0),
+    **dict.fromkeys(COMMAND_MODULES, 3),
+    **dict.fromkeys(("bench", "device", "identical", "launches", "report", "git", "actions"), 2),
+    "judge": 1,
+    **dict.fromkeys(
+        ("records", "config", "datasheets", "units", "errors", "error_lines", "workload", "cache", "untrusted", "processes"), 0
+    ),
 }
-"""Of each module or package of ratchet; a higher floor may import a lower one."""
+"""Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""
+NEIGHBOURS = (
+    COMMAND_MODULES,
+    ("bench", "device", "identical", "launches"),
+)
+"""Packages of one floor that import each other."""
+PURE = re.compile(
+    r"ratchet\.(core\.judge\..*|\w+\.judge|trust\.replay_rule|github\.(event|state|notice)|history\.(bisection|changes))"
+)
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""
 HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "ray", "matplotlib")
@@ -81,9 +91,8 @@ def all_imports() -> list[Import]:
 
 
 def place(module: str) -> str:
-    """The module or package of ratchet that a dotted name belongs to."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__"
+    """The module or package of the core that a dotted name belongs to."""
+    return module.removeprefix(CORE).split(".")[0]
 
 
 def within(each: Import, *names: str) -> bool:
@@ -92,9 +101,9 @@ def within(each: Import, *names: str) -> bool:
 
 def test_every_module_has_a_floor() -> None:
     """Nothing stands beside the house."""
-    present = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert present <= set(FLOORS)
-    assert {"stats", "judge", "measure", "records"} <= present
+    core = PACKAGE / "core"
+    present = {path.stem for path in core.glob("*.py")} | {path.parent.name for path in core.glob("*/__init__.py")}
+    assert present - {"__init__"} == set(FLOORS)
 
 
 def test_no_files_import_each_other() -> None:
@@ -113,15 +122,15 @@ def test_no_files_import_each_other() -> None:
 
 
 def test_imports_point_down() -> None:
-    """A module imports its own package or a lower floor; edges do not import each other, nor any package its neighbour."""
+    """A module of the core imports its own package, a neighbour or a lower floor."""
     wrong = []
     for each in all_imports():
-        if not within(each, "ratchet") or (each.module, each.target) in EXCEPTIONS:
+        if not (each.module.startswith(CORE) and each.target.startswith(CORE)) or (each.module, each.target) in EXCEPTIONS:
             continue
         here, there = place(each.module), place(each.target)
         on_the_ground = FLOORS[here] == FLOORS[there] == 0
-        judged_from_samples = (here, there) == ("judge", "stats")  # both pure; stats never looks up
-        if not (here == there or FLOORS[there] < FLOORS[here] or on_the_ground or judged_from_samples):
+        neighbours = any(here in names and there in names for names in NEIGHBOURS)
+        if not (here == there or FLOORS[there] < FLOORS[here] or on_the_ground or neighbours):
             wrong.append(f"{each.module} imports {each.target}")
     assert wrong == []
 
@@ -131,14 +140,17 @@ def test_exceptions_are_needed() -> None:
     assert set(EXCEPTIONS) <= {(each.module, each.target) for each in all_imports()}
 
 
-def test_pure_floors() -> None:
-    """stats and judge import neither torch nor anything that reaches a file, and open nothing."""
-    pure = [each for each in all_imports() if place(each.module) in ("stats", "judge")]
+def test_pure_modules() -> None:
+    """What judges imports neither torch nor anything that reaches a file, and opens nothing."""
+    pure = [each for each in all_imports() if PURE.fullmatch(each.module)]
+    assert len({each.module for each in pure}) > 20
     assert [f"{each.module} imports {each.target}" for each in pure if within(each, "torch", *FILES)] == []
-    assert not any(each.target.startswith("ratchet.records.files") for each in pure)
-    for path in (*PACKAGE.glob("stats/*.py"), *PACKAGE.glob("judge/*.py")):
-        calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-        assert not any(isinstance(call, ast.Name) and call.id in ("open", "exec", "eval", "__import__") for call in calls), path
+    assert not any(each.target.startswith("ratchet.core.records.files") for each in pure)
+    for path in PACKAGE.rglob("*.py"):
+        if PURE.fullmatch(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)):
+            calls = [node.func for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
+            names = {call.id for call in calls if isinstance(call, ast.Name)}
+            assert not names & {"open", "exec", "eval", "__import__"}, path
 
 
 def test_torch_loads_where_something_is_timed() -> None:
@@ -150,20 +162,20 @@ def test_torch_loads_where_something_is_timed() -> None:
         "calls",
         "outputs",
         "correctness",
-        "evaluation",
-        "experiment",
         "guard",
         "areas",
         "state",
         "imports",
         "boundary",
-        "trials",
     )
     allowed = {
-        "ratchet.measure.clocks",
-        "ratchet.measure.identity.__init__",
-        "ratchet.measure.identity.capture",
-        *(f"ratchet.measure.child.{name}" for name in names),
+        "ratchet.core.bench.clocks",
+        "ratchet.tune.child",
+        "ratchet.lab.child.evaluation",
+        "ratchet.lab.child.experiment",
+        "ratchet.core.launches.__init__",
+        "ratchet.core.launches.capture",
+        *(f"ratchet.core.bench.child.{name}" for name in names),
     }
     assert modules - allowed == set()
 
@@ -171,7 +183,7 @@ def test_torch_loads_where_something_is_timed() -> None:
 def test_help_is_light() -> None:
     """Asking for help loads none of the heavy packages; that of one command loads what the command's module needs."""
     code = (
-        "import json, sys; from ratchet.cli import main; loaded = {}\n"
+        "import json, sys; from ratchet.core.cli import main; loaded = {}\n"
         f"for words in [['--help'], ['--version'], *([name, '--help'] for name in {list(COMMANDS)})]:\n"
         "    code = main(words)\n"
         "    loaded[' '.join(words)] = [code, *(name for name in sorted(sys.modules) if name in sys.argv)]\n"
@@ -187,18 +199,18 @@ def test_help_is_light() -> None:
 @pytest.mark.parametrize(
     ("command", "needless"),
     [
-        ("settings", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
-        ("open", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
-        ("badge", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
-        ("history", ("numpy", "jinja2", "rich", "ratchet.measure")),
-        ("report", ("rich", "ratchet.measure.suite", "ratchet.measure.device")),
-        ("compare", ("rich", "ratchet.measure.suite", "ratchet.measure.device")),
+        ("settings", ("numpy", "jinja2", "rich", "ratchet.core.bench", "ratchet.core.judge.verdict")),
+        ("open", ("numpy", "jinja2", "rich", "ratchet.core.bench", "ratchet.core.judge.verdict")),
+        ("badge", ("numpy", "jinja2", "rich", "ratchet.core.bench", "ratchet.core.judge.verdict")),
+        ("history", ("numpy", "jinja2", "rich", "ratchet.core.bench")),
+        ("report", ("rich", "ratchet.core.bench.suite", "ratchet.core.device")),
+        ("compare", ("rich", "ratchet.core.bench.suite", "ratchet.core.device")),
     ],
 )
 def test_commands_that_measure_nothing_load_nothing_that_does(command: str, needless: tuple[str, ...]) -> None:
     """A command that only reads loads neither what measures nor packages that it has no use for."""
     code = (
-        "import sys; from ratchet.cli import main; main([sys.argv[1], '--help']); "
+        "import sys; from ratchet.core.cli import main; main([sys.argv[1], '--help']); "
         "sys.exit(', '.join({*sys.modules} & {*sys.argv[2:]}))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code, command, *needless], capture_output=True, text=True, check=False)
@@ -207,8 +219,8 @@ def test_commands_that_measure_nothing_load_nothing_that_does(command: str, need
 
 def test_the_history_is_read_without_what_measures() -> None:
     """The table of `ratchet history` takes neither NumPy nor what measures, which its help alone would not show."""
-    code = "import sys, ratchet.commands.history, ratchet.report.history; sys.exit(', '.join({*sys.modules} & {*sys.argv[1:]}))"
-    needless = ("numpy", "jinja2", "rich", "ratchet.measure")
+    code = "import sys, ratchet.history.command, ratchet.history.report; sys.exit(', '.join({*sys.modules} & {*sys.argv[1:]}))"
+    needless = ("numpy", "jinja2", "rich", "ratchet.core.bench")
     done = subprocess.run([sys.executable, "-P", "-c", code, *needless], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""  # a traceback would stand there, too
 

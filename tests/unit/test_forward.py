@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ratchet.judge.baseline import steps
-from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
-from ratchet.judge.baseline.update import record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.report.baseline import (
+from ratchet.core.judge.baseline import steps
+from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
+from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.report.baseline import (
     PushSummary,
     commit_message,
     forward_fields,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import Exit, GitError, UsageError
-from ratchet.forge.git import Repository
+from ratchet.core.errors import Exit, GitError, UsageError
+from ratchet.core.git import Repository
 
 pytestmark = pytest.mark.no_cover
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import GoneError, RefusedError, TokenError, UsageError
-from ratchet.forge.github import GitHub
-from ratchet.records.forge import LARGEST_CHECK_TEXT, Annotation, CheckOutput, StoredArtifact
+from ratchet.core.errors import GoneError, RefusedError, TokenError, UsageError
+from ratchet.github.client import GitHub
+from ratchet.github.records import LARGEST_CHECK_TEXT, Annotation, CheckOutput, StoredArtifact
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import connect
 from tests.fake_github.routes.base import LARGEST_COMMENT
@@ -401,7 +401,7 @@ def test_a_wrong_environment(name: str, value: str | None, sentence: str) -> Non
 
 def test_without_pygithub() -> None:
     """Where PyGithub is not installed, a command that needs it says what to install, and exits with 2."""
-    code = "import sys; sys.modules['github'] = None; from ratchet.cli import main; sys.exit(main(['publish', 'x']))"
+    code = "import sys; sys.modules['github'] = None; from ratchet.core.cli import main; sys.exit(main(['publish', 'x']))"
     done = subprocess.run([sys.executable, "-P", "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "ratchet: this needs PyGithub. Install it with `pip install 'gpu-ratchet[github]'`, then run again.\n"
@@ -409,7 +409,7 @@ def test_without_pygithub() -> None:
 
 @pytest.mark.slow
 def test_pygithub_stays_behind_one_module() -> None:
-    """Only what lies behind ratchet.forge.github names PyGithub."""
+    """Only what lies behind ratchet.github.client names PyGithub."""
     naming = {
         path.stem
         for path in PACKAGE.rglob("*.py")

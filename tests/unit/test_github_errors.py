@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet import errors
-from ratchet.errors import Exit, ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError
-from ratchet.forge.github import GitHub
-from ratchet.records.forge import Annotation, CheckOutput
+from ratchet.core import errors
+from ratchet.core.errors import Exit, ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError
+from ratchet.github.client import GitHub
+from ratchet.github.records import Annotation, CheckOutput
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.fake_github.operations import ANSWERS, MARKER, OPERATIONS, REPLY, connect, far, populate
 from tests.fake_github.shapes import Shapes

@@ -8,8 +8,8 @@ import traceback
 
 import pytest
 
-from ratchet.errors import ForgeError, RatchetError, UsageError
-from ratchet.forge.github import GitHub
+from ratchet.core.errors import ForgeError, RatchetError, UsageError
+from ratchet.github.client import GitHub
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import ANSWERS, OPERATIONS, Operation, connect, populate
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.machine import Machine, joined
-from ratchet.commands.trees import tree_spec
-from ratchet.config import Settings
-from ratchet.errors import UsageError
-from ratchet.measure.build import benchmark_environ
-from ratchet.measure.device.gpu import ComputeProcess
-from ratchet.measure.device.nvml import NvidiaGpu, choose_gpu, find_gpus, load_nvml
+from ratchet.core.bench.build import benchmark_environ
+from ratchet.core.config import Settings
+from ratchet.core.device.gpu import ComputeProcess
+from ratchet.core.device.nvml import NvidiaGpu, choose_gpu, find_gpus, load_nvml
+from ratchet.core.errors import UsageError
+from ratchet.core.machine import Machine, joined
+from ratchet.core.trees import tree_spec
 
 
 class NotSupported(Exception):

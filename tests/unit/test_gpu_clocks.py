@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ratchet.measure import clocks
+from ratchet.core.bench import clocks
 
 
 class Stream:

@@ -16,11 +16,11 @@ pytestmark = pytest.mark.no_cover
 
 torch = pytest.importorskip("torch")
 
-from ratchet.measure.child import evaluation  # noqa: E402  after the skip
-from ratchet.measure.child.gpu_facts import cuda_has_begun, facts_for_imports  # noqa: E402  likewise
-from ratchet.measure.wire import Channel  # noqa: E402  likewise
-from ratchet.records.evaluation import TASK_FILE, EvaluationTask, SourceFile  # noqa: E402  likewise
-from ratchet.records.files import save  # noqa: E402  likewise
+from ratchet.core.bench.child.gpu_facts import cuda_has_begun, facts_for_imports  # noqa: E402  likewise
+from ratchet.core.bench.wire import Channel  # noqa: E402  likewise
+from ratchet.core.records.files import save  # noqa: E402  likewise
+from ratchet.lab.child import evaluation  # noqa: E402  after the skip
+from ratchet.lab.records.evaluation import TASK_FILE, EvaluationTask, SourceFile  # noqa: E402  likewise
 
 
 class Uuid:

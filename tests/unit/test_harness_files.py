@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.import_results import import_results
-from ratchet.commands.recorded import compare
-from ratchet.commands.request import Request
-from ratchet.errors import FingerprintError, RecordError
-from ratchet.records import Record
-from ratchet.records.files import load, save
-from ratchet.records.run import RunRecord
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.core.errors import FingerprintError, RecordError
+from ratchet.core.recorded import compare
+from ratchet.core.records import Record
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import RunRecord
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.request import Request
+from ratchet.harness.import_results import import_results
 from tests.unit.test_harness_results import DATA
 
 Write = Callable[[str, Mapping[str, list[float]]], Path]

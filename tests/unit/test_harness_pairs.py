@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import HostError, UsageError
-from ratchet.judge.rule import Rule
-from ratchet.measure.harness.pairs import Harness, list_harness, measure_harness
-from ratchet.measure.suite import CaseTask, Suite
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import SIDES, Plan, Side
-from ratchet.report.progress import SilentProgress
+from ratchet.core.bench.suite import CaseTask, Suite
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.errors import HostError, UsageError
+from ratchet.core.judge.rule import Rule
+from ratchet.core.records.run import SIDES, Plan, Side
+from ratchet.core.report.progress import SilentProgress
+from ratchet.harness.pairs import Harness, list_harness, measure_harness
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 BENCH = """\

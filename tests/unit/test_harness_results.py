@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
-from ratchet.config import Format
-from ratchet.errors import RecordError
-from ratchet.judge.consistency import CASE_NAME
-from ratchet.measure.harness.formats import FORMATS, unit_of
-from ratchet.measure.harness.results import MOST_SAMPLES, case_name, read_results
+from ratchet.core.config import Format
+from ratchet.core.errors import RecordError
+from ratchet.core.judge.consistency import CASE_NAME
+from ratchet.harness.formats import FORMATS, unit_of
+from ratchet.harness.results import MOST_SAMPLES, case_name, read_results
 
 DATA = Path(__file__).parents[1] / "data" / "harness"
 READ: dict[str, tuple[str, dict[str, int]]] = {

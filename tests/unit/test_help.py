@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ratchet.cli import COMMANDS, REMOVED, cli, main
-from ratchet.cli.examples import EXAMPLES
-from ratchet.errors import Exit
+from ratchet.core.cli import COMMANDS, REMOVED, cli, main
+from ratchet.core.cli.examples import EXAMPLES
+from ratchet.core.errors import Exit
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -41,7 +41,7 @@ def test_a_removed_command(name: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_every_help_page_has_an_example() -> None:
-    """A command without one belongs into the table of ratchet/cli/examples.py; the table has no other."""
+    """A command without one belongs into the table of ratchet/core/cli/examples.py; the table has no other."""
     assert set(EXAMPLES) == set(ALL)
 
 

@@ -13,23 +13,23 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ratchet.cli.history import history_command
-from ratchet.commands.history import BranchFiles, case_histories
-from ratchet.errors import GitError, RecordError, UsageError
-from ratchet.forge.git import Repository
-from ratchet.history import FolderFiles, History, append, name_of, text_of
-from ratchet.judge.baseline.anchors import anchors_of, by_anchor
-from ratchet.judge.history import history_run, series_of
-from ratchet.judge.profile import shortened
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline, Step, StepKind
-from ratchet.records.environment import Fingerprint
-from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
-from ratchet.records.profile import Profile
-from ratchet.records.run import Tree
-from ratchet.records.verdict import Outcome
-from ratchet.report.history import TREND_RUNS, case_lines, overview_lines, problem_lines, trend
-from ratchet.report.profile import tables
+from ratchet.core.errors import GitError, RecordError, UsageError
+from ratchet.core.git import Repository
+from ratchet.core.judge.baseline.anchors import anchors_of, by_anchor
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, Step, StepKind
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.run import Tree
+from ratchet.core.records.verdict import Outcome
+from ratchet.explain.judge import shortened
+from ratchet.explain.records import Profile
+from ratchet.explain.report import tables
+from ratchet.history.cli import history_command
+from ratchet.history.command import BranchFiles, case_histories
+from ratchet.history.judge import history_run, series_of
+from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
+from ratchet.history.report import TREND_RUNS, case_lines, overview_lines, problem_lines, trend
+from ratchet.history.store import FolderFiles, History, append, name_of, text_of
 from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, kernel_profile, stored, traced
 from tests.history_examples import check_of, commit, timed
 from tests.integration.playground import new_repository
@@ -168,9 +168,9 @@ def test_unreadable_files(tmp_path: Path, kind: str, words: str) -> None:
 
 def test_a_history_of_many_files_is_announced_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before many new files are read there is a sentence, once; an interrupt keeps what was read, and nothing is read twice."""
-    monkeypatch.setattr("ratchet.history._MANY_FILES", 10)
-    monkeypatch.setattr("ratchet.history._COMMIT_EVERY", 4)
-    monkeypatch.setattr("ratchet.history._MOST_ROWS", 3)
+    monkeypatch.setattr("ratchet.history.store._MANY_FILES", 10)
+    monkeypatch.setattr("ratchet.history.store._COMMIT_EVERY", 4)
+    monkeypatch.setattr("ratchet.history.store._MOST_ROWS", 3)
     folder, said, read = tmp_path / "history", [], []
     runs = [run_at(day, 1 + day, case_of(to(1, 1.0))) for day in range(30)]
     for run in runs:
@@ -507,7 +507,7 @@ def test_a_branch_is_read_without_a_checkout(tmp_path: Path, monkeypatch: pytest
     assert [names[0] in problem for problem in history.problems] == [True]
     assert [run.commit for run in map(history.run, names[1:])] == [commit(3), commit(4)]
     assert History([BranchFiles(repository, repository.head(), "sub")], None).names() == [names[1]]
-    monkeypatch.setattr("ratchet.commands.history.LARGEST_RUN_BYTES", 200)
+    monkeypatch.setattr("ratchet.history.command.LARGEST_RUN_BYTES", 200)
     assert "larger than 16 MiB" in History([BranchFiles(repository, repository.head(), "")], None).problems[1]
 
 

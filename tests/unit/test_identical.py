@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from ratchet.config import Settings
-from ratchet.errors import WorkerError
-from ratchet.measure.child.boundary import CaseBoundary
-from ratchet.measure.child.host import load
-from ratchet.measure.identical import Difference, Noticed, Proof, compare
-from ratchet.measure.identical.difference import PythonChange, python_change
-from ratchet.measure.identical.watch import NativeOpenings
-from ratchet.measure.messages import HostCode
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import CaseRun
+from ratchet.core.bench.child.boundary import CaseBoundary
+from ratchet.core.bench.child.host import load
+from ratchet.core.bench.messages import HostCode
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.errors import WorkerError
+from ratchet.core.identical import Difference, Noticed, Proof, compare
+from ratchet.core.identical.difference import PythonChange, python_change
+from ratchet.core.identical.watch import NativeOpenings
+from ratchet.core.records.run import CaseRun
 from tests import examples
 from tests.forked import forked
 from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text

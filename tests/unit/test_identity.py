@@ -16,14 +16,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.config import Settings
-from ratchet.measure import identity
-from ratchet.measure.child.loader import LoadedTree, Provenance
-from ratchet.measure.child.registry import Case, Catalogue
-from ratchet.measure.child.worker import Worker, one_work_queue
-from ratchet.measure.identity.capture import Operators, described
-from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, NoIdentity
-from ratchet.measure.identity.launches import (
+from ratchet.core import launches as identity
+from ratchet.core.bench.child.loader import LoadedTree, Provenance
+from ratchet.core.bench.child.registry import Case, Catalogue
+from ratchet.core.bench.child.worker import Worker, one_work_queue
+from ratchet.core.bench.messages import Identified, parse
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.wire import ProtocolError
+from ratchet.core.config import Settings
+from ratchet.core.launches.capture import Operators, described
+from ratchet.core.launches.driver import MOST_LAUNCHES, Driver, Identity, NoIdentity
+from ratchet.core.launches.memory import Allocation, Allocations, Contents, Memory, covering, live, reserved, weights
+from ratchet.core.launches.record import (
     Comparable,
     Launches,
     Node,
@@ -35,12 +39,8 @@ from ratchet.measure.identity.launches import (
     digest,
     shown,
 )
-from ratchet.measure.identity.memory import Allocation, Allocations, Contents, Memory, covering, live, reserved, weights
-from ratchet.measure.messages import Identified, parse
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.measure.wire import ProtocolError
-from ratchet.records.tuned import Tuned
-from ratchet.workload import Benchmark, Workload
+from ratchet.core.records.tuned import Tuned
+from ratchet.core.workload import Benchmark, Workload
 
 pytestmark = pytest.mark.no_cover
 

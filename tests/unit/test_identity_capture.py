@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ratchet.measure import identity
-from ratchet.measure.identity.driver import Driver
-from ratchet.measure.identity.launches import Launches, Node
+from ratchet.core import launches as identity
+from ratchet.core.launches.driver import Driver
+from ratchet.core.launches.record import Launches, Node
 
 pytestmark = pytest.mark.no_cover
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet import nvcc
-from ratchet.errors import CudaBuildError
-from ratchet.measure.identity import code, elf
-from ratchet.measure.identity.driver import NoIdentity
+from ratchet.core.errors import CudaBuildError
+from ratchet.core.launches import code, elf
+from ratchet.core.launches.driver import NoIdentity
 
 pytestmark = pytest.mark.no_cover
 
@@ -174,7 +174,7 @@ def test_roots_of_this_process(tmp_path: Path) -> None:
     """torch is the environment's wherever it is installed, the tree and the cache are one side's."""
     import torch
 
-    from ratchet.cache import cache_root
+    from ratchet.core.cache import cache_root
 
     roots = elf.roots(tmp_path)
     assert roots.is_shared(Path(torch.__file__).resolve())

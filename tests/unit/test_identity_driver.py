@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ratchet import nvcc
-from ratchet.errors import CudaBuildError
-from ratchet.measure.identity.driver import Driver, NoIdentity
-from ratchet.measure.identity.launches import LaunchReader
+from ratchet.core.errors import CudaBuildError
+from ratchet.core.launches.driver import Driver, NoIdentity
+from ratchet.core.launches.record import LaunchReader
 
 STAND_IN = r"""
 #include <cuda.h>

@@ -7,11 +7,11 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.judge.baseline.chain import joined, problems
-from ratchet.judge.baseline.update import record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import RunRecord
+from ratchet.core.judge.baseline.chain import joined, problems
+from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, new, timed
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.errors import UsageError
-from ratchet.judge.baseline.chain import problems
-from ratchet.judge.baseline.steps import BaselineUpdate, MoveKind
-from ratchet.judge.baseline.update import record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry
-from ratchet.records.environment import Fingerprint
-from ratchet.records.run import CaseRun, Failure, RunRecord, Tree
+from ratchet.core.errors import UsageError
+from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.judge.baseline.steps import BaselineUpdate, MoveKind
+from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.run import CaseRun, Failure, RunRecord, Tree
 from tests import examples, history_examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

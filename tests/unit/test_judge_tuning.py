@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.outcome import decide
-from ratchet.judge.tuning import (
+from ratchet.core.judge.comparison import compare_pairs
+from ratchet.core.judge.outcome import decide
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Outcome
+from ratchet.tune.judge import (
     Recommendation,
     best_so_far,
     compares_with_default,
@@ -20,10 +23,7 @@ from ratchet.judge.tuning import (
     recommend,
     thresholds_of_finals,
 )
-from ratchet.records.run import Policy
-from ratchet.records.tuning import Confirmation
-from ratchet.records.verdict import Outcome
-from ratchet.stats.comparison import compare_pairs
+from ratchet.tune.records import Confirmation
 from tests import pair_examples
 from tests import tuning_examples as sample
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.measure.build import KeptBuild, build_tree, kept_folder, restore_kept
-from ratchet.records.files import load, save
+from ratchet.core.bench.build import KeptBuild, build_tree, kept_folder, restore_kept
+from ratchet.core.records.files import load, save
 
 pytestmark = pytest.mark.no_cover
 

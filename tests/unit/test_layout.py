@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.measure.child.worker import padding_objects
+from ratchet.core.bench.child.worker import padding_objects
 
 pytestmark = pytest.mark.no_cover
 

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 import ratchet
-from ratchet.errors import BusyError, OutputError
-from ratchet.measure.device.lock import held_by, hold, lock_folder
+from ratchet.core.device.lock import held_by, hold, lock_folder
+from ratchet.core.errors import BusyError, OutputError
 
 pytestmark = pytest.mark.no_cover
 
 HOLDER = """
 import sys
 from pathlib import Path
-from ratchet.measure.device.lock import hold
+from ratchet.core.device.lock import hold
 with hold("gpu-0", "ratchet check in /x", 0, print, device="GPU 0", folder=Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -93,7 +93,7 @@ def test_wait_for_the_end(tmp_path: Path) -> None:
 GIVING = """
 import sys, time
 from pathlib import Path
-from ratchet.measure.device.lock import Preempted, hold
+from ratchet.core.device.lock import Preempted, hold
 folder = Path(sys.argv[1])
 while True:
     try:

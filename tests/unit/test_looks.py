@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ratchet.judge.drift import Drift
-from ratchet.judge.outcome import compared, decide
-from ratchet.judge.sequential import (
+from ratchet.core.judge.drift import Drift
+from ratchet.core.judge.outcome import compared, decide
+from ratchet.core.judge.sequential import (
     PROCESSES,
     is_decided,
     is_total_open,
@@ -26,10 +26,10 @@ from ratchet.judge.sequential import (
     undecided,
     urgent,
 )
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import CaseRun, Policy, WorkerSamples
-from ratchet.records.verdict import Outcome, Total
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CaseRun, Policy, WorkerSamples
+from ratchet.core.records.verdict import Outcome, Total
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.records.run import Policy
-from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.report.markdown import render_markdown
-from ratchet.report.profile import headline
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.report.markdown import render_markdown
+from ratchet.explain.report import headline
 from tests import examples, pages, reports
 
 Golden = Callable[[str, str], None]

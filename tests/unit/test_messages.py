@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ratchet.measure.messages import CaseListed, Checked, Listing, Prepared, Ready, Sampled, Trouble, parse
-from ratchet.measure.wire import ProtocolError
+from ratchet.core.bench.messages import CaseListed, Checked, Listing, Prepared, Ready, Sampled, Trouble, parse
+from ratchet.core.bench.wire import ProtocolError
 
 PREPARED: dict[str, Any] = {
     "workload": {

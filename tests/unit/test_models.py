@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from ratchet.commands.github.publish import joined
-from ratchet.config import settings_from
-from ratchet.errors import UsageError
-from ratchet.report.check_run import check_output
-from ratchet.report.comment import CommentPage, render_comment
+from ratchet.core.config import settings_from
+from ratchet.core.errors import UsageError
+from ratchet.github.check_run import check_output
+from ratchet.github.comment import CommentPage, render_comment
+from ratchet.github.publish import joined
 from tests import pages
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from ratchet.config import settings_from
-from ratchet.errors import UsageError
-from ratchet.judge.history import history_run
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import CaseRun, Config, Failure, Mute, RunRecord
-from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.report.markdown import render_markdown
-from ratchet.report.page import PageData, render_page
-from ratchet.report.terminal import plain_lines
-from ratchet.report.words import mark
+from ratchet.core.config import settings_from
+from ratchet.core.errors import UsageError
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CaseRun, Config, Failure, Mute, RunRecord
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.report.markdown import render_markdown
+from ratchet.core.report.page import PageData, render_page
+from ratchet.core.report.terminal import plain_lines
+from ratchet.core.report.words import mark
+from ratchet.history.judge import history_run
 from tests.examples import STARTED, compared, run_of
 from tests.history_examples import timed
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import CaseRun, WorkerSamples
-from ratchet.records.verdict import CaseVerdict, Outcome
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CaseRun, WorkerSamples
+from ratchet.core.records.verdict import CaseVerdict, Outcome
 from tests import examples, pair_examples
 
 pytestmark = pytest.mark.no_cover

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import requests
 
-from ratchet.errors import UnreachableError, UsageError
-from ratchet.forge import actions
-from ratchet.judge.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
-from ratchet.records.forge import Issue, Notice, SlowCase, SlowCause
-from ratchet.records.profile import CaseProfile, Finding, Profile
-from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.report.notice import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
+from ratchet.core import actions
+from ratchet.core.errors import UnreachableError, UsageError
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.explain.records import CaseProfile, Finding, Profile
+from ratchet.github.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
+from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
+from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 from tests.examples import HEAD, HOSTILE, STARTED
 from tests.reports import case, report
 

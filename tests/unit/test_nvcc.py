@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ratchet import nvcc
-from ratchet.cache import cache_root
-from ratchet.errors import CudaBuildError, Exit
+from ratchet.core.cache import cache_root
+from ratchet.core.errors import CudaBuildError, Exit
 
 pytestmark = pytest.mark.no_cover
 

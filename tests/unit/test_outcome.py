@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet import units
-from ratchet.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, judge_alone, judge_case
-from ratchet.judge.reasons import host_bound, settles
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline, BaselineEntry, Day
-from ratchet.records.run import Block, CaseRun, Failure, Policy
-from ratchet.records.verdict import Outcome
+from ratchet.core import units
+from ratchet.core.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, judge_alone, judge_case
+from ratchet.core.judge.reasons import host_bound, settles
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, BaselineEntry, Day
+from ratchet.core.records.run import Block, CaseRun, Failure, Policy
+from ratchet.core.records.verdict import Outcome
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet import Workload
-from ratchet.measure.child import outputs
-from ratchet.measure.child.correctness import WrongResult, evidence
-from ratchet.measure.child.outputs import MOST_PARTS, Value, parts, sketch
-from ratchet.measure.messages import evidence_difference
+from ratchet.core.bench.child import outputs
+from ratchet.core.bench.child.correctness import WrongResult, evidence
+from ratchet.core.bench.child.outputs import MOST_PARTS, Value, parts, sketch
+from ratchet.core.bench.messages import evidence_difference
 
 pytestmark = pytest.mark.no_cover
 

@@ -26,21 +26,22 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from ratchet.commands.variants import with_roofline
-from ratchet.datasheets import datasheet
-from ratchet.errors import OutputError, PageError
-from ratchet.judge.roofs import measured_roofs
-from ratchet.profile import roofline as pure
-from ratchet.records.baseline import Baseline
-from ratchet.records.environment import Peaks
-from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
-from ratchet.records.variants import VariantsRecord
-from ratchet.records.verdict import CaseVerdict, Outcome
-from ratchet.report.figures import page, style
-from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
-from ratchet.report.figures.variants import variants_figure
-from ratchet.report.suggestions import convergence_figure
+from ratchet.core.datasheets import datasheet
+from ratchet.core.errors import OutputError, PageError
+from ratchet.core.judge.roofs import measured_roofs
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.environment import Peaks
+from ratchet.core.records.files import load
+from ratchet.core.records.verdict import CaseVerdict, Outcome
+from ratchet.core.report import figure_style as style
+from ratchet.explain import page_figure as page
+from ratchet.explain import roofline as pure
+from ratchet.explain.records import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
+from ratchet.explain.roofline_figure import draw_roofline, marks_of, needed_roofs, roofline_figure
+from ratchet.lab.records.variants import VariantsRecord
+from ratchet.lab.report.variants_figure import variants_figure
+from ratchet.lab.variants import with_roofline
+from ratchet.tune.suggestions import convergence_figure
 
 STORED = Path(__file__).parents[2] / "results" / "baseline.json"
 STALLS = {"long_scoreboard": 12.5, "wait": 2.1, "barrier": 0.004, "selected": 1.0, "math_pipe_throttle": 0.9, "lg_throttle": 7.0}
@@ -472,8 +473,8 @@ def test_without_a_home(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     code = (
-        "import sys; from pathlib import Path; from ratchet.records.profile import Roofline;"
-        " from ratchet.report.figures.roofline import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from ratchet.explain.records import Roofline;"
+        " from ratchet.explain.roofline_figure import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     environ = {"HOME": str(home), "TMPDIR": str(scratch), "PATH": os.environ["PATH"]}
@@ -486,7 +487,7 @@ def test_without_a_home(tmp_path: Path) -> None:
 
 def test_without_matplotlib(tmp_path: Path) -> None:
     """Where matplotlib is missing, one sentence says so and how to get it."""
-    code = "import sys; sys.modules['matplotlib'] = None\nfrom ratchet.report.figures import style\nwith style.drawing(): pass"
+    code = "import sys; sys.modules['matplotlib'] = None\nfrom ratchet.core.report import style\nwith style.drawing(): pass"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert PageError.__name__ in done.stderr
     assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ratchet.commands.machine import in_parallel
-from ratchet.report.progress import Progress, SilentProgress
+from ratchet.core.machine import in_parallel
+from ratchet.core.report.progress import Progress, SilentProgress
 
 PARTS = [("gpu 0", 1), ("gpu 1", 2), ("gpu 2", 3)]
 

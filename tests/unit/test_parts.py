@@ -7,115 +7,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
+
+from ratchet.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]
 LISTED = ROOT / "tests" / "data" / "imports_to_remove.txt"
-TOOLS = {
-    "explain": (
-        "profile*",
-        "commands.profile*",
-        "commands.roofline",
-        "commands.advise",
-        "cli.profile",
-        "records.profile",
-        "judge.profile",
-        "report.profile",
-        "report.figures.roofline",
-        "measure.child.profile_target",
-        "measure.child.advise_target",
-        "measure.child.trace",
-        "measure.explain_answers",
-        "report.advice",
-    ),
-    "github": (
-        "forge.artifact",
-        "forge.connection",
-        "forge.github",
-        "forge.push",
-        "forge.reading_child",
-        "judge.github*",
-        "judge.notice",
-        "commands.github*",
-        "cli.github",
-        "records.forge",
-        "records.archive",
-        "report.comment",
-        "report.check_run",
-        "report.notice",
-        "commands.baseline_push",
-    ),
-    "tune": (
-        "tune*",
-        "measure.tuning*",
-        "measure.child.trials",
-        "commands.tune*",
-        "cli.tune",
-        "records.tuning",
-        "judge.tuning",
-        "report.suggestions",
-        "report.figures.page",
-    ),
-    "lab": (
-        "measure.evaluation",
-        "measure.lab_answers",
-        "measure.experiment",
-        "measure.child.evaluation",
-        "measure.child.experiment",
-        "commands.evaluate",
-        "commands.experiment*",
-        "commands.variants",
-        "cli.experiment",
-        "cli.variants",
-        "records.evaluation",
-        "records.experiment",
-        "records.variants",
-        "judge.experiment",
-        "report.experiment",
-        "report.variants",
-        "report.figures.variants",
-        "report.evaluation",
-    ),
-    "trust": (
-        "commands.soak",
-        "cli.soak",
-        "measure.soak",
-        "records.soak",
-        "judge.soak",
-        "judge.replay",
-        "report.soak",
-        "report.calibration",
-        "cli.replay",
-        "commands.replay",
-        "commands.calibrate",
-    ),
-    "history": (
-        "history",
-        "commands.history",
-        "commands.site",
-        "commands.bisect",
-        "judge.history",
-        "judge.bisection",
-        "records.history",
-        "records.bisection",
-        "report.history",
-        "report.site",
-        "stats.changes",
-        "cli.history",
-        "report.bisection",
-        "cli.bisect",
-    ),
-    "harness": ("measure.harness*", "commands.import_results", "cli.import_results"),
-    "adopt": ("adopt*", "commands.init", "cli.init"),
-}
-"""Tool → its modules, as patterns below ``ratchet``. All others are the core."""
 
 
 def part_of(module: str) -> str:
     """Return the tool that a module belongs to, or ``core``."""
-    name = module.removeprefix("ratchet.")
-    return next((tool for tool, patterns in TOOLS.items() if any(fnmatch(name, pattern) for pattern in patterns)), "core")
+    folder = module.removeprefix("ratchet.").split(".")[0]
+    return folder if folder in TOOLS else "core"
 
 
 def module_of(path: Path) -> str:
@@ -151,8 +54,14 @@ def test_the_core_imports_no_tool_and_no_tool_another() -> None:
     assert listed - breaches() == set(), "no longer there: take these lines out"
 
 
-def test_every_pattern_names_a_module() -> None:
-    """Each pattern of a tool fits a module that exists."""
-    names = {module_of(path).removeprefix("ratchet.") for path in (ROOT / "ratchet").rglob("*.py")}
-    unused = [pattern for patterns in TOOLS.values() for pattern in patterns if not any(fnmatch(name, pattern) for name in names)]
-    assert unused == []
+def test_each_folder_is_the_core_or_a_tool() -> None:
+    """Beside the core and the tools there are only the names that authors import, and the list of tools."""
+    folders = {path.parent.name for path in (ROOT / "ratchet").glob("*/__init__.py")}
+    files = {path.name for path in (ROOT / "ratchet").glob("*.py")}
+    assert (folders, files) == ({"core", *TOOLS}, {"__init__.py", "__main__.py", "nvcc.py", "tools.py"})
+
+
+def test_a_plugin_imports_nothing() -> None:
+    """What a tool adds is known without loading the tool."""
+    plugins = [ROOT / "ratchet" / tool / "plugin.py" for tool in TOOLS]
+    assert [path for path in plugins for node in ast.parse(path.read_bytes()).body if "Import" in type(node).__name__] == []

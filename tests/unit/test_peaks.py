@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.datasheets import SHEETS, datasheet, unknown
+from ratchet.core.datasheets import SHEETS, datasheet, unknown
 
 NAMES = {
     "Tesla V100-SXM2-16GB": (900, 15.7),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import ArtifactError
-from ratchet.forge import artifact
-from ratchet.forge.artifact import take_in
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.files import dumps
-from ratchet.report.check_run import check_output, workflow_commands
-from ratchet.report.comment import CommentPage, render_comment
+from ratchet.core.errors import ArtifactError
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import dumps
+from ratchet.github import artifact
+from ratchet.github.artifact import take_in
+from ratchet.github.check_run import check_output, workflow_commands
+from ratchet.github.comment import CommentPage, render_comment
 from tests import pages
 from tests.poisoned_files import poisoned_files
 from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from ratchet.config import Settings
-from ratchet.measure.child.calls import seed_all
-from ratchet.measure.child.host import load
-from ratchet.measure.child.loader import LoadedTree
-from ratchet.measure.child.worker import Worker
-from ratchet.measure.messages import Prepared, Restored, parse
-from ratchet.measure.tree_spec import TreeSpec
+from ratchet.core.bench.child.calls import seed_all
+from ratchet.core.bench.child.host import load
+from ratchet.core.bench.child.loader import LoadedTree
+from ratchet.core.bench.child.worker import Worker
+from ratchet.core.bench.messages import Prepared, Restored, parse
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
 from tests.forked import forked
 
 pytestmark = pytest.mark.no_cover

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import RatchetError, RecordError
-from ratchet.profile.ncu import ProfileError
-from ratchet.profile.readers import examine, read, rules
-from ratchet.records.profile import KernelProfile, Profile
+from ratchet.core.errors import RatchetError, RecordError
+from ratchet.explain.ncu import ProfileError
+from ratchet.explain.readers import examine, read, rules
+from ratchet.explain.records import KernelProfile, Profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 

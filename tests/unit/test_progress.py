@@ -9,8 +9,8 @@ import time
 import pytest
 from rich.console import Console
 
-from ratchet.cli.output import progressing
-from ratchet.report.progress import LineProgress, LiveProgress, Progress, SilentProgress, choose_progress
+from ratchet.core.cli.output import progressing
+from ratchet.core.report.progress import LineProgress, LiveProgress, Progress, SilentProgress, choose_progress
 
 
 class Clock:

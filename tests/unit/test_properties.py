@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.evidence import CaseThresholds
-from ratchet.judge.outcome import decide
-from ratchet.judge.sequential import thresholds_of_run
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import Block, CaseRun, Policy, WorkerSamples
-from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import Pair, cliffs_delta, compare_pairs, compare_stored, compare_workers, performance
-from ratchet.stats.estimate import estimate, estimate_apart, estimate_between_days
+from ratchet.core.judge.comparison import Pair, cliffs_delta, compare_pairs, compare_stored, compare_workers, performance
+from ratchet.core.judge.estimate import estimate, estimate_apart, estimate_between_days
+from ratchet.core.judge.evidence import CaseThresholds
+from ratchet.core.judge.outcome import decide
+from ratchet.core.judge.sequential import thresholds_of_run
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import Block, CaseRun, Policy, WorkerSamples
+from ratchet.core.records.verdict import Comparison, Outcome
 from tests import examples, pair_examples, reports
 
 pytestmark = pytest.mark.no_cover

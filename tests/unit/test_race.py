@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.measure.tuning.trials import FEWEST, SLACK, behind, normalised
+from ratchet.tune.trials import FEWEST, SLACK, behind, normalised
 
 ratios = st.lists(st.floats(0.1, 10), min_size=FEWEST, max_size=8)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ratchet.stats.estimate import MOST, randomisation_p
+from ratchet.core.judge.estimate import MOST, randomisation_p
 
 STEADY = settings(deadline=None, derandomize=True, max_examples=60)
 LOGS = st.lists(st.integers(-4000, 4000).map(lambda value: value * 1e-5), min_size=1, max_size=40)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from ratchet.records.run import Block, WorkerSamples
-from ratchet.stats.comparison import Pair, medians_ms, pairs_of, pairs_of_medians
+from ratchet.core.judge.comparison import Pair, medians_ms, pairs_of, pairs_of_medians
+from ratchet.core.records.run import Block, WorkerSamples
 from tests import examples
 
 LOG2 = math.log(2)

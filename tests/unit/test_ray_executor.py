@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ratchet.errors import HostError
-from ratchet.records.tuning import Done, Task
+from ratchet.core.errors import HostError
 from ratchet.tune.ray_stations import RayExecutor
+from ratchet.tune.records import Done, Task
 
 
 class Call:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.measure.child import reads
-from ratchet.measure.child.reads import SharedFiles, installed_copies, path_resolver, shared_files
+from ratchet.core.bench.child import reads
+from ratchet.core.bench.child.reads import SharedFiles, installed_copies, path_resolver, shared_files
 
 pytestmark = pytest.mark.no_cover
 
 PROGRAM = """\
 import json, sys
 from pathlib import Path
-from ratchet.measure.child.reads import ReadWatch, missing_builds, path_resolver, taken_from_checkout
+from ratchet.core.bench.child.reads import ReadWatch, missing_builds, path_resolver, taken_from_checkout
 
 tree, checkout = Path.cwd() / "tree", Path.cwd() / "checkout"
 watch = ReadWatch()

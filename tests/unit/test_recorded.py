@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratchet.judge.evidence import session_of
-from ratchet.judge.replay import ReplayVerdict, judge_pairs, pool_of, worst_code
-from ratchet.judge.verdict import judge_run
-from ratchet.records.archive import load_archive
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import Block, Failure, Policy, WorkerSamples
-from ratchet.records.verdict import Outcome
-from ratchet.stats.comparison import Pair, pairs_of, pairs_of_medians
+from ratchet.core.judge.comparison import Pair, pairs_of, pairs_of_medians
+from ratchet.core.judge.evidence import session_of
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import Block, Failure, Policy, WorkerSamples
+from ratchet.core.records.verdict import Outcome
+from ratchet.github.archive import load_archive
+from ratchet.trust.replay_rule import ReplayVerdict, judge_pairs, pool_of, worst_code
 from tests import examples
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.no_cover
 DISCOVER = """
 import dataclasses, json, sys
 from pathlib import Path
-from ratchet.errors import RatchetError
-from ratchet.measure.child.registry import discover
+from ratchet.core.errors import RatchetError
+from ratchet.core.bench.child.registry import discover
 tree, bench, device, *places = sys.argv[1:]
 sys.path[:0] = places
 try:
@@ -77,7 +77,7 @@ def plain(name: str, *devices: str) -> str:
 
 
 def discover(tree: Path, files: dict[str, str], device: str = "cuda", bench: str = "bench", places: tuple[Path, ...] = ()) -> Any:
-    """What `ratchet.measure.child.registry.discover` finds in a tree of these files."""
+    """What `ratchet.core.bench.child.registry.discover` finds in a tree of these files."""
     for name, text in files.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from ratchet.judge.drift import Drift
-from ratchet.judge.replay import Rates, draw, simulate, slowed_by
-from ratchet.records.run import Policy
-from ratchet.records.verdict import Outcome
+from ratchet.core.judge.drift import Drift
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Outcome
+from ratchet.trust.replay_rule import Rates, draw, simulate, slowed_by
 from tests import pair_examples
 
 POLICY = Policy()

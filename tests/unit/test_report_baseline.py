@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from ratchet.judge.baseline.chain import ChainPlace, continued, problems
-from ratchet.judge.baseline.steps import Person, accept, rename
-from ratchet.judge.baseline.update import record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
-from ratchet.records.environment import Fingerprint
-from ratchet.records.run import RunRecord
-from ratchet.report.baseline import (
+from ratchet.core.judge.baseline.chain import ChainPlace, continued, problems
+from ratchet.core.judge.baseline.steps import Person, accept, rename
+from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.run import RunRecord
+from ratchet.core.report.baseline import (
     accepted_fields,
     accepted_lines,
     baseline_lines,

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ratchet.report.page import MOST_CASES, PageData, pair_plot, render_page
-from ratchet.stats.comparison import pairs_of
+from ratchet.core.judge.comparison import pairs_of
+from ratchet.core.report.page import MOST_CASES, PageData, pair_plot, render_page
 from tests import pages, reports
 
 Golden = Callable[[str, str], None]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.commands.profile.results import diagnosed
-from ratchet.records.profile import CaseProfile, Finding, Profile
-from ratchet.records.verdict import CaseVerdict, Outcome
-from ratchet.report.markdown import render_markdown
-from ratchet.report.profile import first_sentence, profile_lines, tables, why_lines
-from ratchet.report.terminal import plain_lines
+from ratchet.core.records.verdict import CaseVerdict, Outcome
+from ratchet.core.report.markdown import render_markdown
+from ratchet.core.report.terminal import plain_lines
+from ratchet.explain.records import CaseProfile, Finding, Profile
+from ratchet.explain.report import first_sentence, profile_lines, tables, why_lines
+from ratchet.explain.results import diagnosed
 from tests import examples, reports
 
 FALLEN = examples.case_profile(

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ratchet.judge.evidence import session_of
-from ratchet.judge.replay import Rates, ReplayVerdict, judge_pairs
-from ratchet.records.run import Policy
-from ratchet.report.calibration import (
+from ratchet.core.judge.comparison import Pair
+from ratchet.core.judge.evidence import session_of
+from ratchet.core.records.run import Policy
+from ratchet.trust.calibration_report import (
     ReplayedFile,
     Simulation,
     file_line,
@@ -20,7 +20,7 @@ from ratchet.report.calibration import (
     simulation_json,
     simulation_lines,
 )
-from ratchet.stats.comparison import Pair
+from ratchet.trust.replay_rule import Rates, ReplayVerdict, judge_pairs
 from tests import examples
 
 Golden = Callable[[str, str], None]

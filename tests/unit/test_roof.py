@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.judge.roofs import Roofs, RoofShare, measured_roofs, share
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import CaseRun, Performance
+from ratchet.core.judge.roofs import Roofs, RoofShare, measured_roofs, share
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import BaselineEntry
+from ratchet.core.records.run import CaseRun, Performance
 from tests import examples
 
 STORED = examples.baseline().fingerprints[examples.FINGERPRINT.key].configs["attention/training_512"]

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.datasheets import datasheet
-from ratchet.judge.roofs import Roofs
-from ratchet.profile import roofline as pure
-from ratchet.profile.readers import read as read_report
-from ratchet.records.environment import Peaks
-from ratchet.records.profile import KernelProfile, Profile, Roof, Roofline, RooflinePoint
-from ratchet.report.figures.roofline import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text
+from ratchet.core.datasheets import datasheet
+from ratchet.core.judge.roofs import Roofs
+from ratchet.core.records.environment import Peaks
+from ratchet.explain import roofline as pure
+from ratchet.explain.readers import read as read_report
+from ratchet.explain.records import KernelProfile, Profile, Roof, Roofline, RooflinePoint
+from ratchet.explain.roofline_figure import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text
 from tests import examples
 
 REPORTS = Path(__file__).parents[1] / "data" / "profiles"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.errors import RecordError
-from ratchet.records import files
-from ratchet.records.files import LARGEST_BYTES, dumps, load, read_by_case
-from ratchet.records.run import RunRecord, packed_samples
+from ratchet.core.errors import RecordError
+from ratchet.core.records import files
+from ratchet.core.records.files import LARGEST_BYTES, dumps, load, read_by_case
+from ratchet.core.records.run import RunRecord, packed_samples
 from tests import examples
 
 RUN = examples.run_record().model_copy(update={"best": examples.run_record().cases[:2]})

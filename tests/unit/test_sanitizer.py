@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import UnfitError, UsageError
-from ratchet.measure.child.profile_target import ProfileTarget
-from ratchet.measure.evaluation import CASE, find_sanitizer, sanitizer_errors, write_tree
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.evaluation import EvaluationTask, InputSpec, SourceFile
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.errors import UnfitError, UsageError
+from ratchet.explain.child.profile_target import ProfileTarget
+from ratchet.lab.measure.evaluation import CASE, find_sanitizer, sanitizer_errors, write_tree
+from ratchet.lab.records.evaluation import EvaluationTask, InputSpec, SourceFile
 
 pytestmark = pytest.mark.no_cover
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.errors import UsageError
+from ratchet.core.errors import UsageError
 from ratchet.tune.search import STRATEGIES, Search
 from ratchet.tune.space import Space, candidates
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.errors import UsageError
-from ratchet.measure.child.registry import select, unmatched
-from ratchet.measure.messages import CaseListed, FileBroken, Listing
-from ratchet.measure.selection import choose_cases
-from ratchet.records.run import CaseRun
+from ratchet.core.bench.child.registry import select, unmatched
+from ratchet.core.bench.messages import CaseListed, FileBroken, Listing
+from ratchet.core.bench.selection import choose_cases
+from ratchet.core.errors import UsageError
+from ratchet.core.records.run import CaseRun
 
 NAMES = ("attention/training_512", "attention/inference_4k", "softmax/rows_512", "copy/32m")
 

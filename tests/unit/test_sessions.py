@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ratchet.config import Settings
-from ratchet.errors import HostError
-from ratchet.measure import suite
-from ratchet.measure.soak import ResidentSessions
-from ratchet.measure.suite import Sessions
-from ratchet.measure.survey import PreparedCase, UnpreparedCase
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import Failure
+from ratchet.core.bench import suite
+from ratchet.core.bench.suite import Sessions
+from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.errors import HostError
+from ratchet.core.records.run import Failure
+from ratchet.trust.measure import ResidentSessions
 
 
 class Started:

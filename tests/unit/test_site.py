@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.site import write_site
-from ratchet.errors import OutputError, UsageError
-from ratchet.judge.history import series_of
-from ratchet.records.history import Series
-from ratchet.records.verdict import Outcome
-from ratchet.report.site import Site, SiteRun, plot_data, summary_of
+from ratchet.core.errors import OutputError, UsageError
+from ratchet.core.records.verdict import Outcome
+from ratchet.history.judge import series_of
+from ratchet.history.records import Series
+from ratchet.history.site import write_site
+from ratchet.history.site_pages import Site, SiteRun, plot_data, summary_of
 from tests import site_examples as scenes
 from tests.browser import CHROMIUM, WITHOUT, Tab, browser
 
@@ -130,7 +130,7 @@ def test_a_run_with_profiles_shows_them(site: Path) -> None:
 
 def test_profiles_of_changes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page of a case shows so many profiles; that of a lasting change is among them, however many later ones there are."""
-    monkeypatch.setattr("ratchet.report.site.LISTED_PROFILES", 3)
+    monkeypatch.setattr("ratchet.history.site_pages.LISTED_PROFILES", 3)
     of = series()
     kept = of.points[-10].case.profile
     assert kept

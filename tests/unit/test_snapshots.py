@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.forge.git import Repository
+from ratchet.core.git import Repository
 from tests.unit.test_git import identity
 
 pytestmark = pytest.mark.no_cover

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from ratchet.errors import RecordError
-from ratchet.judge.soak import Meter, all_unchanged, meters
-from ratchet.records.environment import Environment
-from ratchet.records.run import Policy
-from ratchet.records.soak import SoakCase, SoakCheck, append_check, load_checks
-from ratchet.records.verdict import Outcome
-from ratchet.report.soak import badge, soak_json, soak_lines
-from ratchet.stats.estimate import share_bounds
+from ratchet.core.errors import RecordError
+from ratchet.core.judge.estimate import share_bounds
+from ratchet.core.records.environment import Environment
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Outcome
+from ratchet.trust.judge import Meter, all_unchanged, meters
+from ratchet.trust.records import SoakCase, SoakCheck, append_check, load_checks
+from ratchet.trust.report import badge, soak_json, soak_lines
 from tests import examples
 
 

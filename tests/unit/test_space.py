@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.errors import UsageError
+from ratchet.core.errors import UsageError
 from ratchet.tune import space as enumeration
 from ratchet.tune.space import Candidates, Space, candidates
 

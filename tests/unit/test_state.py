@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.judge.github.state import Gap, PublishedState, every_gap, state_of, with_gaps
-from ratchet.records.run import Policy
-from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.github.state import Gap, PublishedState, every_gap, state_of, with_gaps
 from tests import reports
 
 LEFT_OUT = Gap(PublishedState.LEFT_OUT, "Not measured, though the baseline has them: a/x.", 1)

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.errors import UsageError
-from ratchet.judge.baseline.chain import problems
-from ratchet.judge.baseline.steps import AcceptedCase, Person, accept, likely_renames, rename
-from ratchet.judge.baseline.update import record
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline, BaselineEntry
-from ratchet.records.environment import Fingerprint
-from ratchet.records.run import CaseRun, Failure, RunRecord
+from ratchet.core.errors import UsageError
+from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.judge.baseline.steps import AcceptedCase, Person, accept, likely_renames, rename
+from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.run import CaseRun, Failure, RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

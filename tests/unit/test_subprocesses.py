@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.subprocesses import KEPT_BYTES, Output, run
+from ratchet.core.processes import KEPT_BYTES, Output, run
 
 pytestmark = pytest.mark.no_cover
 
@@ -24,7 +24,7 @@ def run_python(code: str, time_limit_s: float = 60) -> tuple[int | None, str]:
 def printed_by(code: str) -> Output:
     """What a program printed that has ended."""
     output = Output()
-    words = [sys.executable, "-c", f"import os\nfrom ratchet.subprocesses import begin_section\n{code}"]
+    words = [sys.executable, "-c", f"import os\nfrom ratchet.core.processes import begin_section\n{code}"]
     with output.handed_over() as writer:
         subprocess.run(words, stdout=writer, stderr=writer, cwd=Path(__file__).parents[2], check=True)
     return output
@@ -100,7 +100,7 @@ def test_a_guard_notices_that_its_parent_was_killed(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     inner = f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()) + '\\n')\ntime.sleep(600)"
     outer = (
-        "import os, sys\nfrom pathlib import Path\nfrom ratchet.subprocesses import run\n"
+        "import os, sys\nfrom pathlib import Path\nfrom ratchet.core.processes import run\n"
         f"run([sys.executable, '-S', '-c', {inner!r}], environ=os.environ, folder=Path('/'), time_limit_s=600)"
     )
     with subprocess.Popen([sys.executable, "-c", outer], cwd=Path(__file__).parents[2]) as parent:

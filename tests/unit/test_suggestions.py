@@ -11,12 +11,12 @@ from typing import Any
 import cmarkgfm
 import pytest
 
-from ratchet.commands.tune import tune
-from ratchet.commands.tune.tune import write_suggestions
-from ratchet.errors import PageError
-from ratchet.records.files import save, save_text
-from ratchet.records.tuning import Configuration, Evaluation, TuningRecord, tuning_path
-from ratchet.report.suggestions import draw_convergence, render_suggestions, ways
+from ratchet.core.errors import PageError
+from ratchet.core.records.files import save, save_text
+from ratchet.tune import command as tune
+from ratchet.tune.command import write_suggestions
+from ratchet.tune.records import Configuration, Evaluation, TuningRecord, tuning_path
+from ratchet.tune.suggestions import draw_convergence, render_suggestions, ways
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT, HEAD, STARTED
 

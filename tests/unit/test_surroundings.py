@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.measure.build import without_secrets
+from ratchet.core.bench.build import without_secrets
 
 
 def test_without_secrets() -> None:

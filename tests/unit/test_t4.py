@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.commands.tune.tune import tune_replay
-from ratchet.errors import RecordError, UsageError
-from ratchet.report.suggestions import replay_lines
+from ratchet.core.errors import RecordError, UsageError
+from ratchet.tune.command import tune_replay
+from ratchet.tune.suggestions import replay_lines
 from ratchet.tune.t4 import Result, read_t4, recorded_space, replayed, t4_text, write_t4
 
 pytestmark = pytest.mark.no_cover

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ratchet.measure.device.gpu import ComputeProcess, Reading
-from ratchet.measure.device.telemetry import Sampler, Tick, most_foreign, pids_comparable
+from ratchet.core.device.gpu import ComputeProcess, Reading
+from ratchet.core.device.telemetry import Sampler, Tick, most_foreign, pids_comparable
 
 
 class FakeGpu:

@@ -11,8 +11,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.report.terminal import plain_lines, print_report
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.report.terminal import plain_lines, print_report
 from tests import reports
 
 
@@ -97,6 +97,6 @@ def test_plain_lines_command_no_runner() -> None:
 
 def test_rich_loads_only_to_print() -> None:
     """Importing the report modules loads neither rich nor jinja2's users' time: start-up stays short."""
-    code = "import sys, ratchet.report.terminal, ratchet.report.progress; print('rich' in sys.modules)"
+    code = "import sys, ratchet.core.report.terminal, ratchet.core.report.progress; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.judge.evidence import CaseThresholds
-from ratchet.judge.outcome import compared, decide, judge_case
-from ratchet.judge.reasons import describe_total
-from ratchet.judge.sequential import LOOKS
-from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import Block, CaseRun, Policy, WorkerSamples
-from ratchet.records.verdict import Comparison, Outcome, Total
-from ratchet.stats.comparison import compare_workers, pairs_of
-from ratchet.stats.estimate import fisher_p
-from ratchet.stats.total import PairTotal, compare_totals, totals_of
+from ratchet.core.judge.comparison import compare_workers, pairs_of
+from ratchet.core.judge.estimate import fisher_p
+from ratchet.core.judge.evidence import CaseThresholds
+from ratchet.core.judge.outcome import compared, decide, judge_case
+from ratchet.core.judge.reasons import describe_total
+from ratchet.core.judge.sequential import LOOKS
+from ratchet.core.judge.total import PairTotal, compare_totals, totals_of
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import Block, CaseRun, Policy, WorkerSamples
+from ratchet.core.records.verdict import Comparison, Outcome, Total
 from tests import examples, pair_examples, reports
 
 BAR = pair_examples.bar()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ratchet.errors import OutputError, RecordError
-from ratchet.records.files import dumps, load, save
-from ratchet.records.tuned import Tuned, TunedCase
-from ratchet.records.tuning import Confirmation, Evaluation, TuningFile, TuningRecord, kept_earlier, tuning_path
+from ratchet.core.errors import OutputError, RecordError
+from ratchet.core.records.files import dumps, load, save
+from ratchet.core.records.tuned import Tuned, TunedCase
+from ratchet.tune.records import Confirmation, Evaluation, TuningFile, TuningRecord, kept_earlier, tuning_path
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT, STARTED
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.tune.session import TuningSession, finalists
-from ratchet.errors import HostError
-from ratchet.records.files import load
-from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningRecord
-from ratchet.report.progress import SilentProgress
+from ratchet.core.errors import HostError
+from ratchet.core.records.files import load
+from ratchet.core.report.progress import SilentProgress
 from ratchet.tune.executor import Budget
+from ratchet.tune.records import Configuration, Confirmation, Done, Evaluation, Task, TuningRecord
+from ratchet.tune.session import TuningSession, finalists
 from tests import tuning_examples as sample
 
 
@@ -165,7 +165,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_another(tmp_path: Path, 
                 return []
             return [confirmed(self.waiting.pop(0))] if self.waiting else []
 
-    monkeypatch.setattr("ratchet.commands.tune.session.GRACE_S", 0.0)
+    monkeypatch.setattr("ratchet.tune.session.GRACE_S", 0.0)
     stations, made = Late(answer), session(tmp_path)
     stations.places = Stations.places[:1]
     assert made.finals("attention/late", candidates[:1], 0.0, stations) == []

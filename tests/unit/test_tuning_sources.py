@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.tune.subject import sources_of
+from ratchet.tune.subject import sources_of
 
 pytestmark = pytest.mark.no_cover
 

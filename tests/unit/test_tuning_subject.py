@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from ratchet.commands.machine import Machine
-from ratchet.commands.tune.subject import TuningSite, space_of
-from ratchet.config import Settings
-from ratchet.errors import Exit, RatchetError
-from ratchet.measure.client import CaseTrouble, HostClient
-from ratchet.records.run import CaseRun, Config
-from ratchet.report.progress import SilentProgress
+from ratchet.core.bench.client import CaseTrouble, HostClient
+from ratchet.core.config import Settings
+from ratchet.core.errors import Exit, RatchetError
+from ratchet.core.machine import Machine
+from ratchet.core.records.run import CaseRun, Config
+from ratchet.core.report.progress import SilentProgress
+from ratchet.tune.subject import TuningSite, space_of
 
 
 class Refusing:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet import units
+from ratchet.core import units
 
 MEASURABLE = st.floats(min_value=1e-12, max_value=1e9)
 

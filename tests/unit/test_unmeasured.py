@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.trees import unmeasured
-from ratchet.forge.git import Repository
+from ratchet.core.git import Repository
+from ratchet.core.trees import unmeasured
 from tests.integration.playground import commit, git, new_repository
 
 PROJECT = '[project]\nname = "a"\nversion = "{}"\ndependencies = ["triton=={}"]\n[project.entry-points.x]\nfast = "a:{}"\n'

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet import untrusted
+from ratchet.core import untrusted
 
 NASTY = st.text(
     alphabet=st.one_of(st.sampled_from("|<>&`[]()@#:/\\*_~$!{}=-+.1w \n\r\t\x1b\x00\x07\u202e\u2028\u200b\x85"), st.characters())

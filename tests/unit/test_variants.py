@@ -13,18 +13,18 @@ from pathlib import Path
 import click
 import pytest
 
-from ratchet.cli import main
-from ratchet.cli.variants import _over
-from ratchet.commands.variants import swept_case
-from ratchet.config import Settings
-from ratchet.errors import Exit, UnfitError, UsageError
-from ratchet.measure.child.loader import swept
-from ratchet.measure.child.registry import Case, discover
-from ratchet.measure.tree_spec import Sweep, TreeSpec, child_command
-from ratchet.records.files import load
-from ratchet.records.run import CaseRun, Config
-from ratchet.records.variants import Claims, VariantsRecord
-from ratchet.report.variants import averages, factor, holding, rows_of, variants_csv, variants_lines
+from ratchet.core.bench.child.loader import swept
+from ratchet.core.bench.child.registry import Case, discover
+from ratchet.core.bench.tree_spec import Sweep, TreeSpec, child_command
+from ratchet.core.cli import main
+from ratchet.core.config import Settings
+from ratchet.core.errors import Exit, UnfitError, UsageError
+from ratchet.core.records.files import load
+from ratchet.core.records.run import CaseRun, Config
+from ratchet.lab.records.variants import Claims, VariantsRecord
+from ratchet.lab.report.variants import averages, factor, holding, rows_of, variants_csv, variants_lines
+from ratchet.lab.variants import swept_case
+from ratchet.lab.variants_cli import _over
 from tests import examples, variants_examples
 from tests.variants_examples import claim
 
@@ -223,7 +223,7 @@ def test_every_quick_win_has_a_claim() -> None:
 def test_quick_wins_are_no_cases_of_a_check() -> None:
     """`ratchet check` of this repository finds none of them: they lie in a folder of their own."""
     program = (
-        "import sys, pathlib; from ratchet.measure.child.registry import discover; "
+        "import sys, pathlib; from ratchet.core.bench.child.registry import discover; "
         "print(*(case.benchmark for case in discover(pathlib.Path(sys.argv[1]), 'bench', 'cuda').cases))"
     )
     words = [sys.executable, "-c", program, str(BENCH.parent)]
@@ -235,8 +235,8 @@ def test_quick_wins_are_no_cases_of_a_check() -> None:
 @pytest.mark.no_cover
 def test_both_variants_agree_with_the_reference_on_a_cpu() -> None:
     """Every quick win that a CPU can run computes, in both variants, what its float64 reference computes."""
-    from ratchet.measure.child.calls import TimedCall, seed_all
-    from ratchet.measure.child.correctness import check
+    from ratchet.core.bench.child.calls import TimedCall, seed_all
+    from ratchet.core.bench.child.correctness import check
 
     torch = pytest.importorskip("torch")
     found = discover(BENCH.parent, "bench/quickwins", "cpu")

@@ -8,26 +8,27 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.commands import machine
-from ratchet.commands.profile import sides
-from ratchet.commands.request import DeviceChoice
-from ratchet.config import Settings
-from ratchet.errors import UnfitError
-from ratchet.measure import clocks, identity
-from ratchet.measure.build import benchmark_environ
-from ratchet.measure.device import doctor, vendor
-from ratchet.measure.device.environment import Answer, describe
-from ratchet.measure.device.gpu import Vendor
-from ratchet.measure.device.nvml import Nvidia
-from ratchet.measure.device.vendor import Amd, vendor_here
-from ratchet.measure.survey import SideTrace
-from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile.ncu import NcuOptions
-from ratchet.records.environment import Environment, Fingerprint
-from ratchet.records.files import load, save
-from ratchet.records.profile import Activity
-from ratchet.records.run import RunRecord
-from ratchet.report.progress import SilentProgress
+from ratchet.core import launches as identity
+from ratchet.core import machine
+from ratchet.core.bench import clocks
+from ratchet.core.bench.build import benchmark_environ
+from ratchet.core.bench.survey import SideTrace
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
+from ratchet.core.device import doctor, vendor
+from ratchet.core.device.environment import Answer, describe
+from ratchet.core.device.gpu import Vendor
+from ratchet.core.device.nvml import Nvidia
+from ratchet.core.device.vendor import Amd, vendor_here
+from ratchet.core.errors import UnfitError
+from ratchet.core.records.environment import Environment, Fingerprint
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import RunRecord
+from ratchet.core.report.progress import SilentProgress
+from ratchet.core.request import DeviceChoice
+from ratchet.explain import sides
+from ratchet.explain.ncu import NcuOptions
+from ratchet.explain.records import Activity
 from tests import examples
 
 UNSUPPORTED = "ratchet does not support AMD GPUs"
@@ -115,7 +116,7 @@ def test_a_vendor_without_machine_code() -> None:
 @pytest.mark.usefixtures("rocm")
 def test_a_vendor_without_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile is what torch.profiler saw, with a sentence that says why; ncu is not started, were it there."""
-    monkeypatch.setattr("ratchet.profile.ncu.find_ncu", lambda environ: pytest.fail("it was looked for"))
+    monkeypatch.setattr("ratchet.explain.ncu.find_ncu", lambda environ: pytest.fail("it was looked for"))
     tree = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cuda", gpu_uuid="0")
     activity = Activity(calls=1, wall_s=1.0, kernels={"rocblas_gemm": 0.5}, launches=1)
     request = sides.ProfileRequest({"head": tree}, 1, {}, tmp_path, sides.TimeBudget(10))
@@ -155,5 +156,5 @@ def test_a_record_of_an_amd_gpu_can_be_read(tmp_path: Path) -> None:
 def test_the_cpu_beside_such_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run on the CPU with torch for ROCm names HIP in the place of CUDA, as it always did."""
     told = {"hip": "6.4.43484", "__version__": "2.9.0+rocm6.4"}
-    monkeypatch.setattr("ratchet.measure.device.environment.told_by_torch", told.get)
+    monkeypatch.setattr("ratchet.core.device.environment.told_by_torch", told.get)
     assert describe(None, "cpu").fingerprint.cuda == "HIP 6.4.43484"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
-from ratchet.records.baseline import Baseline
-from ratchet.records.run import CaseRun, Failure, Plan, Policy
-from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.core.errors import Exit, FingerprintError
+from ratchet.core.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CaseRun, Failure, Plan, Policy
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests import examples, history_examples, reports
 
 POLICY = Policy()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.commands.profile.results import diagnosed
-from ratchet.profile.diagnosis.rule import ADVICE_AGAINST_SLOWER, ADVICE_WHEN_FASTER
-from ratchet.records.profile import CaseProfile, Profile
-from ratchet.report.profile import first_sentence
+from ratchet.explain.diagnosis.rule import ADVICE_AGAINST_SLOWER, ADVICE_WHEN_FASTER
+from ratchet.explain.records import CaseProfile, Profile
+from ratchet.explain.report import first_sentence
+from ratchet.explain.results import diagnosed
 from tests import examples
 from tests.why_scenarios import SCENARIOS, Scenario, counted, traced
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.measure import wire
-from ratchet.measure.wire import Channel, Disconnected, ProtocolError, Timeout
+from ratchet.core.bench import wire
+from ratchet.core.bench.wire import Channel, Disconnected, ProtocolError, Timeout
 
 pytestmark = pytest.mark.no_cover
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ratchet import Benchmark, Workload, benchmark
-from ratchet.workload import SpaceError, constraint_names, constraint_text, dtype_name
+from ratchet.core.workload import SpaceError, constraint_names, constraint_text, dtype_name
 
 MADE = {"run": lambda: None, "reference": lambda: None, "dtype": "float32", "flops": 2.0, "bytes": 8.0}
 SPACE: dict[str, Any] = {"tune": {"block": (16, 32)}, "tuning": {"block": 32}}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.errors import GitError, OutputError
-from ratchet.forge.git import Repository, Snapshot, worktrees
-from ratchet.records.run import Tree
+from ratchet.core.errors import GitError, OutputError
+from ratchet.core.git import Repository, Snapshot, worktrees
+from ratchet.core.records.run import Tree
 
 pytestmark = pytest.mark.no_cover
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests import warm
 from tests.workflows.reading import ROOT
 
-_HOSTED = "import sys; sys.modules['torch'] = None; from ratchet.cli import main; sys.exit(main())"
+_HOSTED = "import sys; sys.modules['torch'] = None; from ratchet.core.cli import main; sys.exit(main())"
 
 _PYTHON = """\
 #!/bin/sh

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from ratchet.records.files import dumps
-from ratchet.records.tuning import tuning_path
+from ratchet.core.records.files import dumps
+from ratchet.tune.records import tuning_path
 from tests import tuning_examples as sample
 from tests.workflows.results import Run
 from tests.workflows.scene import SLOW_ADDS, Scene, git

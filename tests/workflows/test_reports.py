@@ -17,10 +17,10 @@ BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
 TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"
 DEFECT = """\
 import os
-import ratchet.forge.artifact
+import ratchet.github.artifact
 def take_in(*words):
     raise RuntimeError("\\n::error::pwned " + os.environ["GITHUB_TOKEN"])
-ratchet.forge.artifact.take_in = take_in
+ratchet.github.artifact.take_in = take_in
 """
 
 

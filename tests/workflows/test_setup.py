@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.adopt.files import TEMPLATES, workflow_values
-from ratchet.commands.github.publish import CHECK
+from ratchet.github.publish import CHECK
 from tests.integration.playground import new_repository, wait_until
 from tests.workflows.bridge import Bridge
 from tests.workflows.reading import ROOT

@@ -1,0 +1,86 @@
+"""The command init, which writes a first benchmark, settings and workflows. Loaded by `ratchet.core.cli` when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ratchet.adopt.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequest, drift, plan_init, write_plan
+from ratchet.adopt.survey import Function
+from ratchet.core.cli.output import print_result
+from ratchet.core.errors import Exit
+from ratchet.core.units import plural
+
+
+@click.command("init")
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, as a diff.")
+@click.option("--check", "is_check", is_flag=True, help="Show how the workflows here differ from today's templates.")
+@click.option("--github", metavar="OWNER/ratchet@COMMIT", help="Write the workflows too, which call this commit of ratchet.")
+@click.option("--runner", "labels", help=f"Labels of the GPU machine (default: {USUAL_LABELS}; with --check, as they are).")
+@click.option("--python", help=f"The Python with torch on that machine (default: {USUAL_PYTHON}; with --check, as it is).")
+@click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text; asks nothing.")
+def init_command(
+    *,
+    yes: bool,
+    dry_run: bool,
+    is_check: bool,
+    github: str | None,
+    labels: str | None,
+    python: str | None,
+    repo: Path,
+    as_json: bool,
+) -> int:
+    """Write a first benchmark that runs, settings, and with --github the workflows of a pull request's check.
+
+    Adds files, and lines at the end of .gitignore and pyproject.toml. Nothing that is there is overwritten. To find a function
+    that the benchmark can time, it imports your package and calls functions that take tensors.
+    """
+    request = InitRequest(repo.resolve(), github, labels, python)
+    if is_check:
+        differing = drift(request)
+        lines = [line for file in differing for line in file.diff().splitlines()] or ["All workflows are as today's templates."]
+        print_result([file.path for file in differing], lines, as_json=as_json)
+        return int(Exit.USAGE if differing else Exit.PASS)
+    asks = not (yes or as_json or dry_run) and sys.stdin.isatty()
+
+    def may_try(functions: Sequence[Function]) -> bool:
+        names = ", ".join(function.call for function in functions[:3])
+        return not asks or click.confirm(f"Call functions with random tensors, to time one that runs ({names})?", default=True)
+
+    plan = plan_init(request, os.environ, may_try)
+    if not dry_run:
+        write_plan(plan)
+    print_result(_fields(plan), _lines(plan, dry_run=dry_run), as_json=as_json)
+    return int(Exit.PASS)
+
+
+def _fields(plan: InitPlan) -> dict[str, object]:
+    return {
+        "folder": str(plan.root),
+        "tools": plan.survey.tools,
+        "projects": plan.survey.projects,
+        "benchmark": plan.benchmark,
+        "written": [file.path for file in plan.files],
+        "kept": plan.kept,
+        "to_do": plan.to_do,
+    }
+
+
+def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
+    tools = [f"{tool} ({files[0]}{', …' if len(files) > 1 else ''})" for tool, files in plan.survey.tools.items()]
+    below = [project for project in plan.survey.projects if project != "."]
+    found = [*tools, *([f"{plural(len(below), 'Python project')} below this folder"] if below else [])]
+    lines = [f"Found: {', '.join(found)}." if found else "Found no Triton, CUDA or build files."]
+    if plan.benchmark:
+        lines.append(f"The first benchmark times {plan.benchmark}, which ran here.")
+    if dry_run:
+        return [*lines, *(line for file in plan.files for line in file.diff().splitlines())]
+    lines += [f"{'Written' if file.old is None else 'Added to'}: {file.path}" for file in plan.files] or ["Nothing to write."]
+    lines += [f"Kept as it is: {path} (`ratchet init --check` shows how it differs)" for path in plan.kept]
+    return [*lines, "Next steps:", *(f"{number}. {step}" for number, step in enumerate(plan.to_do, 1))]

@@ -1,0 +1,1 @@
+"""Measure two trees, judge, report. Nothing here imports a tool (docs/architecture.md)."""

@@ -1,0 +1,144 @@
+"""Carry out `ratchet baseline` on this machine: show, verify and change ``results/baseline.json``.
+
+`ratchet.core.cli.baseline` calls it; nothing is measured. It reads recorded runs and the git repository. Recorded runs are kept
+in the history, too. `baseline_push` changes the file on the remote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet import tools
+from ratchet.core.errors import GitError, RecordError, UsageError
+from ratchet.core.git import Repository
+from ratchet.core.judge.baseline import steps
+from ratchet.core.judge.baseline import update as judge_baseline
+from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
+from ratchet.core.recorded import judge_again
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import save_over
+from ratchet.core.request import BASELINE, Request, load_baseline, results_folder
+from ratchet.core.units import first_of
+
+if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
+    pass
+
+
+# The file of this checkout: show, move and verify it. A file that does not verify is never overwritten.
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The faults of a baseline file, and warnings about commits that could not be looked up."""
+
+    path: Path
+    baseline: Baseline
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, BaselineUpdate]:
+    """Enter recorded runs (by default the last one) into the baseline file and the history. Return the file and the steps.
+
+    Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
+    """
+    path, before = _verified(request, environ)
+    done = [judge_again(run, request, environ) for run in recorded or (None,)]
+    after = judge_baseline.record(before, [(result.run, result.report) for result in done])
+    _save(path, before, after.baseline)
+    tools.keep_runs()(path.parent, [(result.run, result.report) for result in done], after.baseline)
+    return path, after
+
+
+def accept_cases(
+    names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
+) -> tuple[Path, list[AcceptedCase]]:
+    """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose.
+
+    Raises as `record_baseline` does, and UsageError where it is unknown who does this.
+    """
+    path, before = _verified(request, environ)
+    done = judge_again(recorded, request, environ)
+    after, moved = steps.accept(before, done.run, done.report, names, _person(by, reason, request, environ))
+    _save(path, before, after)
+    return path, moved
+
+
+def rename_case(
+    old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
+) -> tuple[Path, list[RenamedCase]]:
+    """Continue a case's chain under another name. Raises as `accept_cases` does."""
+    path, before = _verified(request, environ)
+    commit = Repository(request.folder).head()
+    after, moved = steps.rename(before, old, new, commit, _person(by, reason, request, environ))
+    _save(path, before, after)
+    return path, moved
+
+
+def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verification:
+    """Check the chain of every case, and that git knows the commits."""
+    path, stored = show_baseline(request, environ)
+    lost, warnings = _unknown_commits(stored, request.folder)
+    return Verification(path, stored, (*problems(stored), *lost), tuple(warnings))
+
+
+def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
+    """Read the baseline file of the checkout. Raises RecordError."""
+    results = results_folder(request, environ)
+    return results / BASELINE, load_baseline(results)
+
+
+def _verified(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
+    path, stored = show_baseline(request, environ)
+    return path, intact(stored, str(path))
+
+
+def intact(stored: Baseline, name: str) -> Baseline:
+    """Return the baseline. Raises RecordError where its chains do not verify."""
+    if wrong := problems(stored):
+        raise RecordError(f"{name} does not verify, and was left as it is: {first_of(wrong)}", "See `ratchet baseline verify`.")
+    return stored
+
+
+def _save(path: Path, before: Baseline, after: Baseline) -> None:
+    if after is not before:
+        save_over(path, after, Baseline)
+
+
+def _person(by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]) -> Person:
+    # In a workflow git's user is a robot, if anyone; the person who started it is better.
+    who = by or environ.get("GITHUB_ACTOR") or ""
+    if not who:
+        with contextlib.suppress(GitError, UsageError):
+            who = Repository(request.folder).user()
+    if not who.strip():
+        raise UsageError("It is unknown who takes this step: git has no user.name.", "Say who with --by.")
+    return Person(" ".join(who.split()), " ".join(reason.split()) if reason else None, datetime.now(UTC))
+
+
+def _unknown_commits(stored: Baseline, folder: Path) -> tuple[list[str], list[str]]:
+    """Return problems, for baseline commits that git does not know, and warnings, for earlier steps and shallow clones."""
+    try:
+        repository = Repository(folder)
+    except (GitError, UsageError) as error:
+        return [], [f"The commits were not looked up: {error.message}"]
+    entries = [(f"{name} [{machine}]", entry) for machine, name, entry in stored.every()]
+    named = {step.commit for _, entry in entries for step in entry.steps} | {entry.git_commit for _, entry in entries}
+    unknown = {commit for commit in named if repository.tree_of(commit) is None}
+    if unknown and repository.is_shallow():
+        missing = f"{len(unknown)} of {len(named)} commits named in the file are not in this shallow clone"
+        return [], [f"{missing}. Fetch the history with `git fetch --unshallow` to look them up."]
+    lost = [
+        f"{name}: git knows no commit {entry.git_commit[:10]}, so no check can build it. Fetch the branch that has it, or move "
+        "the case to a commit that stays with `ratchet baseline accept`."
+        for name, entry in entries
+        if entry.git_commit in unknown
+    ]
+    earlier = sorted(unknown - {entry.git_commit for _, entry in entries})
+    return lost, [f"git no longer knows {commit[:10]}, the commit of an earlier step." for commit in earlier]

@@ -1,0 +1,207 @@
+"""The program of the hosts: each imports one tree's benchmarks once, never touches CUDA, and forks workers on request.
+
+The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
+so that libraries are in the same places in all of them. Each host talks, and prints, to the file descriptors that it is given.
+
+The process that forks the hosts ends when its input is closed, as it is when the controller ends in any way. It then ends every
+process that the hosts and workers have started, those that left for a session of their own included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import select
+import socket
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ratchet.core.bench.child import libraries
+from ratchet.core.bench.child.gpu_facts import CudaUse, cuda_has_begun, facts_for_imports
+from ratchet.core.bench.child.loader import LoadedTree, load_tree
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.wire import Channel
+from ratchet.core.errors import RatchetError
+from ratchet.core.identical import Difference, Proof, compare
+from ratchet.core.processes import (
+    adopt_orphans,
+    begin_section,
+    children,
+    die_with_parent,
+    end_children,
+    outlive_parent,
+    wait_for_end_of_input,
+)
+from ratchet.core.records.run import SIDES
+
+if TYPE_CHECKING:
+    from ratchet.core.bench.child.state import Change
+
+ORPHANS_S = 2.0
+"""Longest that ending the processes which a worker left behind delays the next worker."""
+
+
+def main() -> None:
+    hosts = json.loads(sys.argv[1])["hosts"]
+    trees = [TreeSpec.read(host["tree"]) for host in hosts]
+    die_with_parent()  # needed while torch is imported, which takes seconds: nobody reads the input yet
+    if select.select([0], [], [], 0)[0]:  # the parent ended before that
+        return
+    from ratchet.core.bench.child import calls, worker  # noqa: F401  and torch with it, which the hosts share
+
+    calls.seed_all(0)  # torch's first seed imports its other devices, and reads the source files of all who called it
+    outlive_parent()
+    adopt_orphans()
+    faulthandler.enable()  # so that the last lines of a worker that crashes say where
+    difference = difference_of(trees)
+    # Threads of linear algebra, which libraries start when they are imported: they repair themselves after a fork.
+    warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork\(\)", DeprecationWarning)
+    for host, tree in zip(hosts, trees, strict=True):
+        if os.fork() == 0:
+            die_with_parent()
+            adopt_orphans()
+            _close_files(other for other in hosts if other is not host)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            _write_to(host["output"])
+            _host(Channel(socket.socket(fileno=host["conversation"])), tree, difference)
+            return
+    _close_files(hosts)  # otherwise whoever asks a host that has ended waits for ever
+    wait_for_end_of_input()
+    end_children()
+    os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
+
+
+def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
+    for host in hosts:
+        os.close(host["conversation"])
+        os.close(host["output"])
+
+
+def _host(channel: Channel, spec: TreeSpec, difference: Difference | None) -> None:
+    answered = facts_for_imports(spec.path, channel) if spec.device == "cuda" else contextlib.nullcontext(CudaUse())
+    try:
+        with answered as use:
+            tree = load(spec, difference)
+    except RatchetError as error:
+        channel.send({"error": error.message, "hint": error.hint})
+        return
+    begin_section("")
+    libraries.load_ahead(tree)
+    channel.send(_listing(tree, use))
+    gc.freeze()  # keeps the workers' collector from copying pages they share with this process
+    _serve(channel, tree)
+    os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
+
+
+def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
+    """Return what differs between two trees, before either is imported, which may write files; None where nobody asks."""
+    both = [tree for tree in trees if tree.identified and tree.path != tree.checkout]  # a checkout may hold an environment
+    if len(both) < len(SIDES):
+        return None
+    try:
+        return compare(both[0].path, both[1].path, both[0].bench, both[0].results)
+    except OSError as error:
+        return Difference(unknown=f"the trees cannot be read: {error.strerror}")
+
+
+def load(spec: TreeSpec, difference: Difference | None = None) -> LoadedTree:
+    """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
+    from ratchet.core.bench.child.imports import PristineProcess
+
+    with PristineProcess(partial(_states_alone, spec)) as pristine:
+        proof = Proof(difference, spec.path) if difference else None
+        tree = load_tree(spec, begin_section)
+        if proof:
+            proof.imported()
+        return replace(tree, proof=proof, states=pristine.states(tree.states))
+
+
+def _states_alone(spec: TreeSpec, file: str) -> tuple[Change, ...] | None:
+    """Import one file of a tree, and return what that changed; None if it cannot be imported by itself."""
+    tree = load_tree(spec, begin_section, only=file)
+    return None if tree.catalogue.broken else tree.states[file]
+
+
+def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
+    import torch
+
+    return {
+        "cases": [vars(case) for case in tree.catalogue.cases],
+        "broken": [vars(broken) for broken in tree.catalogue.broken],
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
+        "foreign": tree.provenance.foreign(),
+        "changed": tree.changed,
+        "threads": tree.threads,
+        "touched_cuda": cuda_has_begun(),
+        "cuda_used_at": use.where,
+    }
+
+
+def _serve(channel: Channel, tree: LoadedTree) -> None:
+    spared = children()  # what the imports started serves all workers
+    has_compiler = False
+    while (received := channel.receive_with_files()) is not None:
+        message, descriptors = received
+        if message["op"] == "fork" and len(descriptors) == 2:
+            if message["with_compiler"] and not has_compiler:
+                libraries.load_compiler(tree.spec.device)
+                gc.freeze()  # as after the imports
+                has_compiler = True
+            pid = os.fork()
+            if pid == 0:
+                _become_worker(channel, descriptors[0], descriptors[1], tree)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            spared.add(pid)
+            channel.send({"pid": pid})
+        elif message["op"] == "reap":
+            answer = _reap(int(message["pid"]))
+            if answer["ended"]:
+                spared.discard(int(message["pid"]))
+                end_children(spared, ORPHANS_S)
+            channel.send(answer)
+
+
+def _become_worker(channel: Channel, conversation: int, output: int, tree: LoadedTree) -> None:
+    from ratchet.core.bench.child import worker
+
+    die_with_parent()
+    adopt_orphans()  # those of a worker are its own until it ends; then they become the host's
+    channel.close()
+    _write_to(output)
+    worker.serve(Channel(socket.socket(fileno=conversation)), tree)
+
+
+def _write_to(output: int) -> None:
+    """Redirect stdout and stderr of this process to a file descriptor, and close the original."""
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+
+
+def _reap(pid: int) -> dict[str, Any]:
+    """Return whether a worker has ended, and its exit code if that is known.
+
+    Never waits: another thread of the controller may ask for a fork meanwhile.
+    """
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return {"ended": True, "status": None}
+    return {"ended": bool(done), "status": os.waitstatus_to_exitcode(status) if done else None}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""Load the benchmarks of one tree into this process, and show that the code that runs comes from that tree.
+
+A host and the profiler's target both call `load_tree`, which changes the current folder and `sys.path` and runs the author's
+files. An editable install, or a copy in site-packages, makes Python load a package from somewhere else without a word; both
+sides would then time the same code. Only the harness itself is meant to come from the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ratchet.core.bench.child.reads import (
+    HARNESS_FOLDER,
+    ReadWatch,
+    SharedFiles,
+    installed_copies,
+    is_installed,
+    is_kept_apart,
+    mapped_files,
+    missing_builds,
+    path_resolver,
+    shared_files,
+    shared_folders,
+    taken_from_checkout,
+)
+from ratchet.core.bench.child.registry import Case, Catalogue, discover
+from ratchet.core.bench.tree_spec import Sweep, TreeSpec
+from ratchet.core.device.environment import cpu_model
+from ratchet.core.errors import UsageError
+from ratchet.core.identical import Proof
+from ratchet.core.records.files import load
+from ratchet.core.records.tuned import TUNED_FILE, Tuned
+from ratchet.core.workload import VARIANT, Benchmark, Workload
+
+if TYPE_CHECKING:
+    from ratchet.core.bench.child.imports import States
+
+HARNESS = "ratchet"
+
+
+@dataclass(frozen=True)
+class LoadedTree:
+    """A tree in this process: a host hands it to the workers that it forks."""
+
+    spec: TreeSpec
+    provenance: Provenance
+    catalogue: Catalogue
+    tuned: Tuned
+    """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
+    states: States = field(default_factory=dict)
+    """What each file's import changes in the process: `CaseBoundary.begin` puts that into force for the file's cases."""
+    proof: Proof | None = None
+    """What differs from the other tree, and what was noticed of it, where a host has loaded this one to be compared."""
+
+    @property
+    def changed(self) -> dict[str, tuple[str, ...]]:
+        """File → what it sets for its own cases alone."""
+        from ratchet.core.bench.child.imports import differing
+
+        return differing(self.states, {case.file for case in self.catalogue.cases})
+
+    @property
+    def threads(self) -> int:
+        """The most threads that importing any file sets torch to use."""
+        import torch
+
+        asked = [each.new for changes in self.states.values() for each in changes if each.name == "num_threads"]
+        return max(torch.get_num_threads(), *asked) if asked else torch.get_num_threads()
+
+    def case(self, name: str) -> Case:
+        """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
+        case = next((case for case in self.catalogue.cases if case.name == name), None)
+        if case is None or case.skipped:
+            raise UsageError(f"{name} is not among the cases of this tree{f': {case.skipped}' if case else ''}.")
+        return case
+
+    def benchmark(self, name: str) -> Benchmark:
+        """Return the benchmark that a case belongs to. Raises UsageError as `case` does."""
+        return self.catalogue.benchmarks[self.case(name).benchmark]
+
+    def build(self, name: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
+        """Build the workload of a case as its tree has it today, or with other values of its parameters.
+
+        ``seed`` seeds torch, NumPy and `random`. Raises UsageError for an unknown case or for tuned values that do not fit,
+        TypeError for a benchmark that returns neither a function nor a Workload, and whatever the author's code raises.
+        """
+        import torch
+
+        from ratchet.core.bench.child.calls import seed_all
+
+        case, device, benchmark = self.case(name), self.spec.device, self.benchmark(name)
+        seed_all(seed)
+        chosen = {VARIANT: self._variant(benchmark)} if benchmark.variants else {}
+        workload = benchmark(device=torch.device(device), **case.parameters, **chosen)
+        if benchmark.on_host:
+            workload = dataclasses.replace(workload, clock="cpu")
+        if tuning is not None:
+            return dataclasses.replace(workload, tuning=dict(tuning))
+        if not self.tuned.cases or (self.spec.variant and not workload.tune):  # other variants need not have its parameters
+            return workload
+        return with_tuned(
+            workload, self.tuned, name, torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
+        )
+
+    def _variant(self, benchmark: Benchmark) -> str:
+        variant = self.spec.variant or benchmark.variants[0]
+        if variant not in benchmark.variants:
+            raise UsageError(f"{benchmark.name} has no variant {variant}: it has {', '.join(benchmark.variants)}.")
+        return variant
+
+
+def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, only: str = "") -> LoadedTree:
+    """Import the benchmarks of a tree, or of ``only`` one file of it. The tree becomes the current folder.
+
+    ``on_file`` gets each file's name before its import. What that changes in the process is undone after it.
+    Raises HostError where there are no benchmarks or two of one name, RecordError where ``bench/tuned.json`` cannot be read.
+    """
+    tree, roots = spec.path, spec.python_path
+    os.chdir(tree)
+    os.environ.update(spec.extensions)
+    # Ahead of everything else, so that the tree's packages win over any installed copy of them.
+    places = [(tree / place).resolve() for place in roots if (tree / place).is_dir()]
+    sys.path[:0] = map(str, places)
+    # The same for programs that a benchmark starts: a script that imports the package, a command that lies in the repository.
+    _prepend("PYTHONPATH", map(str, places))
+    inside = (Path(each) for each in os.environ.get("PATH", "").split(os.pathsep))
+    _prepend("PATH", [str(tree / each.relative_to(spec.checkout)) for each in inside if each.is_relative_to(spec.checkout)])
+    names = own_names(tree, roots) | own_names(spec.checkout, roots)
+    installed = installed_copies(tree, spec.checkout, {tree, *places}) if tree != spec.checkout else frozenset()
+    provenance = Provenance(tree, spec.checkout, names, installed)
+    from ratchet.core.bench.child.imports import ImportWatch
+
+    watch = ImportWatch(names | {Path(spec.bench).name})
+
+    @contextlib.contextmanager
+    def importing(file: str) -> Iterator[None]:
+        on_file(file)
+        with watch.importing(file):
+            yield
+
+    catalogue = discover(tree, spec.bench, spec.device, importing, only)
+    if spec.sweep:
+        catalogue = dataclasses.replace(catalogue, cases=swept(catalogue.cases, spec.sweep), broken=())
+    tuned_file = tree / spec.bench / TUNED_FILE
+    tuned = load(tuned_file, Tuned) if tuned_file.exists() else Tuned()
+    return LoadedTree(spec, provenance, catalogue, tuned, watch.states)
+
+
+def _prepend(variable: str, folders: Iterable[str]) -> None:
+    os.environ[variable] = os.pathsep.join([*folders, *filter(None, [os.environ.get(variable)])])
+
+
+def swept(cases: Iterable[Case], sweep: Sweep) -> tuple[Case, ...]:
+    """Return the case of a sweep once for each of its values; none where there is no such case."""
+    return tuple(
+        dataclasses.replace(
+            case,
+            name=sweep.name(value),
+            config=sweep.name(value).partition("/")[2],
+            parameters=case.parameters | {sweep.parameter: value},
+        )
+        for case in cases
+        for value in (sweep.values if case.name == sweep.case else ())
+    )
+
+
+def use_last_cores(threads: int) -> None:
+    """Keep this process, which works on the CPU, to the last ``threads`` cores: the controller has the first ones."""
+    import torch
+
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    torch.set_num_threads(min(threads, torch.get_num_threads()))  # fewer, if the tree's package asked for that
+
+
+def with_tuned(workload: Workload, tuned: Tuned, case: str, device: str) -> Workload:
+    """Return the workload with the values applied for this case on this device (see `Fingerprint.processor`).
+
+    Raises UsageError where the file has a parameter or a value that the workload's ``tune`` does not have.
+    """
+    parameters: Mapping[str, Any] = tuned.parameters(case, device)
+    if not parameters:
+        return workload
+    where, hint = f"{TUNED_FILE} for {case} on {device}", "Tune it again, or take the entry out."
+    if set(parameters) != set(workload.tune):
+        raise UsageError(f"{where}: it names {sorted(parameters)}, the workload's tune {sorted(workload.tune)}.", hint)
+    for name, value in parameters.items():
+        if value not in workload.tune[name]:
+            raise UsageError(f"{where}: {name}={value} is not among {list(workload.tune[name])}.", hint)
+    try:
+        return dataclasses.replace(workload, tuning=dict(parameters))
+    except ValueError as error:  # a constraint
+        raise UsageError(f"{where}: {error}.", hint) from None
+
+
+def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
+    """Return the top-level names that a tree offers for import from its ``roots`` (``.``, ``src``)."""
+    names: set[str] = set()
+    for root in roots:
+        place = tree / root
+        if not place.is_dir():
+            continue
+        names |= {path.stem for path in place.glob("*.py")}
+        names |= {path.name.partition(".")[0] for path in place.glob("*.so")}  # extensions built in place
+        folders = {path.parent for path in place.glob("*/*.py")} | {path.parent.parent for path in place.glob("*/*/__init__.py")}
+        names |= {folder.name for folder in folders if _can_be_imported(folder)}
+    return frozenset(names - {HARNESS, "setup", "conftest"} - sys.stdlib_module_names)
+
+
+def _can_be_imported(folder: Path) -> bool:
+    """Return whether importing this name finds this folder.
+
+    A folder without ``__init__.py`` never wins over an installed package: a folder ``triton/`` may hold a project's kernels.
+    """
+    if (folder / "__init__.py").is_file():
+        return True
+    found = PathFinder.find_spec(folder.name)
+    return found is None or found.origin is None or Path(found.origin).is_relative_to(folder)
+
+
+class Provenance:
+    """A check of each loaded module, done once. A worker inherits the checks of its host, and checks only its own modules."""
+
+    def __init__(self, tree: Path, checkout: Path, names: frozenset[str], installed: frozenset[str] = frozenset()) -> None:
+        self._tree = tree
+        self._checkout = checkout
+        self.names = names
+        """Top-level names that the tree offers for import."""
+        self._installed = installed
+        self._checked: set[str] = set()
+        self._watch = ReadWatch()
+        self.shared = SharedFiles()
+        """Files outside the trees that the other side may have made, as `foreign` last found them."""
+        if tree != checkout:
+            self._watch.start()
+
+    @property
+    def tree(self) -> Path:
+        """The tree whose code is meant to run."""
+        return self._tree
+
+    def sources(self) -> Iterator[str]:
+        """Yield the source text of each loaded module of the tree, but for those of a virtual environment within it."""
+        start = f"{self._tree}{os.sep}"
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(file):
+                with contextlib.suppress(OSError):  # a module may remove its file
+                    yield Path(file).read_text(encoding="utf-8", errors="replace")
+
+    def foreign(self) -> list[str]:
+        """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
+        # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
+        fresh = set(sys.modules) - self._checked
+        self._checked |= fresh
+        modules = {name: sys.modules.get(name) for name in fresh}
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        real_path = path_resolver()
+        loaded = foreign_modules(self._tree, self._checkout, self.names, modules, real_path, self._installed)
+        loaded = loaded or foreign_libraries(self._tree, self._checkout, maps, self._installed)
+        files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
+        self.shared |= shared_files(self._tree, {*self._watch.opened, *files}, maps, real_path)
+        mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
+        self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
+        taken = taken_from_checkout(self._tree, self._checkout, self._watch, real_path)
+        missing = missing_builds(self._tree, self._checkout, self._watch, real_path)
+        return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
+
+
+def foreign_modules(
+    tree: Path,
+    checkout: Path,
+    names: frozenset[str],
+    modules: Mapping[str, ModuleType | None],
+    real_path: Callable[[str], str],
+    installed: frozenset[str] = frozenset(),
+) -> list[str]:
+    """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
+
+    A module belongs to the repository if its top-level name is among ``names``, if its file was ``installed`` from it, or if
+    it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what `shared_folders`
+    hold, excepted).
+    """
+    found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
+    ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
+    for name, module in sorted(modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            continue
+        path = real_path(file)
+        if path.startswith(ours):
+            continue
+        in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
+        in_checkout = in_checkout and _is_of_repository(Path(path).relative_to(checkout), tree)
+        if name.partition(".")[0] in names or in_checkout or path in installed:
+            found.append(f"{name} ({path})")
+    return found
+
+
+def _is_of_repository(inside: Path, tree: Path) -> bool:
+    """Return whether a file of the checkout is the repository's: one of a ``site-packages`` is, if the tree has it too."""
+    return not is_installed(inside) or (tree / inside).is_file()
+
+
+def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozenset[str] = frozenset()) -> list[str]:
+    """Return ``name (file)`` of each library that was loaded from the user's ``checkout``, or ``installed`` from it: proc(5).
+
+    Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
+    all below a name that begins with a dot, and `shared_folders`.
+    """
+    if tree == checkout:
+        return []
+    mapped = {Path(path) for rights, path in mapped_files(maps, f"{checkout}{os.sep}") if "x" in rights}
+    ours = {path.relative_to(checkout) for path in mapped if not path.is_relative_to(tree)}
+    found = [checkout / path for path in ours if not is_kept_apart(path, checkout) or (tree / path).is_file()]
+    found += [Path(path) for path in installed if f" {path}\n" in maps]
+    return [f"{path.name} ({path})" for path in sorted(found)]

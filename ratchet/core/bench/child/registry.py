@@ -1,0 +1,236 @@
+"""Find the benchmarks of a tree. A file that cannot be imported costs its own cases, never the others.
+
+`child.loader` calls `discover`, which imports the author's files. `select` and `unmatched` are pure: `measure.selection`,
+`ratchet replay` and `ratchet roofline` choose cases by pattern with them.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ratchet.core.error_lines import described
+from ratchet.core.errors import CudaBuildError, HostError
+from ratchet.core.workload import DEFAULT, Benchmark, Device, Parameter
+from ratchet.nvcc import find_nvcc
+
+
+@dataclass(frozen=True)
+class Case:
+    """One benchmark with one config. ``skipped`` says why this machine cannot run it."""
+
+    name: str
+    benchmark: str
+    config: str
+    file: str
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    skipped: str = ""
+    import_error: str = ""
+    """The error of importing its file, where that is why it is skipped."""
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A bench file that raised while it was imported, and the cases it would have had (as far as its text says)."""
+
+    file: str
+    message: str
+    last_lines: tuple[str, ...]
+    cases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything that a tree's bench folder offers on one device."""
+
+    cases: tuple[Case, ...]
+    broken: tuple[Broken, ...]
+    benchmarks: dict[str, Benchmark]
+
+
+def discover(
+    tree: Path,
+    bench: str,
+    device: Device,
+    importing: Callable[[str], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
+    only: str = "",
+) -> Catalogue:
+    """Import every ``bench/*.py`` of a tree, or ``only`` one of them, and list the cases that serve ``device``.
+
+    Each file is imported within ``importing`` of its name.
+    Raises HostError where there is no bench folder, its ``__init__.py`` cannot be imported, or two files claim one benchmark.
+    """
+    folder = tree / bench
+    if not folder.is_dir():
+        raise HostError(
+            f"There is no folder {bench}/ in {tree}.", "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]."
+        )
+    package = _package(folder, tree)
+    cases: list[Case] = []
+    broken: list[Broken] = []
+    benchmarks: dict[str, Benchmark] = {}
+    paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
+    listing = {f"{package}.{path.stem}" for path in paths}
+    for path in [folder / only] if only else paths:
+        try:
+            with importing(path.name):
+                module = importlib.import_module(f"{package}.{path.stem}")
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").split(".")[0]
+            declared = list(_declared_cases(path, device))
+            if missing and missing != package and declared and not _is_in_tree(tree, missing):
+                why, (raised, _) = _needs(missing), described(error, str(tree))
+                cases += [Case(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
+            else:
+                broken.append(_broken(path, tree, error, device))
+            continue
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's file may raise anything; it costs its cases only
+            broken.append(_broken(path, tree, error, device))
+            continue
+        for made in (value for value in vars(module).values() if isinstance(value, Benchmark)):
+            home = made.build.__module__
+            if benchmarks.get(made.name) is made or (home != module.__name__ and home in listing):
+                continue  # a second name for it, or imported from a sibling, which lists it itself
+            if made.name in benchmarks:
+                raise HostError(f"Two benchmarks are called {made.name}: the second is in {bench}/{path.name}.", "Rename one.")
+            benchmarks[made.name] = made
+            cases += _cases_of(made, path.name, device)
+    return Catalogue(tuple(cases), tuple(broken), benchmarks)
+
+
+def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Return the names that match any pattern: a case, a benchmark, a config, or a glob of one of these.
+
+    Without a pattern, all names. The caller reports patterns that match nothing: see `unmatched`.
+    """
+    if not patterns:
+        return list(names)
+    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+
+
+def unmatched(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Return the patterns that select none of the names."""
+    return [pattern for pattern in patterns if not any(_matches(name, pattern) for name in names)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    benchmark, _, config = name.partition("/")
+    return any(fnmatchcase(each, pattern) for each in (name, benchmark, config))
+
+
+def _package(folder: Path, tree: Path) -> str:
+    """Make the bench folder importable under its own name, ahead of any installed package of that name."""
+    name = folder.name
+    init = folder / "__init__.py"
+    if init.is_file():
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
+    else:
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(folder)]
+    if spec is None:
+        raise HostError(f"{init} cannot be imported.", "Remove it, or make it a plain Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if spec.loader:
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            said, _ = described(error, str(tree))
+            raise HostError(f"{init.name} of {folder.name}/ cannot be imported: {said}.", "Fix it and try again.") from error
+    return name
+
+
+def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
+    lacking = [name for name in made.requires if _lacks(name)] if device == "cuda" else []
+    if device not in made.configs:
+        served = next(iter(made.configs))
+        for config, parameters in made.configs[served].items():
+            yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), f"runs on {served} only")
+        return
+    for config, parameters in made.configs[device].items():
+        skipped = _needs(lacking[0]) if lacking else ""
+        yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), skipped, variants=made.variants)
+
+
+def _lacks(name: str) -> bool:
+    if name == "nvcc":
+        try:
+            find_nvcc()
+        except CudaBuildError:
+            return True
+        return False
+    try:
+        return importlib.util.find_spec(name) is None
+    except (ModuleNotFoundError, ValueError):  # a dotted name a.b, where there is no a
+        return True
+
+
+def _needs(name: str) -> str:
+    return f"needs {name}, which is not installed"
+
+
+def _is_in_tree(tree: Path, name: str) -> bool:
+    return any((place / f"{name}.py").exists() or (place / name).is_dir() for place in (tree, tree / "src"))
+
+
+def _broken(path: Path, tree: Path, error: BaseException, device: Device) -> Broken:
+    said, last_lines = described(error, str(tree))
+    return Broken(path.name, said, last_lines, tuple(f"{b}/{c}" for b, c in _declared_cases(path, device)))
+
+
+def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
+    """Yield the (benchmark, config) pairs that a file declares in its text, found without running it."""
+    try:
+        module = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError, OSError):
+        return
+    constants = {
+        target.id: node.value
+        for node in module.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    for node in module.body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            if _is_benchmark(decorator):
+                yield node.name, DEFAULT
+            elif isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
+                keywords = {k.arg: k.value for k in decorator.keywords if k.arg}
+                configs = keywords.get("configs")
+                if device == "cpu":
+                    configs = keywords.get("cpu_configs", configs)
+                name = _constant(keywords.get("name"), constants)
+                title = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else node.name
+                for config in _config_names(configs, constants) if configs else [DEFAULT]:
+                    yield title, config
+
+
+def _is_benchmark(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Name) and node.id == "benchmark") or (
+        isinstance(node, ast.Attribute) and node.attr == "benchmark"
+    )
+
+
+def _config_names(node: ast.expr | None, constants: dict[str, ast.expr]) -> list[str]:
+    node = _constant(node, constants)
+    if not isinstance(node, ast.Dict):
+        return []
+    return [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+
+
+def _constant(node: ast.expr | None, constants: dict[str, ast.expr]) -> ast.expr | None:
+    """Return the value of a module's constant, or the expression itself."""
+    return constants.get(node.id) if isinstance(node, ast.Name) else node

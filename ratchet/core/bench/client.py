@@ -1,0 +1,424 @@
+"""Start the hosts of a device, and talk to them and to their workers: the controller's end of docs/decisions/0015.
+
+`Hosts` starts the one child program from which all hosts of a device are forked; `HostClient` talks to the host of one tree, and
+`WorkerClient` to a worker that the host has forked. Trouble with a case is a `CaseTrouble`, trouble with a tree a HostError.
+`suite`, `duet`, `tuning` and `ratchet tune` use it. It starts and kills processes, and opens sockets and temporary files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import ratchet
+from ratchet.core.bench import wire
+from ratchet.core.bench.build import benchmark_environ
+from ratchet.core.bench.lost import REPEATS
+from ratchet.core.bench.messages import Listing, Ready, Trouble, parse
+from ratchet.core.bench.tree_spec import TreeSpec, child_command
+from ratchet.core.cache import scratch_folder
+from ratchet.core.errors import ForeignModuleError, HostError, WorkerError
+from ratchet.core.processes import Output, end_guard
+from ratchet.core.records import Record
+from ratchet.core.records.run import Failure, LostWorker, Side
+from ratchet.core.untrusted import clean
+
+Answer = TypeVar("Answer", bound=Record)
+
+REAP_S = 2.0
+"""Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
+LONGEST_START_S = 60.0
+"""Longest wait for a worker to get its device, however short the time for one step of a case is."""
+_OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(ratchet.__file__).parent))}/|<frozen runpy>)|Extension modules: ')
+"""Lines that faulthandler prints about the harness when a worker crashes; the author's own frames stay."""
+
+
+class CaseTrouble(WorkerError):
+    """One case cannot be measured on ``side``; ``stage`` and ``last_lines`` say where and what was last printed."""
+
+    def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.side = side
+        self.stage = stage
+        self.last_lines = last_lines
+
+    @property
+    def reported_stage(self) -> str:
+        """The stage as records call it."""
+        return {"start": "prepare", "use_cores": "measure", "block": "measure", "finish": "check"}.get(self.stage, self.stage)
+
+    @property
+    def no_verdict(self) -> str | None:
+        """Why this is no verdict on the code, or None: impossible times, or a reference that breaks the protocol."""
+        if isinstance(self, Implausible) or (isinstance(self, InvalidAnswer) and self.side == "reference"):
+            return f"The {self.side} could not be measured: {self.message}"
+        return None
+
+    def failure(self, message: str = "") -> Failure:
+        return Failure(side=self.side, stage=self.reported_stage, message=message or self.message, last_lines=self.last_lines)
+
+
+class Lost(CaseTrouble):
+    """The worker ended or fell silent without a reason. This may come from outside, so it is no verdict on the code.
+
+    ``how`` completes the sentence "The worker …".
+    """
+
+    def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...], how: str) -> None:
+        super().__init__(side, stage, message, last_lines)
+        self.how = how
+
+    def lost_worker(self, pair: int | None) -> LostWorker:
+        return LostWorker(side=self.side, pair=pair, stage=self.reported_stage, how=self.how, last_lines=self.last_lines)
+
+
+class Hung(Lost):
+    """A worker that did not answer in time."""
+
+
+class Crashed(Lost):
+    """A worker whose process ended."""
+
+
+class OutOfMemory(Lost):
+    """A worker for which the device or the machine had no memory left."""
+
+
+class InvalidAnswer(CaseTrouble):
+    """An answer of a worker that breaks the protocol."""
+
+
+class Implausible(CaseTrouble):
+    """Samples of a worker that cannot be true."""
+
+
+class Impossible(Implausible):
+    """Samples in which no GPU could do the work that the workload declares."""
+
+
+class HostLost(HostError):
+    """A tree's process that ended or fell silent without a reason."""
+
+
+class HostClient:
+    """The host process of one tree. Several threads may fork workers; each worker is for one thread."""
+
+    until: float = math.inf
+    """`time.monotonic` seconds: nobody waits longer than this for any worker."""
+    l2_bytes: int | None = None
+    """Size of the GPU's L2 cache, once a worker has reported it."""
+    import_s: float = 0.0
+    """Seconds from the start of the process until its tree was imported, once it is."""
+
+    def __init__(self, side: Side, tree: TreeSpec, channel: wire.Channel, output: Output, common: Output) -> None:
+        self.side = side
+        self._talking = threading.Lock()
+        self._tree = tree
+        self._channel = channel
+        self._output = output
+        self._common = common
+        self._listing: Listing | None = None
+        self._started_at = time.monotonic()
+
+    @property
+    def folder(self) -> Path:
+        """Where its tree lies."""
+        return self._tree.path
+
+    @property
+    def bench(self) -> str:
+        """The folder of its benchmarks, within its tree."""
+        return self._tree.bench
+
+    @property
+    def threads(self) -> int:
+        """Threads that a measurement of its tree on the CPU may use."""
+        return self._tree.threads
+
+    def named(self, side: Side) -> HostClient:
+        """Return this host under the name of another side, for two sides that share one tree."""
+        other = copy.copy(self)
+        other.side = side
+        return other
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def listing(self) -> Listing:
+        """Wait until the tree is imported and return what it offers. Raises HostError or ForeignModuleError."""
+        if self._listing is None:
+            self._listing = self._received_listing()
+            self.import_s = time.monotonic() - self._started_at
+        return self._listing
+
+    def _received_listing(self) -> Listing:
+        try:
+            found = parse(self._channel.receive(self._tree.import_timeout_s), Listing)
+        except wire.Timeout:
+            raise HostLost(
+                f"Importing {self._imported()} of the {self.side} took more than {self._tree.import_timeout_s:g} s.",
+                "Move work out of the modules' top level, or raise host_timeout.",
+            ) from None
+        except (wire.Disconnected, wire.ProtocolError):
+            raise HostLost(
+                f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
+            ) from None
+        if found.error:
+            raise HostError(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
+        refuse_foreign(self.side, found.foreign)
+        if found.touched_cuda:
+            where = f" ({clean(found.cuda_used_at)})" if found.cuda_used_at else ""
+            raise HostError(
+                f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported{where}; no worker can be forked then.",
+                "Move that work into the benchmark function. Queries of GPU properties, such as the capability, are allowed.",
+            )
+        return found
+
+    def fork(self, *, with_compiler: bool = False, one_queue: bool = False, watched: bool = False) -> WorkerClient:
+        """Start a fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` comes first.
+
+        A worker that crashes before it has its device is replaced, twice at most. ``with_compiler``: the host first loads torch's
+        compiler, if it has not yet, so that no worker spends seconds on that. ``one_queue``: on a GPU, all streams share one work
+        queue, and a context takes a third of the time to make; for calls that use one stream, or that are not timed. ``watched``:
+        the worker notes what it notices of the difference between the trees, until it is asked; nothing is timed before that.
+        """
+        tries = 0
+        while True:
+            try:
+                return self._started(with_compiler=with_compiler, one_queue=one_queue, watched=watched)
+            except Crashed as error:
+                tries += 1
+                if time.monotonic() >= self.until:
+                    raise
+                if tries > REPEATS:
+                    raise _no_device(error) from None
+
+    def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
+        started = time.perf_counter()
+        pid, channel, output = self._forked(with_compiler=with_compiler)
+        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.step_timeout_s))
+        try:
+            self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
+        except CaseTrouble as error:
+            worker.end()
+            if isinstance(error, Crashed) or time.monotonic() >= self.until:
+                raise
+            raise _no_device(error) from None
+        worker.timeout_s = self._tree.step_timeout_s
+        worker.ready_s = time.perf_counter() - started
+        return worker
+
+    def _forked(self, *, with_compiler: bool) -> tuple[int, wire.Channel, Output]:
+        """Have the host fork a worker. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
+        ours, theirs = socket.socketpair()
+        output = Output()
+        with theirs, output.handed_over() as writer, self._talking:
+            try:
+                self._channel.send_with_files({"op": "fork", "with_compiler": with_compiler}, [theirs.fileno(), writer])
+                pid = int(self._channel.receive(max(30, self._tree.import_timeout_s) if with_compiler else 30)["pid"])
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
+                ours.close()
+                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
+        return pid, wire.Channel(ours), output
+
+    def reap(self, pid: int) -> int | None:
+        """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or that is unknown."""
+        deadline = time.monotonic() + REAP_S
+        while True:
+            try:
+                with self._talking:
+                    self._channel.send({"op": "reap", "pid": pid})
+                    answer = self._channel.receive(5)
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):  # OSError: another thread closed the host
+                return None
+            status = answer.get("status")
+            if isinstance(status, int):
+                return status
+            if answer.get("ended") is not False or time.monotonic() > deadline:
+                return None
+            time.sleep(0.002)
+
+    def _imported(self) -> str:
+        """Return the file that the host imports, or imported last."""
+        return f"{self._tree.bench}/{clean(self._output.section)}"
+
+    def _last_lines(self) -> str:
+        """Return the last lines that were printed before the host ended, or before there was one."""
+        return " | ".join(tail(self._output, 3) or tail(self._common, 3)) or "it printed nothing"
+
+
+class WorkerClient:
+    """A forked worker. Any trouble ends it, since a CUDA context does not survive an illegal access."""
+
+    def __init__(self, host: HostClient, pid: int, channel: wire.Channel, output: Output, timeout_s: float) -> None:
+        self._host = host
+        self.pid = pid
+        self._channel = channel
+        self._output = output
+        self.timeout_s = timeout_s
+        self.ready_s = 0.0
+        self.case = ""
+        """The name of the case that it prepared last."""
+        self.alive = True
+
+    def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
+        """Send one request and wait for its answer, which must be of the type ``expected``. Raises CaseTrouble.
+
+        Waits `timeout_s` seconds, or until the host's `until` if that is sooner.
+        """
+        patience_s = max(0.1, min(self.timeout_s, self._host.until - time.monotonic()))
+        nonce = secrets.token_hex(8)  # so that no answer can be written before its question
+        try:
+            self._channel.send({"op": op, "nonce": nonce, **arguments})
+            message = self._channel.receive(patience_s)
+            if message.pop("nonce", None) != nonce:
+                raise wire.ProtocolError("an answer to no question")
+            if "trouble" in message:
+                trouble = parse(message, Trouble)
+                what, lines = clean(trouble.trouble), tuple(clean(line) for line in trouble.last_lines)
+                if trouble.out_of_memory:
+                    how = "ran out of GPU memory" if "GPU" in trouble.trouble else "ran out of memory"
+                    raise OutOfMemory(self._host.side, trouble.stage, what, lines, how)
+                raise CaseTrouble(self._host.side, trouble.stage, what, lines)
+            return parse(message, expected)
+        except wire.Timeout:
+            self.end(kill=True)
+            answer = f"no answer within {round(patience_s, 1):g} s"
+            raise Hung(self._host.side, op, f"hung: {answer}", tail(self._output), f"gave {answer}") from None
+        except wire.Disconnected:
+            how = _how_it_ended(self.end())
+            perhaps = "; perhaps the machine ran out of memory" if "SIGKILL" in how else ""
+            raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._output), how) from None
+        except wire.ProtocolError as error:
+            self.end(kill=True)
+            raise InvalidAnswer(
+                self._host.side, op, f"sent an invalid answer: {clean(error.message)}", tail(self._output)
+            ) from None
+
+    def end(self, *, kill: bool = False) -> int | None:
+        """Close the conversation, upon which the worker exits; or kill it. Returns its exit code as `HostClient.reap` does."""
+        if not self.alive:
+            return None
+        self.alive = False
+        self._channel.close()
+        if kill:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        status = self._host.reap(self.pid)
+        if status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            status = self._host.reap(self.pid)
+        return status
+
+
+def _no_device(error: CaseTrouble) -> HostError:
+    lines = " | ".join(error.last_lines[-3:])
+    text = f"The {error.side}'s worker could not use the device: {error.message} {lines}".strip()
+    return HostError(text, "See `ratchet doctor`.")
+
+
+def refuse_foreign(side: Side, taken: tuple[str, ...]) -> None:
+    """Raise ForeignModuleError if anything of the repository was taken from outside its tree (`Provenance.foreign`)."""
+    if not taken:
+        return
+    first, place = clean(taken[0]), taken[0].partition(" (")[2]
+    if first.startswith("finds no"):
+        hint = "Let build in [tool.ratchet] make it in each tree, as `python setup.py build_ext --inplace` does."
+    elif first.startswith(("reads", "runs")):
+        hint = "Name it by a path relative to the benchmark file, or let build in [tool.ratchet] make it in each tree."
+    elif ".so" in place and "-packages/" in place:
+        hint = (
+            "Let build in [tool.ratchet] make it in each tree, as `python setup.py build_ext --inplace` does, or uninstall "
+            "the package that `pip` made of this repository."
+        )
+    elif ".so" in place:
+        hint = (
+            "Load it by a path relative to the benchmark file, and let build in [tool.ratchet] make it in each tree. A cache "
+            "in the repository belongs into a folder whose name begins with a dot, or where TRITON_CACHE_DIR says."
+        )
+    else:
+        hint = (
+            "Uninstall that package from this environment, or add the folder of your copy to python_path in [tool.ratchet]. "
+            "Rename a file of yours that only shares its name."
+        )
+    raise ForeignModuleError(f"The {side} {first}, so that copy would not be timed.", hint)
+
+
+def tail(output: Output, count: int = 12) -> tuple[str, ...]:
+    """Return the last lines that a process printed for the current case or file, made safe to print."""
+    lines = (clean(raw) for raw in output.text()[-8192:].splitlines())
+    return tuple(line for line in lines if line and not _OUR_FRAMES.match(line))[-count:]
+
+
+def _how_it_ended(status: int | None) -> str:
+    if status is None:
+        return "is gone"
+    if status == -signal.SIGKILL:
+        return "was killed (SIGKILL)"
+    if status < 0:
+        return f"died of {signal.Signals(-status).name}"
+    return f"exited with status {status}"
+
+
+class Hosts:
+    """A host for each tree, all forked from one process that has imported torch, so that libraries lie in the same places.
+
+    Where they lie changes the time of code that is bound by the CPU by several per cent (docs/decisions/0007-biases.md).
+    Use it as a context manager, in a thread that lives as long: when either ends, the hosts, their workers and everything that
+    these have started are killed.
+    """
+
+    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
+        """Start the child program. ``trees`` differ in their paths only; their hosts are forked in this order."""
+        self.sides: dict[Side, HostClient] = {}
+        self._held = contextlib.ExitStack()
+        common = Output()  # holds what is printed before the hosts are forked
+        with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as on_failure:
+            writer = handed_over.enter_context(common.handed_over())
+            hosts: list[dict[str, object]] = []
+            descriptors: list[int] = []
+            for side, tree in trees.items():
+                ours, theirs = socket.socketpair()
+                on_failure.callback(ours.close)
+                handed_over.enter_context(theirs)
+                output = Output()
+                pair = (theirs.fileno(), handed_over.enter_context(output.handed_over()))
+                descriptors += pair
+                hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
+                self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
+            # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
+            folder = self._held.enter_context(scratch_folder("logs"))
+            on_failure.callback(self._held.close)
+            self._child = subprocess.Popen(
+                child_command("ratchet.core.bench.child.host", hosts=hosts),
+                env=benchmark_environ(environ, next(iter(trees.values()))),
+                cwd=folder,
+                stdin=subprocess.PIPE,  # closed when the controller ends in any way
+                stdout=writer,
+                stderr=writer,
+                pass_fds=descriptors,
+                start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
+            )
+            on_failure.pop_all()
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host in self.sides.values():
+            host.close()
+        end_guard(self._child)
+        self._held.close()

@@ -1,0 +1,275 @@
+"""Define the answers of hosts and workers, parse them strictly, and compare the results that two of them describe.
+
+A benchmark's code runs in the process that sends them.
+
+`client` and everything that asks a worker (`duet`, `tuning`, `ratchet tune`) names one of these types as the answer it expects.
+`child.worker` sends them as plain dictionaries. `child.correctness` compares two calls of one process by their `Evidence`,
+`suite` and `duet` the two sides of a case without a reference. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from ratchet.core.bench.wire import ProtocolError
+from ratchet.core.records import Count, NotNegative, Record
+from ratchet.core.records.run import SampleMs, WorkloadIdentity
+from ratchet.core.untrusted import clean
+from ratchet.core.workload import Parameter
+
+Line = Annotated[str, AfterValidator(clean)]
+"""Text from code that is not ours, made safe to print."""
+Bytes = Annotated[int, Field(ge=0, le=2**50)]
+"""At most 1 PiB: more than any device has."""
+
+
+class CaseListed(Record):
+    """A case of a tree, as `child.registry.Case` describes it."""
+
+    name: str
+    benchmark: str
+    config: str
+    file: str
+    parameters: dict[str, Parameter]
+    skipped: str
+    import_error: str = ""
+    """The error of importing its file, where that is why the case is skipped: a module is not installed."""
+    variants: tuple[Line, ...] = ()
+    """Ways in which the benchmark does the same work, its own first."""
+
+
+class FileBroken(Record):
+    """A file that cannot be imported, as `child.registry.Broken` describes it."""
+
+    file: str
+    message: str
+    last_lines: tuple[str, ...]
+    cases: tuple[str, ...]
+
+
+class Listing(Record):
+    """A host's first message: the cases of its tree, or why there are none."""
+
+    cases: tuple[CaseListed, ...] = ()
+    broken: tuple[FileBroken, ...] = ()
+    torch: str = ""
+    cuda: str | None = None
+    triton: str | None = None
+    foreign: tuple[str, ...] = ()
+    changed: dict[str, tuple[Line, ...]] = {}
+    """File → what its import sets, which holds for its own cases alone."""
+    threads: Count = 0
+    """Most threads that an import sets torch to use."""
+    error: str = ""
+    hint: str = ""
+    touched_cuda: bool = False
+    cuda_used_at: str = ""
+    """File and line that made torch begin CUDA, if that is known."""
+
+
+class Ready(Record):
+    """The answer of a worker that has a usable device."""
+
+    ready: bool
+    l2_bytes: Count | None = None
+    """Size of the GPU's L2 cache."""
+
+
+class Evidence(Record):
+    """One part of a result, reduced to what another process needs to compare it: see `child.outputs`.
+
+    Either ``sketch`` or ``digest`` is set.
+    """
+
+    place: Line
+    kind: Line
+    """Type and shape: ``float32 (3, 4)``."""
+    limit: NotNegative = 0.0
+    """Largest relative error that passes."""
+    norm: NotNegative = 0.0
+    sketch: Annotated[tuple[float, ...], Field(max_length=256)] = ()
+    digest: str = ""
+    """Digest of a part that has to be the same."""
+
+
+class Prepared(Record):
+    """A case that a worker has built and called a few times; ``error`` is 0 where no check was asked for."""
+
+    workload: WorkloadIdentity
+    tuning: dict[str, Parameter]
+    error: NotNegative
+    peak_memory_bytes: Bytes
+    stages: tuple[str, ...]
+    foreign: tuple[str, ...]
+    built: tuple[str, ...] = ()
+    """Libraries outside the trees of whose name the tree has a source."""
+    fresh: tuple[str, ...] = ()
+    """Other files outside the trees that go by a name, and were written since the tree was made."""
+    times_itself: bool = False
+    """It chose among variants of a kernel by their times, which nothing else may disturb."""
+    compiles: bool = False
+    """torch's compiler is loaded in its process."""
+    memory_limit_bytes: Bytes | None = None
+    has_reference: bool = True
+    places: Annotated[int, Field(ge=1)] = 1
+    """Places in memory at which it was built."""
+    evidence: tuple[Evidence, ...] = ()
+    """Of the result, where it was checked and can be compared with that of another process."""
+
+
+class HostCode(Record):
+    """What a case noticed of the difference between two trees: see `ratchet.core.identical`."""
+
+    noticed: tuple[Line, ...] = ()
+    always: bool = False
+    """All cases of its tree notice that."""
+    unknown: Line = ""
+    """Why nobody knows."""
+
+    def difference(self, reference: HostCode) -> str:
+        """Return why the head's host code, this one, may do something else than the reference's; no text if it cannot."""
+        if self.unknown or reference.unknown:
+            return f"its host code is not compared: {self.unknown or reference.unknown}"
+        noticed = dict.fromkeys(self.noticed + reference.noticed)
+        more = f"; and {len(noticed) - 1} more" if len(noticed) > 1 else ""
+        return f"{next(iter(noticed))}{more}" if noticed else ""
+
+
+class Identified(Record):
+    """The identity of the last prepared case: see `ratchet.core.launches`. Either ``digest`` or ``opaque`` is set."""
+
+    digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    opaque: Line
+    launches: tuple[Line, ...] = ()
+    waits_for_host: bool = False
+    """The GPU waits for the host while it is timed, so its launches are not all that counts."""
+    busy_cores: NotNegative | None = None
+    """Cores that the process kept busy, on average, while the GPU waited for it; None where it does not."""
+    spent: bool = False
+    """The worker may be damaged: end it, and prepare the next case in a fresh one."""
+    one_by_one: bool = False
+    """Each launch of a call waits for the one before it, on one stream or in a graph: one work queue of the GPU is enough."""
+
+    @model_validator(mode="after")
+    def _is_either(self) -> Identified:
+        if bool(self.digest) == bool(self.opaque):
+            raise ValueError("an identity has a digest, or a reason why it has none")
+        return self
+
+
+class Restored(Record):
+    """The answer of a worker that is ready for another case, unless it is ``spent``; ``changed``: what the last case left so."""
+
+    changed: tuple[Line, ...]
+    spent: bool
+
+
+class UsedCores(Record):
+    """The cores of the host that the worker uses from now on."""
+
+    cores: tuple[Count, ...]
+
+
+class Sampled(Record):
+    """The samples of a block or a stage, in milliseconds per call; ``exposed`` as in `clocks.Samples`."""
+
+    samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
+    exposed: bool = False
+
+
+class KernelTimes(Record):
+    """Times that the kernels of a call took, in milliseconds; none where no tracer can tell."""
+
+    samples_ms: tuple[SampleMs, ...]
+
+
+class Checked(Record):
+    """The result on inputs from a fresh seed, after timing; its ``evidence`` where that was asked for."""
+
+    error: NotNegative
+    evidence: tuple[Evidence, ...] = ()
+
+
+DECLARATION = "declaration"
+"""The stage of a workload whose parameters contradict each other."""
+RULE = "rule"
+"""The stage of a candidate that did what an evaluation forbids."""
+
+
+class Trouble(Record):
+    """A worker's own report of what went wrong."""
+
+    stage: str
+    trouble: str
+    last_lines: tuple[str, ...]
+    out_of_memory: bool = False
+
+
+Answer = TypeVar("Answer", bound=Record)
+
+
+def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
+    """Return the message as the type ``expected``. Raises ProtocolError where it is not of that type."""
+    try:
+        # As text, because JSON mode is the strict one that still knows tuples.
+        return expected.model_validate_json(json.dumps(message), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ProtocolError(f"not the answer expected ({place}: {first['msg']})") from None
+
+
+# The results of two processes, compared by their evidence: how far apart are they, and is that within the tolerance?
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The largest relative error between two results, and the largest limit among their parts."""
+
+    error: float = 0.0
+    limit: float = 0.0
+    problem: str | None = None
+    """Where and by how much they are too far apart, as a clause; None where they agree."""
+
+
+def between_sides(head: Sequence[Evidence], reference: Sequence[Evidence]) -> Disagreement:
+    """Compare the results of the two sides of a case whose head has no reference of its own."""
+    apart = evidence_difference(head, reference, ("the head", "the reference"))
+    if apart.problem is None:
+        return apart
+    why = "the case has no reference, so one of the two is wrong, or their inputs differ"
+    return replace(apart, problem=f"wrong result: {apart.problem}; {why}")
+
+
+def evidence_difference(one: Sequence[Evidence], other: Sequence[Evidence], names: tuple[str, str]) -> Disagreement:
+    """Compare two results by the limits of the first; errors are relative to the second. ``names``: whose results they are."""
+    first, second = names
+    there = {part.place: part for part in other}
+    error = limit = 0.0
+    for part in one:
+        if part.place not in there:
+            return Disagreement(problem=f"{first} returns {part.place}, {second} does not")
+        twin = there.pop(part.place)
+        if part.kind != twin.kind:
+            return Disagreement(problem=f"{part.place} is {part.kind} in {first} and {twin.kind} in {second}")
+        if part.digest != twin.digest:
+            return Disagreement(problem=f"{part.place} is not the same in {first} and {second}")
+        apart = _relative_difference(part, twin)
+        if not apart <= part.limit:
+            allowed = f"(relative; {part.limit:.1e} allowed)"
+            return Disagreement(apart, part.limit, f"{part.place} is off by {apart:.2e} {allowed} between {first} and {second}")
+        error, limit = max(error, apart), max(limit, part.limit)
+    missing = next(iter(there), None)
+    return Disagreement(error, limit, f"{second} returns {missing}, {first} does not" if missing else None)
+
+
+def _relative_difference(part: Evidence, other: Evidence) -> float:
+    """Estimate ‖part − other‖ / ‖other‖ from sketches; ‖part − other‖ where the other one is all zeros."""
+    apart = math.dist(part.sketch, other.sketch) if len(part.sketch) == len(other.sketch) else math.inf
+    return apart / other.norm if other.norm > 0 else apart

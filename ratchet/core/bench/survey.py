@@ -1,0 +1,256 @@
+"""Build, check and identify every case once before anything is timed (`survey`), and trace changed ones afterwards (`trace`).
+
+On a GPU the launches of most cases prove that they are the same on both sides; workers that look at launches take one case after
+the other. The host code of the other cases can be told only in workers that have prepared nothing else.
+
+`suite.measure_suite` uses both. They run cases in workers that they fork through `workers.Workers`, and end these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from ratchet.core.bench.client import CaseTrouble, Lost, WorkerClient
+from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
+from ratchet.core.bench.messages import HostCode, Identified, Prepared
+from ratchet.core.bench.workers import PairWorkers, Workers
+from ratchet.core.errors import RatchetError
+from ratchet.core.identical import OPENED_ELSEWHERE
+from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
+from ratchet.explain.answers import Traced
+from ratchet.explain.records import Activity
+
+T = TypeVar("T")
+NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
+
+
+@dataclass(frozen=True)
+class PreparedCase:
+    """A case that can be built, and the identity of its code where that was asked for."""
+
+    prepared: Prepared
+    digest: str = ""
+    opaque: str = ""
+    """Why it has no digest."""
+    host: HostCode = NOT_LOOKED_AT
+    """What it noticed of the difference between the trees, where its launches do not prove it to be the same on both sides."""
+    lost: tuple[LostWorker, ...] = ()
+    """Workers that were lost before one succeeded."""
+    waits_for_host: bool = True
+    """The GPU may wait for the host while it is timed."""
+    busy_cores: float | None = None
+    """Cores that the process kept busy, on average, while the GPU waited for it; None where that is not known."""
+    one_by_one: bool = False
+    """Each launch of a call is known to wait for the one before it."""
+
+    @property
+    def digest_of_all(self) -> str:
+        """The digest of its launches, where these are all that is timed."""
+        return "" if self.waits_for_host else self.digest
+
+    @property
+    def opaque_or_waiting(self) -> str:
+        """Why its launches do not tell whether it is the same."""
+        return self.opaque or ("the GPU waits for the host while it is timed" if self.digest and self.waits_for_host else "")
+
+
+@dataclass(frozen=True)
+class UnpreparedCase:
+    """A case that cannot be built or gives a wrong result, or whose workers were all lost."""
+
+    failure: Failure
+    lost: tuple[LostWorker, ...] = ()
+    unfit: str | None = None
+    """Why this is no verdict on the code, and what to do."""
+
+
+@dataclass(frozen=True)
+class SideTrace:
+    """The activity that torch.profiler saw of one side of a case, or why it saw none."""
+
+    activity: Activity | None
+    trouble: str = ""
+
+
+@dataclass
+class _Survey:
+    """The survey of one side: the cases that are left, and what is known of the others. Several lanes share it."""
+
+    side: Side
+    left: deque[str]
+    identify: bool
+    look: bool
+    cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
+    lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
+
+    def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
+        """Note that a worker was lost with this case. Return all that were."""
+        self.lost[name] = (*self.lost.get(name, ()), error.lost_worker(None))
+        return self.lost[name]
+
+
+def survey(
+    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, look: bool = False, lanes: int = 1
+) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
+    """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
+
+    On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
+    was lost is tried again after all others. ``identify`` asks for the identity of each case's code too. ``look`` alone
+    only asks whether the GPU waits for the host, and whether launches run one by one.
+    Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
+    """
+    surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
+    if workers.in_parallel:
+        lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
+        workers.at_once([partial(_survey_lane, workers, survey) for survey in lanes_of])
+    for side, names in cases.items():
+        surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
+        _survey_alone(workers, surveys[side])
+    if identify and workers.in_parallel:
+        _compare_host_code(workers, surveys, lanes)
+    workers.wait_for_ends()
+    return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
+
+
+def _taken(left: deque[T]) -> Iterator[T]:
+    """Yield from the left of a queue that several lanes share, until it is empty."""
+    with contextlib.suppress(IndexError):  # asking first whether it is empty would let another lane take the last one meanwhile
+        while True:
+            yield left.popleft()
+
+
+def _survey_lane(workers: Workers, survey: _Survey) -> None:
+    """Survey cases with a worker of its own. Those that fail, or that time their own code, are left to be done alone."""
+    worker: WorkerClient | None = None
+    for name in _taken(survey.left):
+        try:
+            worker = worker or workers.fork(survey.side, one_queue=True, watched=survey.identify)  # nothing is timed in it
+            case, spent = _survey_case(workers, survey, worker, name, crowded=True)
+            if not case.prepared.times_itself:
+                survey.cases[name] = case
+        except CaseTrouble as error:
+            spent = True
+            if isinstance(error, Lost):
+                survey.note_lost(name, error)
+        if spent and worker:
+            workers.let_go(worker)
+            worker = None
+    if worker:
+        workers.let_go(worker)
+
+
+def _survey_alone(workers: Workers, survey: _Survey) -> None:
+    """Survey the cases that are left, with nothing beside them. A case whose worker is lost comes again after the others."""
+    crew, side = PairWorkers(), survey.side
+    while survey.left:
+        name, spent = survey.left.popleft(), True
+        workers.fill(crew, side, name, watched=survey.identify)
+        try:
+            case, spent = _survey_case(workers, survey, crew.workers[side], name, crowded=False)
+            survey.cases[name] = case
+            if case.prepared.times_itself:
+                workers.prepared_alone.add(name)
+        except Lost as error:
+            lost = survey.note_lost(name, error)
+            if worth_repeating(lost):
+                survey.left.append(name)
+            else:
+                failure = error.failure(in_every_try(error.message, lost))
+                survey.cases[name] = UnpreparedCase(failure, lost, could_not_measure(lost))
+        except CaseTrouble as error:
+            survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
+        if spent:
+            workers.retire(crew)
+    workers.retire(crew)
+
+
+def _survey_case(
+    workers: Workers, survey: _Survey, worker: WorkerClient, name: str, *, crowded: bool
+) -> tuple[PreparedCase, bool]:
+    """Return the case, and whether its worker must end. On the CPU, which has no launches, every case needs its host code."""
+    lost, is_fresh = survey.lost.get(name, ()), not worker.case
+    prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True, crowded=crowded)
+    case = PreparedCase(prepared, lost=lost)
+    if not (survey.identify or survey.look):
+        return case, not workers.restored(survey.side, worker)
+    host = worker.ask("host_code", HostCode) if survey.identify and is_fresh else NOT_LOOKED_AT
+    try:
+        identified = worker.ask("identify", Identified)
+    except Lost:
+        if survey.identify:
+            raise
+        return case, True  # its code is not compared, and it can be timed
+    case = replace(
+        case, waits_for_host=identified.waits_for_host, busy_cores=identified.busy_cores, one_by_one=identified.one_by_one
+    )
+    if survey.identify:
+        case = replace(case, digest=identified.digest, opaque=identified.opaque, host=host)
+    return case, identified.spent or not workers.restored(survey.side, worker)
+
+
+def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes: int) -> None:
+    """Ask for the host code of the cases that both sides have, and whose launches do not prove them to be the same."""
+    needed: list[tuple[_Survey, str]] = []
+    for survey in surveys.values():
+        prepared = {name: case for name, case in survey.cases.items() if isinstance(case, PreparedCase)}
+        if known := next((case.host for case in prepared.values() if case.host.always), None):
+            survey.cases |= {name: replace(case, host=known) for name, case in prepared.items()}
+    for name in dict.fromkeys(name for survey in surveys.values() for name in survey.cases):
+        sides = [survey.cases.get(name) for survey in surveys.values()]
+        found = [case for case in sides if isinstance(case, PreparedCase)]
+        if len(found) == len(SIDES) and (
+            any(case.opaque or case.waits_for_host for case in found) or found[0].digest != found[1].digest
+        ):
+            needed += [(survey, name) for survey in surveys.values()]
+
+    def look(is_wanted: Callable[[HostCode], bool], lanes: int) -> None:
+        wanted = deque(
+            (survey, name, case)
+            for survey, name in needed
+            if isinstance(case := survey.cases[name], PreparedCase) and is_wanted(case.host)
+        )
+
+        def lane() -> None:
+            for survey, name, case in _taken(wanted):
+                survey.cases[name] = replace(case, host=_host_code(workers, survey, name))
+
+        workers.at_once([lane] * min(lanes, len(wanted)))
+
+    look(lambda host: host is NOT_LOOKED_AT, lanes * len(SIDES))
+    workers.wait_for_ends()
+    look(lambda host: any(OPENED_ELSEWHERE in each for each in host.noticed), 1)  # perhaps by a worker beside it
+
+
+def _host_code(workers: Workers, survey: _Survey, name: str) -> HostCode:
+    worker: WorkerClient | None = None
+    try:
+        worker = workers.fork(survey.side, one_queue=name not in survey.lost, watched=True)
+        workers.prepare(survey.side, worker, name, workers.plan.seed, check=False)
+        return worker.ask("host_code", HostCode)
+    except CaseTrouble as error:  # what was prepared before will say so again when it is timed
+        return HostCode(unknown=f"looking at it failed: {error}")
+    finally:
+        if worker:
+            workers.let_go(worker)
+
+
+def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:
+    """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
+    traces: dict[str, SideTrace] = {}
+    crew = PairWorkers()
+    for name in cases:
+        try:
+            workers.fill(crew, side, name)
+            workers.wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
+            workers.prepare(side, crew.workers[side], name, workers.plan.seed, check=False)
+            traces[name] = SideTrace(crew.workers[side].ask("trace", Traced).activity)
+        except RatchetError as error:
+            workers.retire(crew)
+            traces[name] = SideTrace(None, f"Under torch.profiler {error}")
+    workers.retire(crew)
+    return traces

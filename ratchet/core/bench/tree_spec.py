@@ -1,0 +1,103 @@
+"""Describe a tree whose benchmarks a child program loads: one record, which reaches every child as one JSON argument.
+
+`ratchet.core.trees` and `tuning.station` make it; the host (`child.host`) and the profiler's target (`child.profile_target`)
+read it back with `TreeSpec.read`. `child_command` makes the argument list. It resolves paths and starts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet.core.config import Settings
+from ratchet.core.workload import Device
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One case at several values of one of its parameters, in place of all cases of a tree."""
+
+    case: str
+    """Its whole name."""
+    parameter: str
+    values: tuple[int, ...]
+
+    def name(self, value: int) -> str:
+        """Return the name of the case with this value: ``normalize/columns_1024``."""
+        return f"{self.case.partition('/')[0]}/{self.parameter}_{value}"
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """A tree's place, the way to import its benchmarks, and the device that they run on."""
+
+    path: Path
+    checkout: Path
+    """The user's own checkout: a module that is loaded from it, and not from ``path``, is foreign."""
+    bench: str
+    """The folder of the benchmarks within the tree."""
+    python_path: tuple[str, ...]
+    """Folders within the tree that imports look into first."""
+    device: Device
+    threads: int
+    """Cores that a worker on the CPU may use."""
+    gpu_uuid: str | None
+    """`Gpu.address`, which shows a process this GPU alone: on NVIDIA the UUID. Of a command that uses several: all, by commas."""
+    import_timeout_s: float
+    """Longest wait of the controller for the imports, in seconds."""
+    step_timeout_s: float
+    """Longest wait for one answer of a worker, in seconds."""
+    results: str = "results"
+    """The folder within the tree that ratchet itself writes to."""
+    variant: str | None = None
+    """The way in which benchmarks do their work, of those that they offer; None: each benchmark's own."""
+    sweep: Sweep | None = None
+    """The only cases that this tree has; None: all."""
+    identified: bool = False
+    """Whether a host reads all files of the tree before it imports them, to tell later whether a case's code is the same."""
+
+    @classmethod
+    def of(cls, settings: Settings, path: Path, *, checkout: Path, device: Device, gpu_uuid: str | None) -> TreeSpec:
+        """Return the tree at ``path``, as the settings say."""
+        return cls(
+            path=path,
+            checkout=checkout,
+            bench=settings.bench,
+            python_path=settings.python_path,
+            device=device,
+            threads=settings.cpu_threads,
+            gpu_uuid=gpu_uuid,
+            import_timeout_s=settings.host_timeout,
+            step_timeout_s=settings.case_timeout,
+            results=settings.results,
+        )
+
+    @property
+    def extensions(self) -> dict[str, str]:
+        """Variables that keep what torch.utils.cpp_extension builds apart from other trees'; none for the user's own checkout.
+
+        It goes by the name that the author gave, so in one folder for all, both sides would get what the first of them built.
+        """
+        if self.path == self.checkout:
+            return {}
+        return {"TORCH_EXTENSIONS_DIR": str(self.path.with_name(f".{self.path.name}-extensions"))}
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> TreeSpec:
+        """Return the record that `child_command` wrote, with absolute paths."""
+        path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
+        sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
+        python_path = tuple(fields["python_path"])
+        return cls(**{**fields, "path": path, "checkout": checkout, "python_path": python_path, "sweep": sweep})
+
+
+def child_command(module: str, **argument: object) -> list[str]:
+    """Return the argument list that runs a module of ratchet with one JSON argument."""
+    text = json.dumps(argument, default=lambda value: asdict(value) if is_dataclass(value) else str(value))  # type: ignore[arg-type]
+    # -u: what was printed before a crash is not lost in a buffer.
+    # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
+    return [sys.executable, "-u", "-P", "-m", module, text]

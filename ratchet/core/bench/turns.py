@@ -1,0 +1,262 @@
+"""Time the two workers of one pair in turns: warm both up, then take blocks in the order A B B A, and a block of each stage.
+
+`duet.Duet` calls `PairTimer.take` once the case is built in both. It asks the workers through `client`, refuses samples that
+cannot be true, and touches nothing else. With ``ratchet soak --plant`` the turns of a case follow a `Planted` slowdown.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ratchet.core.bench.client import Implausible, Impossible, WorkerClient
+from ratchet.core.bench.lost import CHECK_WORK, beyond_hardware, problem_of
+from ratchet.core.bench.messages import Checked, Prepared, Sampled, UsedCores
+from ratchet.core.device.telemetry import Sampler, Window
+from ratchet.core.records.environment import Peaks
+from ratchet.core.records.run import Block, Plan, Side, WorkerSamples
+
+FEWEST, MOST = 3, 30
+"""Samples in one block."""
+LONG_BLOCK_MS = 150.0
+"""Fewer samples make a block if they take so long: what they tell of their process is not worth the wait."""
+FEWEST_BLOCKS = 4
+"""Blocks of each side in a pair, at least, unless the plan has fewer: both orders come twice."""
+BLOCK_WALL = 2.5
+"""Times the wanted length of a block that it may take with all that is not timed: a call of 0.2 ms may take 1 ms to launch."""
+SETTLED = 0.005
+"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
+
+Cases that are noisier than that end their warm-up at the limit."""
+WARM_S = 0.04
+FEWEST_PLANTED_CALLS = 20
+"""Calls behind each sample of a planted slowdown at least, so that it is no noisier than the median of an ordinary block."""
+
+
+@dataclass
+class TimedBlock:
+    """A block, and the time in which it was measured."""
+
+    block: Block
+    window: Window
+
+
+@dataclass
+class WorkerResult:
+    """The samples of one worker for one case, before blocks are marked as slowed down."""
+
+    pair: int
+    started_first: bool
+    ready_s: float
+    peak_memory_bytes: int
+    blocks: list[TimedBlock] = field(default_factory=list)
+    stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    kernels_ms: tuple[float, ...] = ()
+    checked: Checked | None = None
+    """The check after timing; None in a pair that was timed alone."""
+    session: int = 0
+    is_light: bool = False
+
+    @property
+    def waited_for_host(self) -> bool:
+        """Return whether the GPU waited for the host in every block."""
+        return all(taken.block.exposed for taken in self.blocks)
+
+    def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
+        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
+        return WorkerSamples(
+            pair=self.pair,
+            started_first=self.started_first,
+            blocks=tuple(
+                replace(taken.block, throttled=sampler is not None and sampler.slowed(taken.window)) for taken in self.blocks
+            ),
+            ready_s=self.ready_s,
+            peak_memory_bytes=self.peak_memory_bytes,
+            error=None if self.checked is None else self.checked.error,
+            stages_ms=self.stages_ms,
+            kernels_ms=self.kernels_ms,
+            session=self.session,
+            is_light=self.is_light,
+        )
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A turn of either side gives one sample: the time of all its calls, divided by ``calls``.
+
+    The reference makes ``calls`` calls in a turn, the head ``more`` beyond that. Each is timed as any other, with its own flush
+    of the cache, so the head takes ``more / calls`` longer by work that it really does, on inputs of its own.
+    """
+
+    calls: int
+    more: int
+
+    @classmethod
+    def nearest(cls, share: float) -> Planted:
+        """Return the slowdown of the form 1/n that is nearest to ``share``, above 0 and up to 1: 0.035 → 1/29."""
+        apart = round(1 / share)
+        more = math.ceil(FEWEST_PLANTED_CALLS / apart)
+        return cls(apart * more, more)
+
+    @property
+    def share(self) -> float:
+        """The slowdown as a fraction."""
+        return self.more / self.calls
+
+    def count(self, side: Side) -> int:
+        """Return how many calls a turn of this side makes."""
+        return self.calls + (self.more if side == "head" else 0)
+
+    def sample(self, times_ms: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the sample of a turn; none where no time is known."""
+        return (math.fsum(times_ms) / self.calls,) if times_ms else ()
+
+
+class PairTimer:
+    """A timer of the two workers of a pair, or of one alone, for the case that they have built."""
+
+    def __init__(
+        self,
+        workers: Mapping[Side, WorkerClient],
+        prepared: Mapping[Side, Prepared],
+        plan: Plan,
+        peaks: Peaks | None,
+        planted: Planted | None,
+        drawn: random.Random,
+    ) -> None:
+        """``drawn`` varies the lengths of blocks."""
+        self._workers = workers
+        self._prepared = prepared
+        self._plan = plan
+        self._peaks = peaks
+        self._planted = planted
+        self._drawn = drawn
+
+    def take(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int]) -> None:
+        """Add the blocks and the samples of stages to the results. Raises CaseTrouble.
+
+        ``first`` is the order of the sides in the first turn. The workers are on these ``cores`` meanwhile, if there are any.
+        """
+        if cores:
+            self._use_cores(cores)
+        count = self._warm_up(first)
+        position, places = 0, min(one.places for one in self._prepared.values())  # the side that takes less memory may have more
+        for index in range(self._plan.blocks):
+            # A call that is slow every fourth time would be the one that is not timed in each block of three, or in none.
+            asked = count + (self._drawn.randrange(2) if count > 1 else 0)
+            for side in in_turn(first, flipped=index % 2 == 1):
+                self._take_block(results[side], side, index, position, asked, place=index % places, untimed=count > 1)
+                position += 1
+            if self._suffices(index + 1, results.values()):
+                break
+        for side in first:
+            for stage in self._prepared[side].stages:
+                results[side].stages_ms[stage] = self._sample_stage(side, stage, count)
+        if cores:
+            self._use_cores(())
+
+    def take_light(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int], count: int) -> None:
+        """Add one block of each side, after one that is not kept: enough to tell a slow process. Raises CaseTrouble."""
+        if cores:
+            self._use_cores(cores)
+        # Calls that are slow every tenth time would be timed in each of these processes, or in none.
+        unkept = count + self._drawn.randrange(count + 1)
+        for side in first:
+            self._sample(side, "block", unkept, place=0, untimed=count > 1)
+        for position, side in enumerate(reversed(first)):
+            self._take_block(results[side], side, 0, position, count, place=0, untimed=count > 1)
+        if cores:
+            self._use_cores(())
+
+    def _take_block(
+        self, result: WorkerResult, side: Side, index: int, position: int, count: int, *, place: int, untimed: bool
+    ) -> None:
+        planted = self._planted
+        asked = planted.count(side) if planted else count
+        sampled, window = self._sample(side, "block", asked, place=place, untimed=untimed)
+        times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
+        result.blocks.append(
+            TimedBlock(Block(index=index, position=position, samples_ms=times_ms, exposed=sampled.exposed), window)
+        )
+
+    def _use_cores(self, cores: Sequence[int]) -> None:
+        """Move the workers to these cores, or to all if there are none."""
+        for side in self._prepared:
+            self._workers[side].ask("use_cores", UsedCores, cores=cores)
+
+    def _suffices(self, blocks: int, workers: Collection[WorkerResult]) -> bool:
+        """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.
+
+        There, blocks of one process hardly differ: half of eight leave the spread of pairs as it is within a few per cent
+        (docs/decisions/0019-at-once.md). On the CPU half of them, where one sample makes a block. On both sides alike, so it
+        favours neither.
+        """
+        on_host = any(one.workload.clock == "cpu" for one in self._prepared.values())
+        if on_host and any(len(one.blocks[-1].block.samples_ms) > 1 for one in workers):
+            return False
+        half = max(FEWEST_BLOCKS, self._plan.blocks // 2)
+        return blocks >= half and blocks % 2 == 0 and not any(one.block.exposed for worker in workers for one in worker.blocks)
+
+    def _warm_up(self, sides: Sequence[Side]) -> int:
+        """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load.
+
+        Return the number of samples that make a block of the wanted length.
+        """
+        medians: dict[Side, list[float]] = {side: [] for side in sides}
+        walls: dict[Side, float] = {}
+        places = min(self._prepared[side].places for side in sides)
+        deadline = time.monotonic() + WARM_S
+        on_host = all(one.workload.clock == "cpu" for one in self._prepared.values())
+        count = 1 if on_host else FEWEST
+        while True:
+            for side in sides:
+                place = len(medians[side]) % places
+                sampled, window = self._sample(side, "block", count, place=place, untimed=count > 1)
+                medians[side].append(statistics.median(sampled.samples_ms))
+                walls[side] = (window[1] - window[0]) * 1e3 / (count + 1)
+            rounds, wall_ms = len(medians[sides[0]]), max(walls.values())
+            call_ms = max(values[-1] for values in medians.values())
+            fewest = min(FEWEST, max(1, round(LONG_BLOCK_MS / max(call_ms, 1e-9))))
+            most = min(MOST, max(fewest, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
+            count = min(most, max(fewest, round(self._plan.block_ms / max(call_ms, 1e-9))))
+            enough = 2 if count == 1 else 3  # the first turn may be slow for reasons of its own
+            if all(_settled(values) for values in medians.values()) or (rounds >= enough and time.monotonic() > deadline):
+                return count
+
+    def _sample(self, side: Side, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
+        """Return samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
+        workload = self._prepared[side].workload
+        start = time.monotonic()
+        sampled = self._workers[side].ask(op, Sampled, samples=count, **arguments)
+        window = (start, time.monotonic())
+        clock = workload.clock if op == "block" else "stage"
+        if problem := problem_of(sampled.samples_ms, count, window[1] - window[0], clock):
+            raise Implausible(side, op, problem, ())
+        excess = beyond_hardware(sampled.samples_ms, workload, self._peaks) if op == "block" else None
+        if excess and excess.is_certain:
+            raise Impossible(side, op, excess.what, ())
+        if excess:
+            raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
+        return sampled, window
+
+    def _sample_stage(self, side: Side, stage: str, count: int) -> tuple[float, ...]:
+        """Return samples of a stage: a block of it, which is more samples than of the whole call. The first ones warm it up."""
+        first, _ = self._sample(side, "stage", count, name=stage)
+        wanted = min(MOST, round(self._plan.block_ms / max(statistics.median(first.samples_ms), 1e-9)))
+        if wanted <= count:
+            return first.samples_ms
+        return self._sample(side, "stage", wanted, name=stage)[0].samples_ms
+
+
+def in_turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
+    """Return the sides in this order, or in the other one."""
+    return tuple(reversed(sides)) if flipped else tuple(sides)
+
+
+def _settled(medians: Sequence[float]) -> bool:
+    last = medians[-3:]
+    return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)

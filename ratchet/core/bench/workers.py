@@ -1,0 +1,226 @@
+"""Keep the workers of both sides: fork them, build cases in them, and end them; on a GPU all of that at once.
+
+`duet.Duet` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are ours.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
+from ratchet.core.bench.messages import Prepared, Restored
+from ratchet.core.device.telemetry import Sampler
+from ratchet.core.errors import ForeignModuleError
+from ratchet.core.records.run import SIDES, Plan, Side
+from ratchet.core.units import listed
+from ratchet.core.untrusted import clean
+from ratchet.core.workload import Parameter
+
+MOST_AT_ONCE = 32
+"""Threads that wait for workers; more than a survey has lanes."""
+
+MOST_NAMED = 6
+"""Settings that are named in one sentence about a case or a file."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The case that a name stands for, perhaps with other values of its tunable parameters."""
+
+    case: str
+    tuning: Mapping[Side, Mapping[str, Parameter]]
+    """Values for each side; a side that is missing here has the workload's own."""
+
+
+@dataclass
+class PairWorkers:
+    """The workers of one pair, and the case that they have built already."""
+
+    workers: dict[Side, WorkerClient] = field(default_factory=dict)
+    case: str = ""
+    prepared: dict[Side, Prepared] = field(default_factory=dict)
+
+
+class Workers:
+    """The workers of a plan over the hosts of one or two trees."""
+
+    def __init__(
+        self, hosts: Mapping[Side, HostClient], plan: Plan, sampler: Sampler | None, variants: Mapping[str, Variant]
+    ) -> None:
+        self.hosts = hosts
+        self.plan = plan
+        self.prepared_alone: set[str] = set()
+        """Cases that time their own code while they are prepared."""
+        self.one_queue = False
+        """The cases that are timed need no more than one work queue of the GPU."""
+        self._changed: dict[Side, dict[str, tuple[str, ...]]] = {side: {} for side in SIDES}
+        """Case → what it left changed in its process."""
+        self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
+        self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
+        self._compiles = False
+        self._variants = variants
+        self._sampler = sampler
+        # On the CPU the workers of both sides share their cores.
+        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-workers") if plan.clock != "cpu" else None
+        self._ending: set[Future[None]] = set()
+        self._pids: set[int] = set()
+        self._pids_lock = threading.Lock()
+
+    @property
+    def in_parallel(self) -> bool:
+        """Return whether workers get ready side by side."""
+        return self._pool is not None
+
+    def prepare(
+        self,
+        side: Side,
+        worker: WorkerClient,
+        name: str,
+        seed: int,
+        *,
+        check: bool,
+        crowded: bool = False,
+        placements: int | None = None,
+    ) -> Prepared:
+        """Build a case in a worker. Raises CaseTrouble, and ForeignModuleError for a module from outside the tree.
+
+        ``crowded``: other workers use the device meanwhile. ``placements``: at most so many, instead of those of the plan.
+        """
+        plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
+        worker.case = name
+        prepared = worker.ask(
+            "prepare",
+            Prepared,
+            case=variant.case,
+            seed=seed,
+            check=check,
+            clock=plan.clock,
+            cache=plan.cache,
+            placements=placements or plan.placements,
+            tuning=variant.tuning.get(side),
+            crowded=crowded,
+        )
+        refuse_foreign(side, prepared.foreign)
+        self._built[side] |= set(prepared.built)
+        self._fresh[side] |= set(prepared.fresh)
+        self._compiles |= prepared.compiles
+        if shared := self._of_both(self._built):
+            raise ForeignModuleError(
+                f"Both sides loaded {clean(shared[0])}: one build for two trees, so a change of its source would not be timed.",
+                "Build it into a folder of the tree: by build in [tool.ratchet], or by a path relative to the benchmark file.",
+            )
+        return prepared
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings for the report: files that one side may have made for both, and what files and cases left changed."""
+        notes = []
+        if shared := self._of_both(self._fresh):
+            whose = "Written during the run and used by both sides; if this repository's code makes it, one side had the other's"
+            notes.append(f"{whose}: {clean(listed(shared, 2))}. See docs/benchmarks.md#cuda-c.")
+        return (*notes, *self._left_changed())
+
+    def _left_changed(self) -> list[str]:
+        """Return a sentence for each file whose import, and each case whose code, changes settings of the whole process."""
+        sides: dict[str, list[Side]] = {}
+        for side, host in self.hosts.items():
+            listing = host.listing()
+            files = {case.name: case.file for case in listing.cases}
+            found = [
+                f"Importing {host.bench}/{file} changes {listed(names, MOST_NAMED)}. That holds for the cases of this file "
+                f"alone: if others need it, let their files set it too."
+                for file, names in listing.changed.items()
+            ] + [
+                f"{name} ({host.bench}/{files.get(name, '')}) leaves changed: {listed(names, MOST_NAMED)}. No other case was "
+                f"measured with that. Undo it in what is timed, or set it at the top of the file, for its cases alone."
+                for name, names in self._changed[side].items()
+            ]
+            if listing.threads > host.threads and self.plan.clock == "cpu":
+                found.append(
+                    f"Importing {host.bench}/ sets torch to {listing.threads} threads. A measurement on the CPU has no more than "
+                    f"cpu_threads = {host.threads} in [tool.ratchet], so it ran with {host.threads}."
+                )
+            for sentence in found:
+                sides.setdefault(clean(f"{sentence} See docs/benchmarks.md#settings-of-the-process.", 1000), []).append(side)
+        return [text if len(of) == len(self.hosts) else f"{of[0].capitalize()}: {text}" for text, of in sides.items()]
+
+    def _of_both(self, files: Mapping[Side, set[str]]) -> list[str]:
+        """Return the files of both sides, if these are two trees."""
+        are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
+        return sorted(set.intersection(*files.values())) if are_two else []
+
+    def fill(self, crew: PairWorkers, side: Side, name: str, *, watched: bool = False) -> None:
+        """Fork a worker of this side for the crew, unless it has one that may take this case. Raises HostError.
+
+        ``watched`` as in `HostClient.fork`.
+        """
+        worker = crew.workers.get(side)
+        if worker and worker.case not in ("", name):
+            crew.case, crew.prepared = "", {}
+            if not (self.in_parallel and self.restored(side, worker)):
+                self.let_go(crew.workers.pop(side))
+        if side not in crew.workers:
+            crew.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
+
+    def restored(self, side: Side, worker: WorkerClient) -> bool:
+        """Return whether a worker may take another case: its process is as it was before the last one.
+
+        On the CPU it never is, since a process of its own for each case is certain and takes 20 ms. On a GPU, where that would
+        be a third of a second, the worker restores what it can, and says whether anything stayed (docs/decisions/0026-state.md).
+        """
+        try:
+            answer = worker.ask("restore", Restored)
+        except CaseTrouble:  # its process is lost
+            return False
+        if answer.changed:
+            self._changed[side][worker.case] = answer.changed
+        return self.in_parallel and not answer.spent
+
+    def fork(self, side: Side, *, one_queue: bool = False, watched: bool = False) -> WorkerClient:
+        """Return a fresh worker with a usable device: sooner with ``one_queue`` (see `HostClient.fork`). Raises HostError."""
+        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue, watched=watched)
+        self._note_worker(worker.pid, alive=True)
+        return worker
+
+    def end(self, worker: WorkerClient) -> None:
+        """End a worker and wait for it."""
+        worker.end()
+        self._note_worker(worker.pid, alive=False)
+
+    def _note_worker(self, pid: int, *, alive: bool) -> None:
+        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
+        with self._pids_lock:
+            (self._pids.add if alive else self._pids.discard)(pid)
+            if self._sampler is not None:
+                self._sampler.own = frozenset(self._pids)
+
+    def retire(self, crew: PairWorkers) -> None:
+        """Let go of the workers of a crew, and of what they have built; it can be filled again."""
+        crew.case, crew.prepared = "", {}
+        for side in list(crew.workers):
+            self.let_go(crew.workers.pop(side))
+
+    def let_go(self, worker: WorkerClient) -> None:
+        """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
+        if self._pool:
+            self._ending.add(self._pool.submit(self.end, worker))
+        else:
+            self.end(worker)
+
+    def wait_for_ends(self) -> None:
+        """Wait for the workers that were retired: their memory is free then. Several threads may do that."""
+        self._ending -= wait(self._ending).done
+
+    def at_once(self, calls: Iterable[Callable[[], Answer]], *, really: bool = True) -> list[Answer]:
+        """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""
+        if self._pool is None or not really:
+            return [call() for call in calls]
+        futures = [self._pool.submit(call) for call in calls]
+        wait(futures)
+        return [future.result() for future in futures]

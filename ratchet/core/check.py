@@ -1,0 +1,384 @@
+"""Carry out `ratchet check`: two commits, one device, a verdict.
+
+Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then `output.write` for
+the report. It locks devices, checks out trees in temporary folders, builds them, starts processes that run their benchmarks, and
+saves the run in the results folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import Literal
+
+from ratchet.core.bench.build import without_secrets
+from ratchet.core.bench.cores import part_of_cores
+from ratchet.core.bench.suite import CaseTask, Observer, Suite, Traces
+from ratchet.core.command_result import record_of
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.device.environment import installed_version
+from ratchet.core.errors import BuildError, GitError, HostError, OutputError, UsageError
+from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
+from ratchet.core.judge.baseline.anchors import ANCHOR_PAIRS, anchors_of, by_anchor
+from ratchet.core.judge.consistency import policy_of_part
+from ratchet.core.judge.drift import Drift, by_commit, drifting
+from ratchet.core.judge.rule import EveryPair
+from ratchet.core.judge.sequential import GateRule, likely_changed, looks, suspects
+from ratchet.core.judge.verdict import changed_cases, judge_run
+from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.files import save
+from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
+from ratchet.core.report.progress import Progress
+from ratchet.core.report.words import named
+from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
+from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
+from ratchet.core.units import plural
+from ratchet.explain.cases import EarlyProfilers, ProfileSite, with_profiles
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """The plan of a check, known before anything is measured."""
+
+    repository: Repository
+    settings: Settings
+    results: Path
+    baseline: Baseline
+    head: Snapshot
+    reference: Snapshot | None
+    """None: each case is compared with the commit that the baseline names for it."""
+    bench_from: Literal["head"] | None
+    patterns: tuple[str, ...]
+    shard: Shard | None
+    environ: Mapping[str, str]
+    """The variables for child programs: they hold no secrets."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A reference, and the cases that are compared with it."""
+
+    reference: Snapshot
+    tree: Path | None
+    """Where the reference is checked out."""
+    patterns: Sequence[str]
+    drifts: Mapping[str, Drift] = field(default_factory=dict)
+    shard: Shard | None = None
+    traced: bool = True
+    """Whether the cases that changed are traced for their profiles."""
+    pairs: int | None = None
+    """Pairs that each case gets for a figure without a verdict; None: as many as its verdict needs."""
+    early: EarlyProfilers | None = None
+    """Gets the traces of cases that will probably be profiled, before the last pairs are measured."""
+
+
+@dataclass(frozen=True)
+class CheckSuite:
+    """The suite of a check, and the commit that most of its cases were compared with."""
+
+    suite: Suite
+    reference: Tree | None
+    best: Sequence[CaseRun] = ()
+    """Cases that became a little slower, each measured against its best commit too."""
+    anchors: Sequence[CaseRun] = ()
+    """Cases measured against the fixed commit that the history counts from."""
+
+
+def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
+    """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed.
+
+    Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where the benchmarks cannot be
+    measured at all. Trouble with one case stays in its record; harm to the repository is in `CommandResult.damage`.
+    """
+    plan = _plan(request, environ)
+    progress.announce(_sides(plan))
+    root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
+    with (
+        machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ) as held,
+        worktrees(plan.repository, plan.head, plan.reference) as trees,
+        watched(root, plan.results, progress) as watch,
+        EarlyProfilers(ProfileSite(plan.repository, plan.settings, held[0], trees, progress, plan.environ)) as early,
+    ):
+        machines = (joined(held),) if plan.settings.command else held
+        measured = _measure(plan, machines, trees, progress, early)
+        warnings = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
+        measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
+        if plan.shard and not measured.suite.cases:
+            raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
+        timing = started, time.monotonic() - clock
+        done = explained(plan, request.command, machines, measured, timing, early)
+        changes = watch.changes()
+    return done.with_changes(changes.notes, changes.damage)
+
+
+def explained(
+    plan: CheckPlan,
+    command: tuple[str, ...],
+    machines: Sequence[Machine],
+    measured: CheckSuite,
+    timing: tuple[datetime, float],
+    early: EarlyProfilers,
+) -> CommandResult:
+    """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
+    record = record_of(
+        "check",
+        command,
+        plan.settings,
+        machines[0],
+        measured.suite,
+        timing,
+        plan.head.tree,
+        measured.reference,
+        best=measured.best,
+        anchors=measured.anchors,
+        shard=plan.shard,
+        bench_from=plan.bench_from,
+    )
+    cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
+    record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
+    with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
+        save(plan.results / CURRENT, record)
+    report = judge_run(record, plan.baseline)
+    report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.traces, early.ready)
+    return CommandResult(record, report, plan.results)
+
+
+def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # another harness: its kernels are not ours to launch under a profiler
+        settings = settings.model_copy(update={"profile": "never"})
+    if request.shard:  # all shards together may be falsely red no more often than one whole check
+        settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
+    results = writable(repository.root / settings.results)
+    baseline = load_baseline(results)
+    head = repository.working_snapshot(own_output_globs(repository, results))
+    plan = CheckPlan(
+        repository,
+        settings,
+        results,
+        baseline,
+        head,
+        None,
+        request.bench_from,
+        request.patterns,
+        request.shard,
+        without_secrets(environ),
+    )
+    if request.against_baseline:
+        return plan
+    reference = _reference_snapshot(plan, reference_of(request, repository, head))
+    if reference.revision == head.revision and not settings.time_identical:
+        raise UsageError(
+            f"{named(head.tree)} would be compared with itself.",
+            "Name another commit with --base, or add --time-identical to time it against itself.",
+        )
+    return replace(plan, reference=reference)
+
+
+def _sides(plan: CheckPlan) -> str:
+    """Say what is compared with what."""
+    changed = " + uncommitted changes" if plan.head.tree.dirty else ""
+    against = named(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
+    return f"{named(plan.head.tree)}{changed} against {against}"
+
+
+def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
+    """Return a commit to compare with, if so asked with the benchmarks of the head in place of its own."""
+    reference = plan.repository.commit_snapshot(revision)
+    return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
+
+
+def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, early: EarlyProfilers) -> CheckSuite:
+    """Build the head, and measure it against the reference, or against the baseline's commits."""
+    if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
+        return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+    fingerprint = environment_of(machines[0], plan.settings).fingerprint
+    stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
+    if plan.reference is None:
+        return _against_baseline(plan, machines, trees, stored, progress)
+    drifts = drifting(stored, plan.reference.tree, plan.head.tree)
+    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, early=early)
+    suite = compare(plan, machines, trees.head, pairing, progress)
+    return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
+
+
+def _unbuilt(error: BuildError) -> Suite:
+    """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
+    failure = Failure(side="head", stage="build", message=error.message)
+    stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
+    return Suite((stand_in,), torch=installed_version("torch") or "", cuda=None, triton=None)
+
+
+def _against_baseline(
+    plan: CheckPlan, machines: Sequence[Machine], trees: Trees, stored: Mapping[str, BaselineEntry], progress: Progress
+) -> CheckSuite:
+    """Measure the head against one commit of the baseline after the other.
+
+    Raises UsageError where the baseline has nothing for this machine.
+    """
+    progress.stage("Listing the cases")
+    tree = tree_specs(plan.settings, machines[0], plan.repository.root, trees.head)["head"]
+    names = [case.name for case in cases_of(plan.settings, tree, plan.patterns, plan.environ)]
+    if not plan.patterns:
+        names += [name for name, entry in stored.items() if not entry.removed and name not in names]
+    groups = by_commit(plan.shard.part(names) if plan.shard else names, stored)
+    if not groups:
+        raise UsageError(
+            "The baseline names no commit for this machine and these cases.",
+            "Enter a first one with `ratchet check` and `ratchet baseline record`.",
+        )
+    suites: list[Suite] = []
+    snapshots: list[Snapshot] = []
+    for commit, group in groups.items():
+        progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
+        snapshots.append(_reference_snapshot(plan, commit))
+        with worktree(plan.repository, trees, snapshots[-1]) as tree_of_commit:
+            suites.append(compare(plan, machines, trees.head, Pairing(snapshots[-1], tree_of_commit, group), progress))
+    cases: list[CaseRun] = list(suites[0].cases)
+    for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
+        cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
+    missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
+    traces = reduce(Traces.joined, (suite.traces for suite in suites))
+    notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces, notes=notes)
+    anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
+    return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
+
+
+def _against_anchors(
+    plan: CheckPlan,
+    machines: Sequence[Machine],
+    trees: Trees,
+    suite: Suite,
+    reference: Tree,
+    stored: Mapping[str, BaselineEntry],
+    progress: Progress,
+) -> list[CaseRun]:
+    """Measure each case against the first commit of its chain, or against the next one that can be built and measured."""
+    done = [case for case in suite.cases if case.head or case.identical]
+    waiting = {case.name: anchors_of(stored[case.name]) for case in done if case.name in stored}
+    compared = {case.name: (case.reference_tree or reference).commit for case in done if case.reference or case.identical}
+    measured: dict[str, CaseRun] = {}
+    while groups := by_anchor(waiting, compared, plan.head.tree.commit):
+        for commit, names in groups.items():
+            progress.stage(f"Comparing {plural(len(names), 'case')} with the anchor of the history, {commit[:10]}")
+            for name in names:
+                waiting[name] = waiting[name][1:]
+            try:
+                anchor = _reference_snapshot(plan, commit)
+                with worktree(plan.repository, trees, anchor) as tree:
+                    pairing = Pairing(anchor, tree, names, traced=False, pairs=ANCHOR_PAIRS)
+                    cases = compare(plan, machines, trees.head, pairing, progress).cases
+            except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
+                progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
+                continue
+            for case in cases:
+                if case.reference or case.identical:
+                    measured[case.name] = case.model_copy(update={"reference_tree": anchor.tree})
+                    del waiting[case.name]
+    return list(measured.values())
+
+
+def _against_best(
+    plan: CheckPlan,
+    machines: Sequence[Machine],
+    trees: Trees,
+    cases: Sequence[CaseRun],
+    drifts: Mapping[str, Drift],
+    progress: Progress,
+) -> list[CaseRun]:
+    """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
+    measured: list[CaseRun] = []
+    for commit, names in suspects(cases, plan.settings.policy, plan.settings.pairs, drifts).items():
+        progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
+        try:
+            best = _reference_snapshot(plan, commit)
+        except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
+            continue
+        with worktree(plan.repository, trees, best) as tree:
+            suite = compare(plan, machines, trees.head, Pairing(best, tree, names, traced=False), progress)
+        measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
+    return measured
+
+
+def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: Pairing, progress: Progress) -> Suite:
+    """Build the reference and measure the head against it, or alone where it does not build; on all machines at once.
+
+    Raises BuildError where it does not build and the head alone is not wanted (`Pairing.pairs`).
+    """
+    settings = plan.settings
+    unbuilt = None
+    if pairing.tree:
+        unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
+        if unbuilt and pairing.pairs:
+            raise unbuilt
+    reference = None if unbuilt else pairing.tree
+    timing = plan_of(settings, machines[0].device, sessions=True)
+    policy = policy_of_part(settings.policy, len(machines))
+    most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
+    early = pairing.early if len(machines) == 1 and reference else None
+
+    def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
+        task = replace(
+            task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
+            compared=not unbuilt,
+            time_identical=settings.time_identical,
+            shard=shard,
+            cores=part_of_cores(machines.index(machine), len(machines)),
+            observer=_ForProfiles(policy, timing.pairs, most_traced, early),
+        )
+        if pairing.pairs:
+            task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
+        trees = tree_specs(settings, machine, plan.repository.root, head, reference)
+        return measure(settings, trees, task, progress, plan.environ)
+
+    count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
+    parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
+    shards = [pairing.shard] if count == 1 else parts
+    suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), progress)
+    cases = tuple(case for suite in suites for case in suite.cases)
+    missing = str(unbuilt) if unbuilt else suites[0].reference_missing
+    traces = reduce(Traces.joined, (suite.traces for suite in suites))
+    notes = dict.fromkeys(note for suite in suites for note in suite.notes)
+    differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
+    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces, notes=(*notes, *differing))
+
+
+class _ForProfiles(Observer):
+    """Traces of what changed, for profiles, and early ones with which profilers can start while pairs are measured."""
+
+    def __init__(self, policy: Policy, pairs: int, most: int, early: EarlyProfilers | None) -> None:
+        self._policy, self._pairs, self._most, self._early = policy, pairs, most, early
+        self.most_foreseen = most if early else 0
+
+    def traced(self, cases: Sequence[CaseRun]) -> Sequence[str]:
+        return changed_cases(cases, self._policy, self._pairs)[: self._most]
+
+    def foreseen(self, cases: Sequence[CaseRun]) -> Sequence[str]:
+        return likely_changed(cases, self._policy)[: self.most_foreseen]
+
+    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        if self._early:
+            self._early.start(cases, traces)
+
+
+def task_of(
+    settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
+) -> CaseTask:
+    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet soak` does the same."""
+    return CaseTask(
+        timing,
+        patterns,
+        settings.confidence,
+        GateRule(policy, timing.pairs, drifts),
+        gpu=machine.gpu,
+        peaks=machine.peaks,
+        idle=machine.idle,
+    )

@@ -1,0 +1,147 @@
+"""``ratchet baseline …``: show, move and verify the best commit of every case.
+
+Loaded by `ratchet.core.cli` when it is called. The work is done by `ratchet.core.baseline`; this file reads options, prints, and
+writes the outputs and the summary of a workflow step.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ratchet.core.actions import append_summary, write_outputs
+from ratchet.core.baseline import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
+from ratchet.core.cli.options import common, request_of
+from ratchet.core.cli.output import print_result, shown
+from ratchet.core.errors import Exit
+from ratchet.core.report.baseline import (
+    accepted_fields,
+    accepted_lines,
+    baseline_lines,
+    forward_fields,
+    forward_lines,
+    forward_outputs,
+    forward_summary,
+    history_lines,
+    recorded_fields,
+    recorded_lines,
+    renamed_lines,
+    verified_lines,
+)
+from ratchet.github.baseline_push import PushOptions, push_baseline
+
+_by = click.option("--by", metavar="NAME", help="Who does this (default: GITHUB_ACTOR, else git's user.name and user.email).")
+
+
+@click.group("baseline")
+def baseline_group() -> None:
+    """The best commit of every case so far, and the steps that led there."""
+
+
+@baseline_group.command("show")
+@click.argument("case", required=False)
+@click.option("--history", is_flag=True, help="Show the chain of every case, or of CASE: each step, by how much, who and why.")
+@common
+def baseline_show(case: str | None, history: bool, **options: Any) -> int:
+    """Show results/baseline.json."""
+    if case and not history:
+        raise click.UsageError("Name a case only together with --history.")
+    path, stored = show_baseline(request_of((), options), os.environ)
+    lines = history_lines(stored, shown(path), case) if history else baseline_lines(stored, shown(path))
+    print_result(stored, lines, as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@baseline_group.command("record")
+@click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]...", nargs=-1)
+@common
+def baseline_record(recorded: tuple[Path, ...], **options: Any) -> int:
+    """Enter recorded runs into results/baseline.json.
+
+    Without a name, that is the last run. New cases enter. A case that is there moves to a commit that two separate runs have
+    proven faster than its baseline commit.
+    """
+    path, done = record_baseline(recorded, request_of((), options), os.environ)
+    print_result(recorded_fields(done, shown(path)), recorded_lines(done, shown(path)), as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@baseline_group.command("accept")
+@click.argument("words", metavar="CASE... [RUN.json]", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why the baseline moves, for whoever reads the file later.")
+@_by
+@common
+def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **options: Any) -> int:
+    """Move the baseline of cases on purpose, faster or not.
+
+    Their next baseline commit is the head of the recorded run; without a name, of the last one.
+    """
+    recorded = Path(words[-1]) if words[-1].endswith(".json") else None
+    cases = words[:-1] if recorded else words
+    if not cases:
+        raise click.UsageError("Name the cases that move, as benchmark/config.")
+    path, moved = accept_cases(cases, recorded, by, reason, request_of((), options), os.environ)
+    print_result(accepted_fields(moved, shown(path)), accepted_lines(moved, shown(path)), as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@baseline_group.command("rename")
+@click.argument("old")
+@click.argument("new")
+@click.option("--reason", help="Why, for whoever reads the file later.")
+@_by
+@common
+def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **options: Any) -> int:
+    """Continue a case under another name, on every machine."""
+    path, done = rename_case(old, new, by, reason, request_of((), options), os.environ)
+    fields = {"path": shown(path), "old": old, "new": new, "machines": [chain.machine for chain in done]}
+    print_result(fields, renamed_lines(done, old, new, shown(path)), as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@baseline_group.command("push")
+@click.argument("artifacts", type=click.Path(path_type=Path), metavar="ARTIFACT...", nargs=-1, required=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["push", "pull-request", "branch"]),
+    help="How to change the remote (default: push; a protected branch gets a pull request).",
+)
+@click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: what is checked out).")
+@click.option("--remote", default="origin", help="The remote to push to.")
+@common
+def baseline_push(artifacts: tuple[Path, ...], mode: Any, onto: str | None, remote: str, **options: Any) -> int:
+    """Enter runs of main into the baseline file of the remote, by a commit of that file alone.
+
+    ARTIFACT is a folder, an archive or a run.json, and is read within limits. In a workflow, GitHub must say that the run is a
+    push to the default branch or a dispatch on it; other runs exit with 2.
+
+    Whatever was pushed meanwhile stays: the steps are applied again on top of it, never by force. With GITHUB_TOKEN, what was
+    accepted in the pull requests of these commits is recorded too. Exits with 3 where nothing could be recorded.
+    """
+    client = None
+    if os.environ.get("GITHUB_TOKEN"):
+        from ratchet.github.client import GitHub  # PyGithub is an extra, which only this needs
+
+        client = GitHub.from_environ(os.environ)
+    done = push_baseline(artifacts, PushOptions(remote, mode, onto), client, request_of((), options), os.environ)
+    print_result(forward_fields(done), forward_lines(done), as_json=options["as_json"])
+    write_outputs(forward_outputs(done), os.environ)
+    append_summary(forward_summary(done), os.environ)
+    return int(Exit.PASS)
+
+
+@baseline_group.command("verify")
+@common
+def baseline_verify(**options: Any) -> int:
+    """Check the chain of every case.
+
+    Digests, predecessors and figures must fit, and git must know the commits. Exits with 2 where something does not fit.
+    """
+    done = verify_baseline(request_of((), options), os.environ)
+    fields = {"path": shown(done.path), "problems": done.problems, "warnings": done.warnings}
+    lines = verified_lines(done.baseline, shown(done.path), done.problems, done.warnings)
+    print_result(fields, lines, as_json=options["as_json"])
+    return int(Exit.USAGE if done.problems else Exit.PASS)

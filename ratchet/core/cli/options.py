@@ -1,0 +1,194 @@
+"""Options that several commands share, their types, and the `Request` that they make.
+
+Used by the other files of this package. Resolves the paths that users name, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import click
+from pydantic import ValidationError
+
+from ratchet.core.config import Format, parse_duration
+from ratchet.core.records.run import Shard
+from ratchet.core.request import DeviceChoice, Request
+
+Command = Callable[..., Any]
+T = TypeVar("T")
+
+
+def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
+    """Return what a command asks of the pipeline; an option that a command does not have counts as not given."""
+    gpu, gpus = options.get("gpu"), options.get("gpus")
+    if gpu is not None and gpus not in (None, "all"):
+        raise click.UsageError("--gpu and --gpus exclude each other.")
+    names = (
+        "device",
+        "pairs",
+        "budget",
+        "blocks",
+        "clock",
+        "cache",
+        "case_timeout",
+        "command",
+        "format",
+        "seed",
+        "regression_threshold",
+        "improvement_threshold",
+        "on_inconclusive",
+    )
+    settings = {key: options.get(key) for key in names}
+    settings["time_identical"] = options.get("time_identical") or None
+    settings["build_cache"] = False if options.get("no_build_cache") else None
+    settings["profile"] = "never" if options.get("no_profile") else None
+    settings["results"] = str(options["results"].absolute()) if options.get("results") else None
+    return Request(
+        folder=options["repo"].resolve(),
+        command=click.get_current_context().obj,
+        patterns=cases,
+        base=options.get("base"),
+        merge_base=options.get("merge_base"),
+        against_baseline=bool(options.get("against_baseline")),
+        bench_from=options.get("bench_from"),
+        devices=DeviceChoice(gpu, gpus, options.get("wait") or 0.0),
+        shard=options.get("shard"),
+        options=settings,
+    )
+
+
+# Types of options. Click adds the option's name to the message of a BadParameter.
+
+
+def parsed(parse: Callable[[str], T], name: str) -> Callable[[str], T]:
+    """Return the type of an option whose value ``parse`` reads; its ValueError, a clause, becomes a BadParameter.
+
+    ``name`` stands for the value on help pages, in capitals.
+    """
+
+    def convert(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}.") from None
+
+    convert.__name__ = name  # which click shows
+    return convert
+
+
+duration = parsed(parse_duration, "duration")
+"""Converts ``90s``, ``10m`` or ``1h`` to seconds."""
+
+
+def gpu_list(text: str) -> tuple[int, ...] | Literal["all"]:
+    """Convert ``all`` to itself and ``0,1`` to the numbers. Raises BadParameter."""
+    if text == "all":
+        return "all"
+    numbers = text.split(",")
+    if not all(number.strip().isdecimal() for number in numbers) or len(set(map(int, numbers))) < len(numbers):
+        raise click.BadParameter(f"{text!r} is neither all nor numbers such as 0,1.")
+    return tuple(map(int, numbers))
+
+
+def shard(text: str) -> Shard:
+    """Convert ``1/4`` to the first of four shards. Raises BadParameter."""
+    number, _, of = text.partition("/")
+    try:
+        return Shard(number=int(number), of=int(of))
+    except (ValueError, ValidationError):
+        raise click.BadParameter(f"{text!r} is not a shard such as 1/4, the first of four.") from None
+
+
+# Groups of options, each a decorator for a command.
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+repository = click.option(
+    "--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
+common = _options(
+    repository,
+    click.option("--results", type=click.Path(path_type=Path), help="Folder for reports and the baseline (default: results)."),
+    as_json,
+)
+
+device = _options(
+    click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), help="Default: a GPU if there is one."),
+    click.option("--gpu", type=int, help="Number of the GPU, as in nvidia-smi."),
+)
+
+verbosity = _options(
+    click.option("-q", "--quiet", is_flag=True, help="Do not show progress."),
+    click.option("-v", "--verbose", is_flag=True, help="Show progress as lines that stay, on a terminal too."),
+)
+
+waiting = _options(
+    click.option(
+        "--wait",
+        type=duration,
+        default="0s",
+        help="How long to wait for a device that another check holds (default: not at all).",
+    ),
+    verbosity,
+)
+
+measuring = _options(
+    device,
+    click.option("--pairs", type=int, help="At most this many pairs of fresh processes for an undecided case (default: 100)."),
+    click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
+    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 8)."),
+    click.option(
+        "--clock",
+        type=click.Choice(["auto", "event", "graph", "cold-graph"]),
+        help="How to time on a GPU (default: as each workload asks).",
+    ),
+    click.option(
+        "--cache", type=click.Choice(["cold", "warm"]), help="State of the L2 cache before each sample (default: cold)."
+    ),
+    click.option("--case-timeout", help="Time limit for one step of a case (default: 120s)."),
+    click.option("--seed", type=int, help="Seed of the random inputs."),
+    waiting,
+)
+
+harness_format = click.option(
+    "--format", type=click.Choice(get_args(Format)), help="What another harness writes (default: recognised by its content)."
+)
+
+harness = _options(
+    click.option(
+        "--command",
+        metavar="COMMAND",
+        help="Time another harness: a command that writes its results to {out}, or into the folder {dir}. See docs/harnesses.md.",
+    ),
+    harness_format,
+)
+
+judging = _options(
+    click.option("--gate", "regression_threshold", help="Fail above this slowdown (default: 3%)."),
+    click.option(
+        "--improvement", "improvement_threshold", help="Call it improved if it takes this much less time (default: 5%)."
+    ),
+    click.option("--on-inconclusive", type=click.Choice(["pass", "fail"]), help="How to treat undecided cases (default: pass)."),
+)
+
+
+def reference(default: str) -> Callable[[Command], Command]:
+    """Return the options that name the reference; ``default`` says, in their help, what it is without them."""
+    return _options(
+        click.option("--base", help=f"Commit to compare with (default: {default})."),
+        click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF."),
+        click.option(
+            "--against-baseline", is_flag=True, help="Compare each case with the commit that the baseline names for it."
+        ),
+    )

@@ -1,0 +1,78 @@
+"""Printing for all commands: results as JSON or as lines, progress, and the paths of written files.
+
+Writes to stdout and, for progress, to stderr. Reads and writes no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import BaseModel
+
+from ratchet.core.cli import discard_output
+from ratchet.core.records.verdict import ReportRecord
+from ratchet.core.report.progress import Progress, choose_progress
+from ratchet.core.report.terminal import plain_lines, print_report
+
+
+@contextlib.contextmanager
+def progressing(options: dict[str, Any]) -> Iterator[Progress]:
+    """Show progress as the options ask, and clear it at the end, also on errors and Ctrl-C."""
+    progress = choose_progress(
+        sys.stderr.isatty() and not options["verbose"], options["quiet"] or (options["as_json"] and not options["verbose"])
+    )
+    try:
+        yield progress
+    finally:
+        progress.finish()
+
+
+@contextlib.contextmanager
+def tolerating_closed_pipe() -> Iterator[None]:
+    """Go on where the reader has gone: `ratchet check … | head` still writes its files and keeps its exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        discard_output()
+
+
+def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a record or plain values as JSON, else the lines."""
+    with tolerating_closed_pipe():
+        if isinstance(document, BaseModel) and as_json:
+            click.echo(document.model_dump_json(indent=2))
+        elif as_json:
+            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        else:
+            for line in lines:
+                click.echo(line)
+
+
+def show(report: ReportRecord, *, as_json: bool) -> None:
+    """Print a report: as JSON, in colours on a terminal, else as plain lines."""
+    with tolerating_closed_pipe():
+        if sys.stdout.isatty() and not as_json:
+            from rich.console import Console  # a twentieth of a second, which a pipe does not need
+
+            print_report(report, Console())
+        else:
+            print_result(report, plain_lines(report), as_json=as_json)
+
+
+def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
+    """Print where the report, the verdict, the samples and the profiles are."""
+    labels = ("Report", "Page", "Verdict", "Samples", *(["Profile"] * len(paths)))
+    if not quiet:
+        print_result(None, (f"{label + ':':<9}{shown(path)}" for label, path in zip(labels, paths, strict=False)), as_json=False)
+
+
+def shown(path: Path) -> str:
+    """Return the path relative to the current folder if it lies within, else as it is."""
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,298 @@
+"""Find what differs between two trees, and which of it a process notices only if it looks: the start of the proof in `identical`.
+
+`child.host` calls `compare` once, before either tree is imported. It reads the files of both trees, and changes nothing.
+docs/decisions/0021-host-code.md says why each difference may wait to be noticed; every other one counts for all cases.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import os
+import re
+import stat
+import tomllib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from types import CodeType
+
+from ratchet.core.records.tuned import TUNED_FILE
+
+MOST_BYTES = 2 << 30
+"""A larger tree takes longer to read than its cases to be timed."""
+GIT = ".git"
+_OF_RATCHET = frozenset({"baseline.json", "current.json", "report.json", "ratchet_report.md"})
+"""Files of ratchet's own in the folder of results."""
+_DOCUMENTATION = (".md", ".rst")
+_OF_TOOLS = frozenset(
+    {".gitattributes", ".gitignore", ".gitlab-ci.yml", ".pre-commit-config.yaml", "pyproject.toml", "setup.cfg"}
+)
+_TYPES_OF_TORCH = ("Tensor", "device", "dtype")
+_METADATA = (".dist-info", ".egg-info", ".egg")
+"""Endings of folders that `importlib.metadata` looks for."""
+
+
+@dataclass(frozen=True)
+class PythonChange:
+    """A difference between two Python files. All empty: in comments and format alone."""
+
+    top: str = ""
+    """What differs for whoever imports the file."""
+    bodies: frozenset[str] = frozenset()
+    """Qualified names of functions that are the same but for their bodies."""
+    names: frozenset[str] = frozenset()
+    """Functions at the top of one of the files that the rest of both files never mentions."""
+
+    @functools.cached_property
+    def functions(self) -> frozenset[str]:
+        """Functions that are not the same on both sides."""
+        return self.bodies | self.names
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Everything that differs between two trees. Paths are relative to either."""
+
+    counted: tuple[str, ...] = ()
+    """What every case notices: ``data/table.txt changed``."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Path → what happened to it; noticed only by those who look."""
+    python: Mapping[str, PythonChange] = field(default_factory=dict)
+    """Those among the paths that are Python files on both sides, with another content."""
+    unknown: str = ""
+    """Why nothing is known."""
+
+    @property
+    def one_sided(self) -> frozenset[str]:
+        """Files and folders that one side alone has."""
+        return frozenset(path for path, what in self.paths.items() if what in _ONE_SIDED)
+
+
+_NEW, _GONE, _CHANGED = "is new", "is gone", "changed"
+_ONE_SIDED = (_NEW, _GONE)
+
+
+def compare(reference: Path, head: Path, bench: str, results: str) -> Difference:
+    """Compare two trees. ``bench`` and ``results`` are folders in them. Raises OSError for a file that cannot be read."""
+    there, here = _entries(reference), _entries(head)
+    if sum(entry.st_size for entries in (there, here) for entry in entries.values()) > 2 * MOST_BYTES:
+        return Difference(unknown=f"the trees have more than {MOST_BYTES >> 30} GiB of files")
+    counted: list[str] = []
+    paths: dict[str, str] = {}
+    python: dict[str, PythonChange] = {}
+    for path in sorted(there.keys() | here.keys()):
+        one, other = there.get(path), here.get(path)
+        if not (what := _difference(reference, head, path, one, other)):
+            continue
+        kinds = {stat.S_IFMT(entry.st_mode) for entry in (one, other) if entry}
+        if path.endswith("pyproject.toml") and _settings(reference / path) != _settings(head / path):
+            counted.append(f"the settings in {path} changed")
+        elif not (kinds == {stat.S_IFDIR} or (kinds == {stat.S_IFREG} and _may_be_unread(PurePath(path), bench, results))):
+            counted.append(f"{path} {what}")
+        else:
+            paths[path] = what
+            if path.endswith(".py") and what == _CHANGED:
+                python[path] = python_change((reference / path).read_bytes(), (head / path).read_bytes())
+    if _commit(reference) != _commit(head):
+        paths[GIT] = _CHANGED
+    return Difference(tuple(counted), paths, python)
+
+
+def _entries(tree: Path) -> dict[str, os.stat_result]:
+    """Return everything in a tree but git's own folder and byte code that Python compares with its source."""
+    found: dict[str, os.stat_result] = {}
+    folders = [""]
+    while folders:
+        folder = folders.pop()
+        in_cache = folder.endswith("__pycache__/")
+        with os.scandir(tree / folder) as entries:
+            for entry in entries:
+                path = f"{folder}{entry.name}"
+                if entry.name == GIT or (in_cache and not _is_unchecked(tree / path)):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{path}/")
+                    if entry.name == "__pycache__":
+                        continue
+                found[path] = entry.stat(follow_symlinks=False)
+    return found
+
+
+def _is_unchecked(path: Path) -> bool:
+    """Return whether a file is byte code that Python runs without a look at its source: PEP 552."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(8)[4:] == b"\1\0\0\0"
+
+
+def _difference(reference: Path, head: Path, path: str, one: os.stat_result | None, other: os.stat_result | None) -> str:
+    """Return what happened to a path, as a predicate; no text where it is the same on both sides."""
+    if one is None or other is None:
+        return _NEW if one is None else _GONE
+    if stat.S_IFMT(one.st_mode) != stat.S_IFMT(other.st_mode):
+        return "is something else"
+    if stat.S_ISLNK(one.st_mode):
+        targets = (str((tree / path).readlink()).replace(str(tree), "") for tree in (reference, head))
+        return "" if len(set(targets)) == 1 else "leads elsewhere"
+    if stat.S_ISREG(one.st_mode) and not _same_content(reference, head, path):
+        return _CHANGED
+    return "" if one.st_mode == other.st_mode else "has another mode"
+
+
+def _same_content(reference: Path, head: Path, path: str) -> bool:
+    """Return whether a file is the same. The tree's own path in it counts as the same, but not in source: builds write it."""
+    one, other = (reference / path).read_bytes(), (head / path).read_bytes()
+    if one == other or path.endswith(".py"):
+        return one == other
+    return one.replace(os.fsencode(reference), b"") == other.replace(os.fsencode(head), b"")
+
+
+def _may_be_unread(path: PurePath, bench: str, results: str) -> bool:
+    """Return whether this is Python, or on the list of files that few programs read: only those wait to be noticed."""
+    if any(part.endswith(_METADATA) for part in path.parts):
+        return False
+    in_results = path.is_relative_to(results) and (path.name in _OF_RATCHET or "history" in path.relative_to(results).parts[:1])
+    return (
+        path.suffix in (".py", *_DOCUMENTATION)
+        or path.name.startswith("LICENSE")
+        or path.name in _OF_TOOLS
+        or path.parts[0] == ".github"
+        or path == PurePath(bench, TUNED_FILE)
+        or in_results
+    )
+
+
+def _settings(path: Path) -> object:
+    """Return ``[tool.ratchet]``; something that equals nothing else where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("ratchet") if path.exists() else None
+    except (OSError, ValueError):
+        return path
+
+
+def _commit(tree: Path) -> str:
+    head = tree / GIT / "HEAD"
+    return head.read_text(encoding="utf-8") if head.is_file() else ""
+
+
+# Two Python files.
+
+
+def python_change(reference: bytes, head: bytes) -> PythonChange:
+    """Return the difference between two Python files, by what Python compiles of them. Positions do not count."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the import shows them
+        try:
+            one, other = ast.parse(reference), ast.parse(head)
+            return PythonChange() if ast.dump(one) == ast.dump(other) else _module_change(one, other)
+        except (SyntaxError, ValueError, RecursionError):
+            return PythonChange(top="what is no Python")
+
+
+def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
+    described = _first_difference(one, other)
+    names = _functions(one) ^ _functions(other)
+    were_plain = [_take_out(module, names) for module in (one, other)]  # out of both, and not only of the first
+    if not all(were_plain):
+        return PythonChange(top=described)
+    codes = [_compiled(module) for module in (one, other)]
+    bodies = _bodies(*codes)
+    if bodies is None or any(not names.isdisjoint(_mentions(code, bodies)) for code in codes):
+        return PythonChange(top=described)
+    return PythonChange("", bodies, names)
+
+
+def _functions(module: ast.Module) -> frozenset[str]:
+    return frozenset(node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _take_out(module: ast.Module, names: frozenset[str]) -> bool:
+    """Take functions out of a module. Return whether making them does nothing but to bind each name once."""
+    taken = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names]
+    module.body[:] = [node for node in module.body if node not in taken and not _is_main(node)]
+    by_text = any(
+        isinstance(node, ast.ImportFrom) and "annotations" in {name.name for name in node.names} for node in module.body
+    )
+    has_torch = any(
+        isinstance(node, ast.Import) and "torch" in {name.asname or name.name for name in node.names} for node in module.body
+    )
+    for node in taken:
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        annotations = [] if by_text else [node.returns, *(each.annotation for each in arguments if each)]
+        made = [*node.args.defaults, *node.args.kw_defaults, *annotations]
+        plain = all(_is_plain(value, has_torch=has_torch) for value in made)
+        if node.decorator_list or getattr(node, "type_params", []) or node.name.startswith("__") or not plain:
+            return False
+    return len(taken) == len({node.name for node in taken})
+
+
+def _is_main(node: ast.stmt) -> bool:
+    """Return whether a statement runs only where its file is the program, and so in no import."""
+    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def _is_plain(value: ast.expr | None, *, has_torch: bool) -> bool:
+    """Return whether evaluating this does nothing else."""
+    if isinstance(value, ast.UnaryOp):
+        return isinstance(value.operand, ast.Constant)
+    if isinstance(value, ast.Attribute):
+        return has_torch and value.attr in _TYPES_OF_TORCH and isinstance(value.value, ast.Name) and value.value.id == "torch"
+    return value is None or isinstance(value, ast.Constant | ast.Name)
+
+
+def _compiled(module: ast.Module) -> CodeType:
+    """Compile a module as if all of it stood in one place."""
+    for node in ast.walk(module):
+        if hasattr(node, "lineno"):
+            vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
+    return compile(module, "", "exec", dont_inherit=True)
+
+
+def _bodies(one: CodeType, other: CodeType) -> frozenset[str] | None:
+    """Return the innermost functions in which two codes differ, by qualified name; None where they differ elsewhere too."""
+    if one == other:
+        return frozenset()
+    if _without_inner(one) == _without_inner(other):
+        pairs = [pair for pair in zip(one.co_consts, other.co_consts, strict=True) if isinstance(pair[0], CodeType)]
+        found = [_bodies(*pair) for pair in pairs]
+        if None not in found:
+            return frozenset().union(*filter(None, found))
+    return frozenset({one.co_qualname}) if _header(one) == _header(other) and one.co_flags & inspect.CO_OPTIMIZED else None
+
+
+def _mentions(value: object, bodies: frozenset[str], *, skip: int = 0) -> Iterator[str]:
+    """Yield the names in a code and the words of its texts, without docstrings and without what these functions do."""
+    if isinstance(value, str | bytes):
+        yield from re.findall(r"\w+", value if isinstance(value, str) else value.decode(errors="replace"))
+    elif isinstance(value, tuple | frozenset):
+        yield from (name for each in list(value)[skip:] for name in _mentions(each, bodies))
+    elif isinstance(value, CodeType) and value.co_qualname not in bodies:
+        yield from value.co_names
+        yield from _mentions(value.co_consts, bodies, skip=_docstring(value) is not None)
+
+
+def _docstring(code: CodeType) -> str | None:
+    return next((each for each in code.co_consts[:1] if isinstance(each, str) and code.co_flags & inspect.CO_OPTIMIZED), None)
+
+
+def _without_inner(code: CodeType) -> CodeType:
+    return code.replace(co_consts=tuple("" if isinstance(each, CodeType) else each for each in code.co_consts))
+
+
+def _header(code: CodeType) -> tuple[object, ...]:
+    """Return what others see of a function without running it or looking at its code."""
+    flags, counts = code.co_flags, (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+    arguments = counts[0] + counts[2] + bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
+    return code.co_qualname, flags, counts, code.co_varnames[:arguments], code.co_freevars, _docstring(code)
+
+
+def _first_difference(one: ast.Module, other: ast.Module) -> str:
+    """Return the first line of a statement that one of two modules alone has."""
+    texts = [[ast.dump(node) for node in module.body] for module in (one, other)]
+    alone = [node for node, text in zip(other.body, texts[1], strict=True) if text not in texts[0]]
+    alone += [node for node, text in zip(one.body, texts[0], strict=True) if text not in texts[1]]
+    return ast.unparse(alone[0]).partition("\n")[0][:60] if alone else "the order of its statements"

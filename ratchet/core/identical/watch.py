@@ -1,0 +1,531 @@
+"""Notice whether a process gets at anything that differs between its tree and the other one.
+
+A host starts a `Watch` before it imports its tree; what it forks is watched too, until `Watch.stop`. Each kind of difference has
+its own ways to be noticed (docs/decisions/0021-host-code.md). Whatever cannot be told from noticing counts as noticed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import importlib.util
+import itertools
+import linecache
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import FileFinder, SourceFileLoader
+from pathlib import Path, PurePath
+from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
+from typing import Any
+
+import ratchet
+from ratchet.core.identical.difference import GIT, Difference, PythonChange
+from ratchet.core.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
+
+HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
+"""As frames name it."""
+_STANDARD = f"{Path(os.__file__).parent}{os.sep}"
+_PACKAGES = "-packages/"
+_IMPORT = ("python:importlib._bootstrap",)
+
+# Code by file: "python:" or "ratchet:" and a path for Python's own library and the harness, else a path as installed packages
+# have it. Each list names code that makes no more of what it sees than is said below it. What is on no list costs time.
+_READERS = tuple(
+    f"ratchet:{name}"
+    for name in (
+        *("records/", "error_lines.", "subprocesses.", "measure/child/host.", "measure/child/loader.", "measure/child/registry."),
+        *("measure/child/areas.", "measure/child/boundary.", "measure/child/gpu_facts.", "measure/child/libraries."),
+        *("measure/child/reads.", "measure/child/state."),
+    )
+)
+"""The harness where it reads the tree itself, and calls no function of an author's."""
+_BETWEEN = ("python:", "ratchet:measure/child/imports.")
+"""Python's own library, and the harness where it passes each import of the tree on: they ask for somebody else."""
+_COMPILERS = (
+    *("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/"),
+    "ratchet:nvcc.",
+)
+"""They start compilers, and look for NVIDIA's libraries in all of `sys.path`."""
+_FRAME_TAKERS = (
+    *("torch/", "triton/", "typing_extensions.py", "_distutils_hack/"),
+    *("python:collections/", "python:enum", "python:logging/", "python:typing", "python:warnings"),
+)
+"""They take frames for names that they know, or for a message."""
+_NAMESPACE_TAKERS = (*_IMPORT, "python:dataclasses", "python:typing")
+"""They read names of modules that stand in annotations."""
+_KERNEL_MAKERS = ("triton/runtime/jit.py",)
+"""They read the source of each kernel where it is defined, and use it when it is compiled: see `Watch.pause`."""
+_PRINTERS = ("torch/cuda/__init__.py",)
+"""They keep the stack for the message that CUDA begins too late."""
+_PATH_TELLERS = tuple(f"python:{name}" for name in ("genericpath", "posixpath", "pathlib", "glob"))
+_INSPECTORS = frozenset({"_signature_from_function", "_has_code_flag", "get_annotations", "getfile", "findsource"})
+"""Functions of `inspect` that read what two bodies must have in common, and names of modules that stand in annotations."""
+_EXISTENCE = frozenset(
+    {"exists", "isfile", "isdir", "lexists", "islink", "is_file", "is_dir", "is_symlink", "realpath", "_joinrealpath"}
+)
+
+_FORKS = frozenset({"os.fork", "os.forkpty", "fork_exec", "cpython.PyInterpreterState_New"})
+_PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "subprocess.Popen"}
+_UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
+"""They have something called that no tracer sees."""
+_OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+_CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
+_FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
+_ATTRIBUTES = _CODES | _FRAMES | {"__globals__", "__dict__"}
+_UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
+_SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
+_DYNAMO = "/torch/_dynamo/convert_frame.py"
+_UNCHANGED = PythonChange()
+OPENED_ELSEWHERE = "something that is not this process's Python opened it"
+MOST_NOTICED = 50
+_LONGEST_PATH = 4096
+
+
+class _Here(threading.local):
+    is_busy = False
+    """This thread works for the watch."""
+
+
+@dataclass
+class _Event:
+    name: str
+    arguments: tuple[Any, ...]
+    named: Mapping[str, Any]
+    caller: FrameType | None
+    """Where it happened; None in a thread of C code."""
+    asker: FrameType | None = field(init=False)
+    """The innermost frame that asks for itself: not of Python's own library."""
+    within: str = field(init=False)
+    """The function of `inspect` that is the caller."""
+    steps: tuple[str, ...] = field(init=False)
+    """The functions of Python's import system that are the innermost frames."""
+
+    def __post_init__(self) -> None:
+        self.asker = next((frame for frame in _back(self.caller) if not _is_of(frame, *_BETWEEN)), None)
+        self.within = self.caller.f_code.co_name if self.caller and _is_of(self.caller, "python:inspect") else ""
+        found = []
+        for frame in _back(self.caller):
+            if not _is_of(frame, *_IMPORT):
+                break
+            found.append(frame.f_code.co_name)
+            if found[-1] == "exec_module" and type(frame.f_locals["self"]) is SourceFileLoader:
+                found.append("import")
+        self.steps = tuple(found)
+
+
+class Watch:
+    """What this process has noticed of the difference between two trees, since `start`."""
+
+    def __init__(self, difference: Difference, tree: Path) -> None:
+        self._paths, self._python, self._one_sided = difference.paths, difference.python, difference.one_sided
+        self._start = f"{tree}{os.sep}"
+        self._has_code = any(change.bodies or change.names for change in self._python.values())
+        self._noticed: dict[str, None] = {}
+        self._known: Counter[str] = Counter()
+        """Openings of files that were heard of."""
+        self._kernels: set[tuple[str, str]] = set()
+        """Functions, by path and qualified name, whose code Triton has taken."""
+        self._modules: dict[int, tuple[ModuleType, str]] = {}
+        """Namespaces that have more functions on one side: number of the namespace → module, path."""
+        self._changes: dict[str, PythonChange] = {}
+        """File, as code objects name it → what changed in it."""
+        self._since = time.time()
+        self._is_on = False
+        self._here = _Here()
+        self._undo = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Watch from now on: this thread, and all that begin. Raises WorkerError where that is impossible."""
+        sys.addaudithook(self._audited)
+        system, processes = map(importlib.import_module, ("posix", "_posixsubprocess"))
+        own = ModuleType("posix")
+        vars(own).update(vars(system))  # what imports ask does not pass through the wrappers
+        self._replace(sys.modules["_frozen_importlib_external"], "_os", own)
+        for name in _SYSTEM_CALLS:
+            original = getattr(os, name)
+            wrapped = self._noting(original, f"os.{name}")
+            for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+                able.update({wrapped} if original in able else ())
+            for module in (os, system):
+                self._replace(module, name, wrapped)
+        for owner, name in ((SourceFileLoader, "path_stats"), (FileFinder, "find_spec"), (processes, "fork_exec")):
+            self._replace(owner, name, self._noting(getattr(owner, name), name))
+        for name in ("_path_cache", "_relaxed_path_cache"):
+            setattr(FileFinder, name, _Listing(self, name))
+            self._undo.callback(delattr, FileFinder, name)
+        self._replace(linecache, "cache", _Lines(self, linecache.cache))
+        if any(change.names for change in self._python.values()):
+            for tell in (globals, locals, vars, dir):
+                self._replace(builtins, tell.__name__, self._telling(tell))
+            self._undo.enter_context(audited(FunctionType, "__globals__"))
+            self._undo.enter_context(audited(ModuleType, "__dict__"))
+        if self._has_code:
+            self._functions = self._undo.enter_context(FunctionWatch(self._began))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Hear of everything from now on, in a process that was forked from a paused one too. Raises WorkerError as `start`."""
+        self._known.clear()
+        self._natives = NativeOpenings(self._start + (f"{GIT}/HEAD" if path == GIT else path) for path in self._paths)
+        self._is_on = True
+
+    def pause(self) -> tuple[str, ...]:
+        """Return what was noticed until now, as sentences without an end; hear of no more than which functions begin.
+
+        Raises WorkerError where too much happened.
+        """
+        self._is_on = False
+        for file, count in self._natives.counts().items():
+            if count > self._known[path := self._touched(file)]:
+                self._note(f"{path} {self._paths[path]}, and {OPENED_ELSEWHERE}")
+        if self._has_code and (trouble := self._functions.trouble()):
+            self._note(f"functions changed, and {trouble}")
+        codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
+        for path, name in self._kernels - {(self._path_of(code.co_filename), code.co_qualname) for code in codes}:
+            self._note(f"{path}: the body of {name} changed, and Triton compiled it")
+        for module, path in self._modules.values():
+            if not isinstance(module, _WatchedModule):
+                self._note(f"{path} changed, and its module got another class")
+        return tuple(self._noticed)
+
+    def stop(self) -> None:
+        """Take everything out of the way of what runs from now on."""
+        self._is_on = False
+        self._undo.close()
+        for module in (module for module, _ in self._modules.values() if isinstance(module, _WatchedModule)):
+            module.__class__ = ModuleType  # type: ignore[assignment]  # as it was before
+
+    def _note(self, text: str) -> None:
+        if len(self._noticed) < MOST_NOTICED:
+            self._noticed[text] = None
+
+    def _replace(self, owner: Any, name: str, value: object) -> None:
+        """Put a value in the place of another one, until `stop`; unless the author does the same meanwhile."""
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+        self._undo.callback(lambda: setattr(owner, name, before) if getattr(owner, name) is value else None)
+
+    def _noting(self, function: Callable[..., Any], event: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def noting(*arguments: Any, **named: Any) -> Any:
+            self.hear(event, arguments, named)
+            return function(*arguments, **named)
+
+        del noting.__wrapped__
+        return noting
+
+    def _telling(self, tell: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of Python's own that tells the names around its caller, with a note of that."""
+
+        @functools.wraps(tell)
+        def telling(*arguments: Any, **named: Any) -> Any:
+            if arguments or named:
+                return tell(*arguments, **named)
+            self.hear("namespace")
+            was_busy, self._here.is_busy = self._here.is_busy, True
+            frame = sys._getframe(1)
+            self._here.is_busy = was_busy
+            if tell.__name__ == "globals":
+                return frame.f_globals
+            names = frame.f_locals
+            if type(names).__name__ == "FrameLocalsProxy":  # from Python 3.13 on, where callers expect a copy
+                names = dict(names)
+            return sorted(names) if tell.__name__ == "dir" else names
+
+        return telling
+
+    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in _UNHEARD and (event != "object.__getattr__" or arguments[1] in _ATTRIBUTES):
+            self.hear(event, arguments)
+
+    def hear(self, event: str, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Take note of an event that happens in the innermost frame outside this file."""
+        if not self._is_on or self._here.is_busy:
+            return
+        self._here.is_busy = True
+        try:
+            caller = next((frame for frame in _back(sys._getframe(1)) if frame.f_code.co_filename != __file__), None)
+            self._heard(_Event(event, arguments, named, caller))
+        except Exception as error:  # noqa: BLE001  raised here, it would become an error of the author's code
+            self._note(f"the watch did not understand {event} ({type(error).__name__}: {error})")
+        finally:
+            self._here.is_busy = False
+
+    def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
+        name, arguments = event.name, event.arguments
+        if name == "exec":
+            self._executed(event, arguments[0])
+        elif name == "open":
+            if isinstance(arguments[0], str | bytes | os.PathLike):  # and not a descriptor, which was opened before
+                self._opened(event, os.fsdecode(arguments[0]))
+        elif _is_of(event.asker, *_READERS):
+            pass
+        elif name in _PROGRAMS:
+            if name in _FORKS or not self._is_outside(event, _COMPILERS):
+                self._note(f"{self._place(event.asker)} started a process, which may notice anything")
+        elif name == "ctypes.dlsym":
+            library = getattr(arguments[0], "_name", None)
+            may_do_all = (
+                library is None or PurePath(str(library)).name.startswith("libc.") or str(arguments[1])[:2] in ("Py", "_P")
+            )
+            if may_do_all and not _is_of(event.asker, "ratchet:") and not self._is_outside(event, _COMPILERS):
+                self._note(f"{self._place(event.asker)} called {arguments[1]} past Python, which may notice anything")
+        elif name in _UNTRACED or name in _OBJECTS:
+            is_seen = name == "sys.setprofile" and _is_of(event.caller, "python:threading") and self._has_code
+            if self._has_code and not (is_seen and self._functions.thread_began()):
+                self._note(f"functions changed, and {self._place(event.asker)} called {name}")
+        elif name == "object.__getattr__":
+            self._read(event, *arguments[:2])
+        elif name == "sys._getframe":
+            self._framed(event, arguments[0])
+        elif name == "namespace":
+            self._looked_through(event, event.caller.f_globals if event.caller else {})
+        elif name == "module":
+            _, path = self._modules[id(vars(arguments[0]))]
+            if arguments[1] in self._python[path].names:
+                self._note(f"{path}: {arguments[1]} is on one side only, and {self._place(event.asker)} asked for it")
+        elif name in ("os.listdir", "os.scandir"):
+            self._listed(event, arguments[0])
+        elif name == "find_spec":
+            base = os.path.join(arguments[0].path, arguments[1].rpartition(".")[2])  # noqa: PTH118  for each folder of `sys.path`
+            for path in filter(None, (self._touched(base + end, exists_only=True) for end in ("", ".py", "/__init__.py"))):
+                self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} looked for a module of that name")
+        else:
+            self._named(event, (*arguments, *event.named.values()))
+
+    def _began(self, code: CodeType) -> None:
+        """Note that a function began to run, unless it is the same on both sides."""
+        file, was_busy = code.co_filename, self._here.is_busy
+        self._here.is_busy = True
+        changed = self._change(file).functions
+        self._here.is_busy = was_busy
+        if code.co_qualname in changed:
+            self._note(f"{self._path_of(file)}: the body of {code.co_qualname} changed, and it ran")
+        elif code.co_name == "__call__" and file.endswith(_DYNAMO):
+            self._note("functions changed, and torch.compile may have read any of them")
+
+    def _executed(self, event: _Event, code: CodeType) -> None:
+        """Note that a file was imported, or a text run as code."""
+        by_import = event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps
+        if not by_import and event.caller:  # it may use any name around it
+            self._looked_through(event, event.caller.f_globals)
+        if (path := self._path_of(code.co_filename)) not in self._paths:
+            return
+        change, what = self._change(code.co_filename), self._paths[path]
+        if not by_import:
+            self._note(f"{path} {what}, and {self._place(event.asker)} ran it")
+        elif path in self._one_sided or change.top:
+            self._note(f"{path}{f': {change.top}' if change.top else ''} {what}, and it was imported")
+        elif path in self._python:
+            self._known[path] += 1
+            if code != compile(Path(code.co_filename).read_bytes(), code.co_filename, "exec", dont_inherit=True):
+                self._note(f"{path} changed, and what was imported is not what Python compiles of it")
+            if change.names and event.caller and event.caller.f_back:
+                module = event.caller.f_back.f_locals["module"]
+                self._modules[id(vars(module))] = module, path
+                module.__class__ = type("module", (_WatchedModule,), {"_watch": self})
+
+    def _opened(self, event: _Event, file: str) -> None:
+        path = self._touched(file)
+        self._known[path] += bool(path) and not file.endswith(".pyc")
+        if self._is_harmless(event):
+            return
+        with contextlib.suppress(OSError):  # a file that is made now has not kept anything
+            if self._path_of(file) and not event.steps and Path(file).stat().st_ctime > self._since:
+                self._note(f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written")
+        if path:
+            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} opened it")
+        self._listed(event, file)
+
+    def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
+        """Note whatever event it may be that has a file's name among its arguments."""
+        base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
+        exists_only = event.name.startswith("os.") and _asks_existence(event)
+        for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in arguments)):
+            if not self._is_harmless(event):
+                self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})")
+        if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
+            self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_touched`
+
+    def _listed(self, event: _Event, place: Any) -> None:
+        """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
+        folder = self._path_of(f"/proc/self/fd/{place}" if isinstance(place, int) else os.fsdecode(place or "."))
+        if event.steps or _is_of(event.caller, "python:importlib/metadata") or self._is_outside(event, _COMPILERS):
+            return
+        shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:os", *_PATH_TELLERS)  # size, time
+        inside = (path for path in self._paths if str(PurePath(path).parent) == folder and path != GIT)
+        listed = (path for path in inside if shows_more or path in self._one_sided)
+        if folder and (path := self._touched(self._start + folder) or next(listed, "")):
+            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} listed its folder")
+
+    def _read(self, event: _Event, owner: Any, name: str) -> None:
+        """Note that an attribute was read from which code, a frame or a namespace can be had."""
+        is_known = event.within in _INSPECTORS or self._is_outside(event, _KERNEL_MAKERS)
+        if name in _CODES:
+            code = getattr(owner, name)
+            file, function = code.co_filename, code.co_qualname
+            inner = [each for each in self._change(file).functions if f"{each}.<locals>.".startswith(f"{function}.<locals>.")]
+            if inner and self._is_outside(event, _KERNEL_MAKERS):
+                self._kernels.add((self._path_of(file), function))
+            elif inner and not is_known:
+                self._note(f"{self._path_of(file)}: the body of {inner[0]} changed, and {self._place(event.asker)} took its code")
+            elif self._change(file) is not _UNCHANGED and not (is_known or self._is_outside(event, _FRAME_TAKERS)):
+                self._note(
+                    f"{self._path_of(file)} changed, and {self._place(event.asker)} took the code of {function}, with its lines"
+                )
+        elif name in _FRAMES:
+            self._framed(event, getattr(owner, name))
+        elif name in ("__globals__", "__dict__") and not (is_known or _is_of(event.caller, *_NAMESPACE_TAKERS)):
+            self._looked_through(event, getattr(owner, name))
+
+    def _framed(self, event: _Event, frame: FrameType | None) -> None:
+        """Note that a frame was taken. It shows the names of all that called it, and lines: those of the nearest caller count.
+
+        An installed package that takes frames while it is imported does not mean whoever imports it.
+        """
+        if _is_of(event.caller, *_FRAME_TAKERS) or self._is_outside(event, _FRAME_TAKERS):
+            return
+        own = event.asker.f_code.co_filename if event.asker else ""
+        is_installed = _PACKAGES in own and not own.startswith(self._start)
+        shown = list(itertools.takewhile(lambda each: not (is_installed and _is_of(each, *_IMPORT)), _back(frame)))
+        others = (each for each in shown if not _is_of(each, *_BETWEEN) and each.f_code.co_filename != own)
+        for each in (*shown[:1], *itertools.islice(others, 1)):
+            if self._change(each.f_code.co_filename) is not _UNCHANGED:
+                self._note(f"{self._path_of(each.f_code.co_filename)} changed, and {self._place(event.asker)} took a frame of it")
+        for each in shown:
+            self._looked_through(event, each.f_globals)
+
+    def _looked_through(self, event: _Event, namespace: object) -> None:
+        if id(namespace) in self._modules:
+            _, path = self._modules[id(namespace)]
+            names = ", ".join(sorted(self._python[path].names))
+            self._note(f"{path}: {names} on one side only, and {self._place(event.asker)} may have looked through its names")
+
+    def _change(self, file: str) -> PythonChange:
+        """Return what changed in a file, as code objects name it."""
+        if file not in self._changes:
+            self._changes[file] = self._python.get(self._path_of(file), _UNCHANGED)
+        return self._changes[file]
+
+    def _path_of(self, file: str) -> str:
+        """Return a path within the tree; no text for one that is outside."""
+        real = f"{os.path.realpath(file)}{os.sep}"
+        return (real[len(self._start) : -1] or ".") if real.startswith(self._start) else ""
+
+    def _touched(self, file: Any, base: str = "", *, exists_only: bool = False) -> str:
+        """Return the difference that a file's name leads to; no text if there is none."""
+        if not isinstance(file, str | bytes | os.PathLike) or len(text := os.fsdecode(file)) > _LONGEST_PATH or "\0" in text:
+            return ""
+        if text.endswith(".pyc"):  # byte code shows what its source does
+            with contextlib.suppress(ValueError):
+                text = importlib.util.source_from_cache(text)
+        paths = [self._path_of(os.path.join(base, text))]  # noqa: PTH118  Path would take dots out
+        if ".." in text:  # a folder that is left again has to be there
+            paths += [self._path_of(str(each)) for each in PurePath(base, text).parents]
+        if not (base or text.startswith(os.sep)):  # perhaps it is relative to a descriptor, of which an event says nothing
+            paths += [path for path in self._paths if f"/{path}".endswith(f"/{text}")]
+        for path in filter(None, paths):
+            above = (str(each) for each in PurePath(path).parents)
+            if path in self._paths and (path in self._one_sided or not exists_only):
+                return path
+            if found := next((each for each in above if each in self._one_sided or (each == GIT and GIT in self._paths)), ""):
+                return found
+        return ""
+
+    def _is_outside(self, event: _Event, places: tuple[str, ...]) -> bool:
+        """Return whether the asker is one of these places in installed packages, and not in the tree."""
+        return (
+            _is_of(event.asker, *places)
+            and event.asker is not None
+            and not event.asker.f_code.co_filename.startswith(self._start)
+        )
+
+    def _is_harmless(self, event: _Event) -> bool:
+        """Return whether a file is read to import it, by the harness, to make a kernel of it, or to print a line of it."""
+        if "import" in event.steps or _is_of(event.asker, *_READERS) or self._is_outside(event, (*_KERNEL_MAKERS, *_PRINTERS)):
+            return True
+        return any(
+            frame.f_code.co_name == "_showwarnmsg_impl" and _is_of(frame, "python:warnings") for frame in _back(event.caller)
+        )
+
+    def _place(self, frame: FrameType | None) -> str:
+        if frame is None:
+            return "a thread of C code"
+        file = frame.f_code.co_filename
+        return f"{self._path_of(file) or PurePath(*PurePath(file).parts[-2:])}:{frame.f_lineno}"
+
+
+class _WatchedModule(ModuleType):
+    """A module of which the watch wants to know who reads it."""
+
+    _watch: Watch
+
+    def __getattribute__(self, name: str) -> Any:
+        type(self)._watch.hear("module", (self, name))
+        return super().__getattribute__(name)
+
+
+class _Lines(dict[Any, Any]):
+    """The lines that `linecache` keeps: whoever takes them there need not open the file."""
+
+    def __init__(self, watch: Watch, lines: dict[Any, Any]) -> None:
+        super().__init__(lines)
+        self._watch = watch
+
+    def __getitem__(self, name: Any) -> Any:
+        self._watch.hear("linecache", (name,))
+        return super().__getitem__(name)
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401  which would be this function
+
+
+class _Listing:
+    """An attribute of finders that holds the names in a folder."""
+
+    def __init__(self, watch: Watch, name: str) -> None:
+        self._watch = watch
+        self._name = name
+
+    def __get__(self, finder: Any, _: type) -> Any:
+        self._watch.hear("os.listdir", (finder.path,))
+        return vars(finder)[self._name]
+
+    def __set__(self, finder: Any, names: Any) -> None:
+        vars(finder)[self._name] = names
+
+
+def _back(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame:
+        yield frame
+        frame = frame.f_back
+
+
+@functools.lru_cache(4096)
+def _origin(file: str) -> str:
+    """Return where code comes from: ``python:typing.py``, ``ratchet:errors.py``, ``torch/cuda/__init__.py``, or its file."""
+    if file.startswith(HARNESS_FOLDER):
+        return "ratchet:" + file.removeprefix(HARNESS_FOLDER)
+    if file.startswith(("<frozen ", _STANDARD)) and _PACKAGES not in file:
+        return "python:" + file.removeprefix("<frozen ").removeprefix(_STANDARD)
+    return file.rpartition(_PACKAGES)[2]
+
+
+def _is_of(frame: FrameType | None, *places: str) -> bool:
+    return frame is not None and _origin(frame.f_code.co_filename).startswith(places)
+
+
+def _asks_existence(event: _Event) -> bool:
+    """Return whether it is asked of a path no more than whether it is there, and what it is."""
+    if event.name == "os.access":
+        return event.arguments[1:2] == (os.F_OK,)
+    for frame in _back(event.caller):
+        if not _is_of(frame, *_PATH_TELLERS) or frame.f_code.co_name in _EXISTENCE:
+            return _is_of(frame, *_PATH_TELLERS)
+    return False

@@ -1,0 +1,326 @@
+"""One run in the terms of the baseline (`Observation`), and the steps that a person takes: `accept` and `rename`.
+
+`update.py` beside this file turns observations into moves of the baseline; ``ratchet baseline accept`` and ``rename`` call
+the two functions of that name; a verdict asks for `likely_renames`. Pure: the caller reads and writes the baseline file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from ratchet.core.errors import UsageError
+from ratchet.core.judge.baseline.chain import ChainPlace, continued, new_chain_entry
+from ratchet.core.judge.comparison import medians_ms, performance
+from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
+from ratchet.core.records.run import CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
+
+
+class MoveKind(StrEnum):
+    """The effect of one recorded run on a case. The first five are steps of its chain; the others are not."""
+
+    FIRST = "first"
+    IMPROVED = "improved"
+    CHANGED = "changed"
+    REMOVED = "removed"
+    RETURNED = "returned"
+    CANDIDATE = "candidate"
+    """Proven faster once: it waits for a second measurement."""
+    DROPPED = "dropped"
+    """A candidate that another measurement of the same commit contradicts."""
+    APART = "apart"
+    """Measured as another workload, though it is the baseline's commit: the settings differ, not the code."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A change to one case, with its entry before (where it had one) and after."""
+
+    machine: str
+    """`Fingerprint.key`."""
+    case: str
+    kind: MoveKind
+    after: BaselineEntry
+    before: BaselineEntry | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BaselineUpdate:
+    """The next baseline (the same object where nothing changed) and how it came about."""
+
+    baseline: Baseline
+    moves: tuple[Move, ...]
+    unchanged: tuple[str, ...]
+    """Cases that have a baseline which stayed as it was."""
+    left_out: dict[str, Outcome]
+    """Cases of the head that have none yet and gave nothing to make one of, with the last outcome."""
+    renames: dict[str, str]
+    """New name → old name, of cases that have a baseline and were perhaps renamed."""
+
+
+_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One case as one run measured and judged it."""
+
+    run: RunRecord
+    case: CaseRun
+    verdict: CaseVerdict
+    best: CaseRun | None = None
+    """One more measurement of the case, against the best commit of the baseline."""
+
+    @property
+    def place(self) -> ChainPlace:
+        return ChainPlace(self.run.environment.fingerprint.key, self.case.name)
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether the head has the case, in working order, on a machine that was fit."""
+        broken = (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED)
+        return self.case.in_head and self.case.workload is not None and self.verdict.outcome not in broken
+
+    def was_measured_otherwise(self, entry: BaselineEntry) -> bool:
+        """Return whether this run gave the very commit of ``entry`` another workload: by its settings, with the same code."""
+        known = [(self.run.head.commit, self.case.workload)]
+        if not self.run.bench_from:  # else the reference's workload comes from the head's benchmarks
+            known.append((self._reference(self.case), self.case.reference_workload))
+        return any(commit == entry.git_commit and workload not in (None, entry.workload) for commit, workload in known)
+
+    def figures(self) -> Figures | None:
+        """Return the figures of the head; None where nothing was measured."""
+        return self._figures(self.run.head.commit, self.case.workload, self.case.head)
+
+    def reference_figures(self) -> Figures | None:
+        """Return the figures of the reference; None where nothing was measured, or not a commit with its own benchmarks."""
+        commit = self._reference(self.case)
+        own = _HASH.fullmatch(commit) and not self.run.bench_from
+        return self._figures(commit, self.case.reference_workload, self.case.reference) if own else None
+
+    def _figures(self, commit: str, workload: WorkloadIdentity | None, workers: Sequence[WorkerSamples]) -> Figures | None:
+        done = performance(workers, workload, 0.95) if workload else None
+        if done is None or workload is None:
+            return None
+        return Figures(
+            median_ms=done.median_time_ms,
+            ci_95_low=done.ci_95_low,
+            ci_95_high=done.ci_95_high,
+            throughput_gflops=done.throughput_gflops,
+            bandwidth_gb_s=done.bandwidth_gb_s,
+            git_commit=commit,
+            timestamp=self.run.started_at,
+            workload=workload,
+            pair_medians_ms=tuple(medians_ms(workers)),
+        )
+
+    def measurement(self) -> Measurement | None:
+        """Return the comparison with a reference commit; None where there was none, or only stored milliseconds."""
+        return self._measurement(self.case, self.verdict.comparison)
+
+    def against(self, commit: str) -> list[Measurement]:
+        """Return the measurements of this run in which this commit was the reference."""
+        measurements = (self.measurement(), self._measurement(self.best, self.verdict.best) if self.best else None)
+        return [measurement for measurement in measurements if measurement and measurement.reference == commit]
+
+    def days(self, entry: BaselineEntry) -> Iterator[Day]:
+        """Yield the times of the commit of ``entry`` in this run, as a reference with its own benchmarks or as the head."""
+        for case in filter(None, (self.case, self.best)):
+            if case.unfit is None and case.reference_workload == entry.workload and not self.run.bench_from:
+                yield from self._day(case, "reference", entry)
+            if case.unfit is None and case.workload == entry.workload:
+                yield from self._day(case, "head", entry)
+
+    def _day(self, case: CaseRun, side: str, entry: BaselineEntry) -> Iterator[Day]:
+        workers, commit = (case.head, self.run.head.commit) if side == "head" else (case.reference, self._reference(case))
+        medians = medians_ms(workers) if commit == entry.git_commit else []
+        if medians:
+            yield Day(timestamp=self.run.started_at, median_ms=statistics.median(medians))
+
+    def _measurement(self, case: CaseRun, comparison: Comparison | None) -> Measurement | None:
+        reference = self._reference(case)
+        if comparison is None or comparison.source != "paired" or not _HASH.fullmatch(reference):
+            return None
+        return Measurement(
+            started_at=self.run.started_at,
+            ended_at=_ended_at(self.run),
+            reference=reference,
+            ratio=comparison.ratio,
+            low=comparison.low,
+            high=comparison.high,
+            pairs=comparison.pairs,
+        )
+
+    def _reference(self, case: CaseRun) -> str:
+        tree = case.reference_tree or self.run.reference
+        return tree.commit if tree else ""
+
+
+def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
+    """Return every case of a run of a commit.
+
+    Raises UsageError for a dirty tree, or one without a commit, since no commit could reproduce its figures; and for a run
+    whose end is past the last date that Python knows.
+    """
+    when = f"The run of {run.started_at:%Y-%m-%d %H:%M}"
+    if not _HASH.fullmatch(run.head.commit):
+        raise UsageError(
+            f"{when} was measured outside a git repository, so it cannot be tied to a commit.", "Commit, then run it again."
+        )
+    if run.head.dirty:
+        raise UsageError(f"{when} measured uncommitted changes, so it cannot be tied to a commit.", "Commit, then run it again.")
+    _ended_at(run)
+    verdicts = {case.name: case for case in report.cases}
+    best = {case.name: case for case in run.best}
+    return [Observation(run, case, verdicts[case.name], best.get(case.name)) for case in run.cases]
+
+
+def _ended_at(run: RunRecord) -> datetime:
+    try:
+        return run.started_at + timedelta(seconds=run.wall_s)
+    except OverflowError:
+        raise UsageError(f"A run cannot take {run.wall_s:.3g} s from {run.started_at:%Y-%m-%d} on.", "Measure again.") from None
+
+
+@dataclass(frozen=True)
+class Person:
+    """The person who took a step, when, and why."""
+
+    by: str
+    reason: str | None
+    now: datetime
+    """With a time zone."""
+
+
+@dataclass(frozen=True)
+class AcceptedCase:
+    """A case whose baseline was moved by a person, and its entry before (where it had one) and after."""
+
+    case: str
+    after: BaselineEntry
+    before: BaselineEntry | None
+    measurement: Measurement | None
+    """The comparison with its reference, which need not be the baseline commit."""
+
+
+@dataclass(frozen=True)
+class RenamedCase:
+    """A case under its new name on one machine."""
+
+    machine: str
+    after: BaselineEntry
+    displaced: BaselineEntry | None
+    """The entry recorded first under the new name, before anyone said that it is the same case."""
+
+
+def accept(
+    baseline: Baseline, run: RunRecord, report: ReportRecord, names: Sequence[str], person: Person
+) -> tuple[Baseline, list[AcceptedCase]]:
+    """Make the head of a recorded run the baseline commit of these cases, faster or not.
+
+    Raises UsageError, and moves nothing, where the reason is empty, a case is not in the run or was not measured, gave
+    a wrong result, or the machine was unfit; and for a run of a dirty tree, or of one without a commit.
+    """
+    if not (person.reason or "").strip():
+        raise UsageError("A baseline moves back only for a reason, and there is none.", "Give one with --reason.")
+    known = {seen.case.name: seen for seen in observations(run, report)}
+    entries = baseline.entries(run.environment.fingerprint)
+    moved = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise _unknown(name, known, "The run has no case")
+        done = _accepted(known[name], entries.get(name), person)
+        entries[name] = done.after
+        moved.append(done)
+    return baseline.with_entries(run.environment.fingerprint, entries), moved
+
+
+def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[RenamedCase]]:
+    """Let a case go on under another name, on every machine that has it. ``commit`` is the one checked out.
+
+    Raises UsageError where no machine has ``old``, or where ``new`` has a chain of its own; one of a single first step,
+    recorded before anyone said that the case is the same, gives way.
+    """
+    if old == new or not all(new.partition("/")[::2]):
+        raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet list` does: benchmark/config.")
+    done = []
+    for machine, part in baseline.fingerprints.items():
+        entries = dict(part.configs)
+        entry, there = entries.pop(old, None), entries.get(new)
+        if entry is None:
+            continue
+        if there is not None and [step.kind for step in there.steps] != [StepKind.FIRST]:
+            raise UsageError(f"{new} has a chain of {len(there.steps)} steps of its own on {machine}.", "Choose another name.")
+        step = Step(
+            kind=StepKind.RENAMED, commit=commit, timestamp=person.now, by=person.by, reason=person.reason, previous_name=old
+        )
+        entries[new] = continued(entry, step, ChainPlace(machine, new))
+        done.append(RenamedCase(machine, entries[new], there))
+        baseline = baseline.with_entries(part.fingerprint, entries)
+    if not done:
+        names = {name: None for part in baseline.fingerprints.values() for name in part.configs}
+        raise _unknown(old, names, "The baseline has no case")
+    return baseline, done
+
+
+def likely_renames(run: RunRecord) -> dict[str, str]:
+    """Map new name → old name, for each case only in the head that does the work of exactly one case only in the reference.
+
+    Where several new cases do that work, none of them is named, since any of them may be the renamed one.
+    """
+    gone = [case for case in run.cases if case.in_reference and not case.in_head and case.reference_workload]
+    renames: dict[str, str] = {}
+    for case in run.cases:
+        if case.in_head and not case.in_reference and case.workload:
+            twins = [other.name for other in gone if other.reference_workload == case.workload]
+            if len(twins) == 1:
+                renames[case.name] = twins[0]
+    olds = list(renames.values())
+    return {new: old for new, old in renames.items() if olds.count(old) == 1}
+
+
+def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> AcceptedCase:
+    figures = _acceptable(seen)
+    if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
+        raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
+    measurement = seen.measurement()
+    beside = before is not None and measurement is not None and measurement.reference == before.git_commit
+    step = Step(
+        kind=StepKind.ACCEPTED,
+        commit=figures.git_commit,
+        timestamp=person.now,
+        ratio=measurement.ratio if measurement and beside and before and before.workload == figures.workload else None,
+        measurements=(measurement,) if measurement else (),
+        by=person.by,
+        reason=person.reason,
+    )
+    return AcceptedCase(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, measurement)
+
+
+def _acceptable(seen: Observation) -> Figures:
+    name, outcome = seen.case.name, seen.verdict.outcome
+    if outcome in (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING):
+        raise UsageError(f"{name} gave no time that counts: {seen.verdict.reason}", "Fix that, measure again, then accept.")
+    figures = seen.figures()
+    if figures is None:
+        raise UsageError(f"{name} was not timed in this run: {seen.verdict.reason}", "There is nothing to accept.")
+    if outcome is Outcome.MEASURED:
+        raise UsageError(
+            f"{name} was timed alone, so nobody knows by how much it would move.",
+            f"Measure it with `ratchet check --against-baseline {name}`, then accept.",
+        )
+    return figures
+
+
+def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:
+    names = list(known)
+    near = [other for other in names if name in other.split("/")] or difflib.get_close_matches(name, names, n=3)
+    meant = f" Did you mean {' or '.join(near[:3])}?" if near else ""
+    return UsageError(f"{what} {name}.{meant}", "Name each as benchmark/config, without patterns.")

@@ -1,0 +1,259 @@
+"""The samples of one case → one log ratio per pair → one comparison of the two sides, or the figures of one side.
+
+Two questions are asked. *Typical*: the median call, which one slow call or one slow process hardly moves. *Total*: the mean of
+everything that was timed, which is what a user pays. The judge compares with it, the suite and the tuner compute figures with it.
+Pure. `estimate.py` beside this file has the statistics; this file knows records.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ratchet.core.judge.estimate import (
+    Estimate,
+    estimate,
+    estimate_apart,
+    estimate_between_days,
+    session_medians,
+    student_interval,
+    student_p,
+)
+from ratchet.core.judge.total import PairTotal, compare_totals, resolution_of, shared_pairs, totals_of
+from ratchet.core.records.run import Performance, WorkerSamples, WorkloadIdentity, packed_samples
+from ratchet.core.records.verdict import Comparison
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of workers: the log of head time / reference time, and the median of each side."""
+
+    log_ratio: float
+    head_ms: float
+    reference_ms: float
+    session: int = 0
+    """The pair of hosts that both were forked from."""
+
+
+def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
+    """Return the median of each worker's block medians, in milliseconds; none for a worker whose blocks were all dropped."""
+    return _row_medians([array("d", medians.values()) for medians in _block_medians(workers) if medians])
+
+
+def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
+    """Return every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
+
+    A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
+    temperature, so these cancel within a block's ratio. Light pairs are too short for that, and are none of these.
+    """
+    shared = shared_pairs(head, reference)
+    medians = _block_medians([*(ours for ours, _ in shared), *(theirs for _, theirs in shared)])
+    sessions = [ours.session for ours, _ in shared]
+    return _pairs(medians[: len(shared)], medians[len(shared) :], sessions)
+
+
+def pairs_of_medians(
+    head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]], sessions: Sequence[int] = ()
+) -> list[Pair]:
+    """Return the pairs of workers whose block medians, in milliseconds, are given: place i of each side is pair i.
+
+    Raises ValueError where the sides have different numbers of workers.
+    """
+    ours, theirs = ([dict(enumerate(medians)) for medians in side] for side in (head, reference))
+    return _pairs(ours, theirs, sessions or [0] * len(head))
+
+
+BlockMedians = dict[int, float]
+"""Number of each block that was kept → its median in milliseconds."""
+
+
+def _block_medians(workers: Sequence[WorkerSamples]) -> list[BlockMedians]:
+    kept = [[] if worker.is_light else worker.kept_blocks for worker in workers]
+    medians = iter(_row_medians([packed_samples(block) for blocks in kept for block in blocks]))
+    return [dict(zip([block.index for block in blocks], medians)) for blocks in kept]  # noqa: B905 - each takes its own share
+
+
+def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians], sessions: Sequence[int]) -> list[Pair]:
+    rows = [row for row in zip(head, reference, sessions, strict=True) if row[0].keys() & row[1].keys()]
+    both = [(a, b) for a, b, _ in rows]
+    # math.log, since the last digit of numpy's depends on the processor.
+    logs = [array("d", [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]) for a, b in both]
+    heads, references = ([array("d", pair[side].values()) for pair in both] for side in (0, 1))
+    return list(map(Pair, *map(_row_medians, (logs, heads, references)), (session for *_, session in rows)))
+
+
+def _row_medians(rows: list[array[float]]) -> list[float]:
+    """Return the median of each row. Rows of equal length are sorted together, since a large run has half a million of them."""
+    medians = np.empty(len(rows))
+    lengths = list(map(len, rows))
+    for length in set(lengths):
+        places = [place for place, other in enumerate(lengths) if other == length]
+        table = np.frombuffer(b"".join([rows[place] for place in places])).reshape(-1, length).copy()
+        table.sort(axis=1)
+        medians[places] = (table[:, (length - 1) // 2] + table[:, length // 2]) / 2
+    result: list[float] = medians.tolist()
+    return result
+
+
+# Cliff's delta: how often one side beats the other. An effect size for readers; no decision uses it.
+
+
+def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
+    """Return P(head > reference) − P(head < reference) over all pairs of values, in O(n log n).
+
+    −1: every head time is below every reference time; +1: above; 0: no tendency. Source: N. Cliff, Psychological
+    Bulletin 114 (1993), 494. Raises ValueError where a side is empty or holds NaN.
+    """
+    a, b = np.asarray(head), np.sort(reference)
+    if a.size == 0 or b.size == 0 or np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError("Cliff's delta needs values on both sides, none of them NaN")
+    above = np.searchsorted(b, a).sum()
+    below = (b.size - np.searchsorted(b, a, side="right")).sum()
+    return float((int(above) - int(below)) / (a.size * b.size))
+
+
+# Samples of two sides → one comparison; samples of one side → its figures.
+
+
+FEWEST_PAIRS = 3
+"""Fewer pairs give no interval."""
+FEWEST_DAYS = 3
+"""With fewer days, the spread between days is not known well enough to convict."""
+LARGEST_LOG = 60.0
+"""Largest size of a log ratio, so that `exp` never overflows: two times between a picosecond and eleven days stay below it."""
+
+
+def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
+    """Compare head and reference over interleaved pairs. None where fewer than three pairs were kept."""
+    resolution = resolution_of(head) + resolution_of(reference)
+    return compare_pairs(pairs_of(head, reference), confidence, totals_of(head, reference), resolution)
+
+
+def compare_kernels(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
+    """Compare the time of the kernels alone (`WorkerSamples.kernels_ms`). None where fewer than three pairs have it."""
+    others = {worker.pair: worker.kernels_ms for worker in reference if worker.kernels_ms}
+    shared = sorted((one.pair, one.kernels_ms, one.session) for one in head if one.kernels_ms and one.pair in others)
+    ours = [[statistics.median(times)] for _, times, _ in shared]
+    theirs = [[statistics.median(others[pair])] for pair, *_ in shared]
+    compared = compare_pairs(pairs_of_medians(ours, theirs, [session for *_, session in shared]), confidence)
+    return compared.model_copy(update={"source": "kernels"}) if compared else None
+
+
+def stage_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], stage: str) -> list[Pair]:
+    """Return every pair in which both sides have samples of a stage (`WorkerSamples.stages_ms`)."""
+    others = {worker.pair: worker.stages_ms[stage] for worker in reference if worker.stages_ms.get(stage)}
+    shared = sorted((one.pair, one.stages_ms[stage]) for one in head if one.stages_ms.get(stage) and one.pair in others)
+    theirs = [[statistics.median(others[pair])] for pair, _ in shared]
+    return pairs_of_medians([[statistics.median(times)] for _, times in shared], theirs)
+
+
+def kernels_median_ms(workers: Sequence[WorkerSamples]) -> float | None:
+    """Return the median over workers of the time of their kernels alone, in milliseconds; None where nothing has it."""
+    medians = [statistics.median(worker.kernels_ms) for worker in workers if worker.kernels_ms]
+    return statistics.median(medians) if medians else None
+
+
+def compare_pairs(
+    pairs: Sequence[Pair], confidence: float, totals: Sequence[PairTotal] = (), resolution: float = 0.0
+) -> Comparison | None:
+    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three.
+
+    ``totals`` answer the question about the mean. ``resolution``: the times of both sides are known no better than to this
+    fraction together, however many there are.
+    """
+    if len(pairs) < FEWEST_PAIRS:
+        return None
+    logs = [pair.log_ratio for pair in pairs]
+    estimated = estimate(logs, confidence)
+    sessions = session_medians(logs, [pair.session for pair in pairs])
+    delta = cliffs_delta([pair.head_ms for pair in pairs], [pair.reference_ms for pair in pairs])
+    compared = _comparison(estimated, confidence, delta, len(pairs), resolution=resolution)
+    return compared.model_copy(
+        update={
+            "sessions": tuple(map(_exp, sessions)),
+            "sessions_chance": student_p(sessions, slower=estimated.centre >= 0),
+            "total": compare_totals(totals, confidence) if len(totals) >= FEWEST_PAIRS else None,
+        }
+    )
+
+
+def compare_stored(
+    head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float, days_ms: Sequence[float] = ()
+) -> Comparison | None:
+    """Compare the head with medians measured another time, where nothing cancels. None where a side has fewer than three.
+
+    ``days_ms`` are centres of the stored code on earlier days, one a day. From three days on, their spread widens the
+    interval and ``source`` is ``"days"``; with fewer it is ``"stored"``, which can inform but not convict.
+    """
+    if len(days_ms) >= FEWEST_DAYS and len(head_ms) >= FEWEST_PAIRS:
+        between = estimate_between_days(_logs(head_ms), _logs(days_ms), confidence)
+        return _comparison(between, confidence, cliffs_delta(head_ms, days_ms), len(head_ms), "days")
+    if min(len(head_ms), len(stored_ms)) < FEWEST_PAIRS:
+        return None
+    apart = estimate_apart(_logs(head_ms), _logs(stored_ms), confidence)
+    return _comparison(apart, confidence, cliffs_delta(head_ms, stored_ms), min(len(head_ms), len(stored_ms)), "stored")
+
+
+def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:
+    """Return the figures of one side; None where nothing was kept."""
+    medians = medians_ms(workers)
+    if not medians:
+        return None
+    samples = [sample for worker in workers for block in worker.kept_blocks for sample in block.samples_ms]
+    median = statistics.median(medians)
+    _, low, high = student_interval(_logs(medians), confidence)
+    seconds = median * 1e-3
+    return Performance(
+        samples=len(samples),
+        workers=len(medians),
+        mean_time_ms=statistics.fmean(samples),
+        median_time_ms=median,
+        min_time_ms=min(samples),
+        std_time_ms=statistics.pstdev(samples),
+        ci_95_low=min(median, _exp(low)),
+        ci_95_high=max(median, _exp(high)),
+        throughput_gflops=(workload.flops or 0.0) / seconds * 1e-9,
+        bandwidth_gb_s=(workload.bytes or 0.0) / seconds * 1e-9,
+        peak_memory_bytes=max(worker.peak_memory_bytes for worker in workers),
+    )
+
+
+def _comparison(
+    estimated: Estimate,
+    confidence: float,
+    delta: float,
+    pairs: int,
+    source: Literal["paired", "stored", "days"] = "paired",
+    resolution: float = 0.0,
+) -> Comparison:
+    return Comparison(
+        ratio=_exp(estimated.centre),
+        low=_exp(estimated.low - resolution),
+        high=_exp(estimated.high + resolution),
+        bound=_exp(estimated.bound + resolution),
+        resolution=resolution,
+        confidence=confidence,
+        chance=estimated.p_value,
+        cliffs_delta=delta,
+        pairs=pairs,
+        rogues=estimated.outliers,
+        spread=estimated.spread,
+        correlation=estimated.correlation,
+        independent=estimated.independent if source == "paired" else None,
+        nearly_all=(_exp(estimated.nearly_all[0]), _exp(estimated.nearly_all[1])) if source == "paired" else None,
+        source=source,
+    )
+
+
+def _logs(values_ms: Sequence[float]) -> list[float]:
+    return [math.log(value) for value in values_ms]
+
+
+def _exp(log: float) -> float:
+    return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, log)))

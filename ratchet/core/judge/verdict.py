@@ -1,0 +1,447 @@
+"""A run → the report: an outcome for each case, one verdict for the whole, one headline.
+
+Every command that measures or compares calls `judge_run` or `judge_two`; the trusted job on GitHub calls `judge_run` again on the
+record of the job that measured. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
+from operator import itemgetter
+
+from ratchet.core import units
+from ratchet.core.errors import Exit, FingerprintError
+from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.judge.baseline.steps import likely_renames
+from ratchet.core.judge.comparison import compare_stored, kernels_median_ms, medians_ms
+from ratchet.core.judge.drift import held_to_best
+from ratchet.core.judge.evidence import CaseThresholds, thresholds_for
+from ratchet.core.judge.mutes import warnings as mute_warnings
+from ratchet.core.judge.mutes import with_mutes
+from ratchet.core.judge.outcome import Judgement, compared, decide_apart, judge_alone, judge_case
+from ratchet.core.judge.power import with_smallest_slowdown
+from ratchet.core.judge.reasons import host_bound
+from ratchet.core.judge.roofs import Roofs, measured_roofs, share
+from ratchet.core.judge.sequential import thresholds_of_run
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+
+VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED: "not measured"}
+"""The word for what `exit_code` returns."""
+RED = (Outcome.FAILED, Outcome.REGRESSED)
+"""Outcomes that make a run exit 1."""
+MORE_MEMORY, LEAST_MORE_BYTES = 0.1, 1 << 20
+"""Fraction and bytes beyond which more memory than the reference takes is worth a sentence."""
+CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
+"""Outcomes that a profile explains."""
+
+
+def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, day: date | None = None) -> ReportRecord:
+    """Judge every case of a run by ``policy`` (None: its own), with the mutes that hold on ``day`` (None: the run's own)."""
+    rule = policy or run.policy
+    stored = baseline.entries(run.environment.fingerprint)
+    roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
+    if run.kind == "run":
+        verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule.confidence) for case in run.cases)
+        return _report(run, verdicts, rule, run.warnings, day)
+    verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
+    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline), *run.warnings), day)
+
+
+def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
+    """Return the names of the cases that changed, the worst first, before there is a run: each against its own reference."""
+    return [verdict.name for verdict in worst_first(_judged(cases, policy, pairs, {}, {}, Roofs(None, {})))]
+
+
+def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
+    """Return the changed cases: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
+
+    def order(case: CaseVerdict) -> tuple[int, float]:
+        ratio = case.comparison.ratio if case.comparison else 1.0
+        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
+
+    return sorted((case for case in cases if case.outcome in CHANGED), key=order)
+
+
+def _judged(
+    cases: Sequence[CaseRun],
+    policy: Policy,
+    pairs: int,
+    stored: Mapping[str, BaselineEntry],
+    best: Mapping[str, CaseRun],
+    roofs: Roofs,
+) -> tuple[CaseVerdict, ...]:
+    comparisons = {case.name: compared(case, policy.confidence) for case in cases}
+    thresholds = thresholds_of_run({name: comparison for name, comparison in comparisons.items() if comparison}, policy, pairs)
+    return tuple(
+        _checked(case, comparisons[case.name], thresholds, pairs, stored.get(case.name), best.get(case.name), roofs)
+        for case in cases
+    )
+
+
+def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
+    """Return the warnings that a reader should see before any outcome."""
+    missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
+    broken = problems(baseline)
+    return [*missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
+
+
+def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord, baseline: Baseline) -> Iterator[CaseVerdict]:
+    """Add to each new case that does the work of a removed one how to keep its history, if the baseline has any."""
+    renamed = likely_renames(run)
+    stored = {name for part in baseline.fingerprints.values() for name in part.configs}
+    for case in verdicts:
+        if case.outcome is Outcome.NEW and case.name in renamed:
+            old = renamed[case.name]
+            rename = f" If it was renamed: `ratchet baseline rename {old} {case.name}`." if old in stored else ""
+            yield case.model_copy(update={"reason": f"{case.reason} It does the work of {old}, which is gone.{rename}"})
+        else:
+            yield case
+
+
+def _checked(
+    case: CaseRun,
+    comparison: Comparison | None,
+    thresholds: CaseThresholds,
+    pairs: int,
+    stored: BaselineEntry | None,
+    best: CaseRun | None,
+    roofs: Roofs,
+) -> CaseVerdict:
+    if comparison is not None:
+        comparison = with_smallest_slowdown(comparison, thresholds, pairs)
+    finding = judge_case(case, comparison, thresholds, stored)
+    whole = compared(best, thresholds.policy.confidence) if best else None
+    if best is None or whole is None or best.reference_tree is None:
+        return _verdict(case, finding, roofs, thresholds.policy.confidence)
+    held = held_to_best(finding, whole, best.reference_tree, thresholds)
+    verdict = _verdict(case, held, roofs, thresholds.policy.confidence)
+    return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
+
+
+def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
+    """Compare two runs of one machine at different times. Raises FingerprintError where the machines or software differ.
+
+    Nothing cancels between two times, so a case is red only if its whole interval lies past the gate.
+    """
+    differences = head.environment.fingerprint.differences(reference.environment.fingerprint)
+    if differences:
+        raise FingerprintError(
+            f"These runs were measured on different machines or software ({'; '.join(differences[:4])}).",
+            "Measure both on one machine; `ratchet check` does that in one go.",
+        )
+    heads = {case.name: case for case in head.cases if case.in_head}
+    others = {case.name: case for case in reference.cases if case.in_head}
+    roofs = measured_roofs(head.cases, {}, head.environment.l2_bytes)
+    thresholds = thresholds_for(policy, len(heads.keys() & others.keys()), looks=1)
+    verdicts = []
+    for name in dict.fromkeys((*heads, *others)):
+        joined = _joined(name, heads, others)
+        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy.confidence))
+    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
+    warning = (
+        "The two sides were measured at different times. Clock speed, heat and other load do not cancel out as they do in "
+        "`ratchet check`."
+    )
+    return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
+
+
+def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRun]) -> CaseRun:
+    """Join one case of two runs, the head of each; the reference that a run had beside it does not matter here."""
+    head, other = heads.get(name), others.get(name)
+    case = heads[name] if name in heads else others[name]
+    sides: tuple[tuple[Side, CaseRun | None], ...] = (("head", head), ("reference", other))
+    return case.model_copy(
+        update={
+            "head": head.head if head else (),
+            "workload": head.workload if head else None,
+            "performance": head.performance if head else None,
+            "identity": {side: run.identity["head"] for side, run in sides if run and "head" in run.identity},
+            "host_same": False,
+            "host_code": {},
+            "host_difference": None,
+            "reference": other.head if other else (),
+            "reference_workload": other.workload if other else None,
+            "reference_performance": other.performance if other else None,
+            "failures": tuple(
+                failure.model_copy(update={"side": side})
+                for side, run in sides
+                if run
+                for failure in run.failures
+                if failure.side == "head"
+            ),
+            "skipped": head.skipped if head else None,
+            "unfit": next((run.unfit for _, run in sides if run and run.unfit), None),
+            "in_head": head is not None,
+            "in_reference": other is not None,
+        }
+    )
+
+
+def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:
+    settled = judge_alone(case, thresholds.policy)
+    if settled[0] is not Outcome.MEASURED:
+        return settled
+    if not case.in_reference or (case.reference_workload and case.workload != case.reference_workload):
+        return judge_case(case, None, thresholds, None)
+    if not case.reference:
+        return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
+    comparison = compare_stored(medians_ms(case.head), medians_ms(case.reference), thresholds.policy.confidence)
+    if comparison is None:
+        ours, theirs = medians_ms(case.head), medians_ms(case.reference)
+        apart = (
+            f"; the medians differ by {units.change(statistics.median(ours) / statistics.median(theirs))}"
+            if ours and theirs
+            else ""
+        )
+        return Outcome.INCONCLUSIVE, f"Fewer than three workers were measured on a side, too few for an interval{apart}.", None
+    return (*decide_apart(comparison, thresholds), comparison)
+
+
+def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float) -> CaseVerdict:
+    outcome, reason, comparison = finding
+    side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
+    lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
+    dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
+    head = _summary(case.performance, case.workload, case.head, roofs)
+    reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
+    if comparison is not None and comparison.source == "kernels":
+        head, reference = _of_kernels(head, case.head), _of_kernels(reference, case.reference)
+    if comparison is not None and comparison.source == "total":
+        head, reference = _of_mean(head, case.performance), _of_mean(reference, case.reference_performance)
+    reference, head = _agreeing(reference, head, comparison)
+    return CaseVerdict(
+        name=case.name,
+        outcome=outcome,
+        reason=reason,
+        comparison=comparison,
+        head=head,
+        reference=reference,
+        unchecked=_unchecked(case),
+        memory=_memory(case),
+        last_lines=lines,
+        dropped_blocks=dropped,
+        host_bound=host_bound(case, confidence),
+        timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
+    )
+
+
+def _memory(case: CaseRun) -> str | None:
+    """Say that the head takes clearly more memory than the reference; None where it does not."""
+    head, reference = case.performance, case.reference_performance
+    if head is None or reference is None or case.workload is None:
+        return None
+    before, after = reference.peak_memory_bytes, head.peak_memory_bytes
+    if after <= before * (1 + MORE_MEMORY) or after - before < LEAST_MORE_BYTES:
+        return None
+    return f"A call takes {units.size(after)} of memory; the reference takes {units.size(before)}."
+
+
+def _unchecked(case: CaseRun) -> str | None:
+    """Say what is known of a result that no reference has confirmed; None where one has, or where nothing was timed."""
+    if case.has_reference or not case.head:
+        return None
+    if case.agreement is None:
+        return "No reference implementation: nothing says whether its result is right."
+    within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
+    return f"No reference implementation: both sides agree {within}, and nothing else was checked."
+
+
+def _timed_because(case: CaseRun) -> str | None:
+    if case.workload is None or not case.reference:
+        return None
+    differ = "its launches, machine code or data differ" if len(set(case.identity.values())) == 2 else None
+    launches = (case.opaque or differ) if case.workload.device == "cuda" else None
+    return "; ".join(reason for reason in (launches, case.host_difference) if reason) or None
+
+
+def _agreeing(
+    reference: SideSummary | None, head: SideSummary | None, comparison: Comparison | None
+) -> tuple[SideSummary | None, SideSummary | None]:
+    """Return both sides with times that differ by exactly the change that the pairs show, about the same middle.
+
+    The median of each side alone would contradict the change on a restless machine, where what disturbs a pair cancels.
+    """
+    if reference is None or head is None or comparison is None or not comparison.is_paired:
+        return reference, head
+    middle, half = math.sqrt(reference.median_ms * head.median_ms), math.sqrt(comparison.ratio)
+    return _at(reference, middle / half), _at(head, middle * half)
+
+
+def _of_kernels(side: SideSummary | None, workers: Sequence[WorkerSamples]) -> SideSummary | None:
+    median_ms = kernels_median_ms(workers)
+    return _at(side, median_ms) if side and median_ms else side
+
+
+def _of_mean(side: SideSummary | None, done: Performance | None) -> SideSummary | None:
+    return _at(side, done.mean_time_ms) if side and done else side
+
+
+def _at(side: SideSummary, median_ms: float) -> SideSummary:
+    """Return the figures of a side as if its time were ``median_ms``."""
+    faster = side.median_ms / median_ms
+    share = side.share_of_roof * faster if side.share_of_roof is not None else None
+    rates = {"gflops": side.gflops * faster, "gb_s": side.gb_s * faster, "share_of_roof": share}
+    return side.model_copy(update={"median_ms": median_ms, **rates})
+
+
+def _summary(
+    done: Performance | None, workload: WorkloadIdentity | None, workers: tuple[WorkerSamples, ...], roofs: Roofs
+) -> SideSummary | None:
+    if done is None or workload is None:
+        return None
+    reached = share(workload, done.median_time_ms * 1e-3, roofs)
+    stages = {
+        name: statistics.median(statistics.median(worker.stages_ms[name]) for worker in workers if name in worker.stages_ms)
+        for name in (workers[0].stages_ms if workers else ())
+    }
+    return SideSummary(
+        median_ms=done.median_time_ms,
+        gflops=done.throughput_gflops,
+        gb_s=done.bandwidth_gb_s,
+        peak_memory_bytes=done.peak_memory_bytes,
+        roof=reached.roof if reached else None,
+        share_of_roof=reached.share if reached else None,
+        cached=reached.cached if reached else None,
+        stages_ms=stages,
+    )
+
+
+def _report(
+    run: RunRecord, verdicts: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...], day: date | None = None
+) -> ReportRecord:
+    day = day or run.started_at.date()
+    cases = with_mutes(verdicts, policy.mutes, day)
+    counts = Counter(case.outcome for case in cases)
+    code, text = ending(cases, policy)
+    return ReportRecord.model_validate(
+        {
+            "verdict": VERDICTS[code],
+            "headline": text,
+            "exit_code": int(code),
+            "counts": {outcome: counts[outcome] for outcome in Outcome if counts[outcome]},
+            "cases": cases,
+            "policy": policy,
+            "plan": run.plan,
+            "environment": run.environment,
+            "head": run.head,
+            "reference": run.reference,
+            "started_at": run.started_at,
+            "wall_s": run.wall_s,
+            "command": run.command,
+            "bench_from": run.bench_from,
+            "warnings": (*mute_warnings(cases, policy.mutes, day), *warnings),
+        }
+    )
+
+
+def ending(cases: Sequence[CaseVerdict], policy: Policy, accepted: Collection[str] = ()) -> tuple[Exit, str]:
+    """Return the exit code and the headline; slowdowns that a person accepted, or that are muted, count as timed alone."""
+    silenced = [case for case in cases if case.is_silenced and case.name not in accepted]
+    others = [case for case in cases if case.name not in accepted and case not in silenced]
+    apart = {Outcome.MEASURED: len(cases) - len(others)}
+    code = exit_code(Counter(case.outcome for case in others) + Counter(apart), policy)
+    return code, headline(others, policy, code, len(cases) - len(others) - len(silenced), len(silenced))
+
+
+def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
+    """Return 0 (pass), 1 (regression, wrong result) or 3 (not measured). An unproven slowdown or no measurement never passes."""
+    if any(counts.get(outcome) for outcome in RED):
+        return Exit.REGRESSION
+    idle = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
+    if any(counts.get(outcome) for outcome in (Outcome.SLOWER, Outcome.UNFIT)):
+        return Exit.NOT_MEASURED
+    if not any(count for outcome, count in counts.items() if outcome not in idle):
+        return Exit.NOT_MEASURED
+    if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
+        return Exit.NOT_MEASURED
+    return Exit.PASS
+
+
+# The sentence that a reader understands in three seconds: how many cases are slower, the worst one, and by how much. It is the
+# title of a check run and the first line of a comment and a report, which add the cause that a profile shows. So a sentence about
+# slower or faster cases ends with the case that it names.
+
+_NO_TIMES = (Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING)
+
+
+def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted: int = 0, muted: int = 0) -> str:
+    """Return the sentence about ``cases``; ``accepted`` more are slower and a person has accepted them, ``muted`` are muted."""
+    groups = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
+    red, failed, slower = (groups[outcome] for outcome in (Outcome.REGRESSED, Outcome.FAILED, Outcome.SLOWER))
+    of = f"of {units.plural(len(cases) + accepted + muted, 'case')}"
+    taken = _also((accepted, "accepted"), (muted, "muted"))
+    if red:
+        by, than, name = max(((*_slowdown(case, policy), case.name) for case in red), key=itemgetter(0))
+        more = _also((len(slower), "also slower but not proven"), (len(failed), "failed"))
+        return f"{len(red)} {of} slower{more}{taken}; worst: {name} {units.slowdown(by)}{than}."
+    if failed:
+        unproven = _also((len(slower), "slower but not proven"))
+        return f"{len(failed)} {of} failed{unproven}{taken}{_named(failed)}"
+    if slower:
+        worst = max(slower, key=_ratio)
+        return f"{len(slower)} {of} slower, but not proven{taken}; worst: {worst.name} {units.slowdown(_ratio(worst))}."
+    if open_cases := groups[Outcome.UNFIT] or groups[Outcome.INCONCLUSIVE]:
+        return _without_answer(open_cases, cases, of, taken)
+    over = f"by over {units.threshold(policy.regression)}"
+    if faster := groups[Outcome.IMPROVED]:
+        best = min(faster, key=_ratio)
+        return f"{len(faster)} {of} faster, none slower {over}{taken}; best: {best.name} {units.slowdown(_ratio(best))}."
+    silent = f"{accepted} {of} slower, but accepted" if accepted else f"{muted} {of} slower or undecided, but muted"
+    silent += _also((muted, "muted")) if accepted else ""
+    return f"{silent}; no other slower {over}." if taken else f"{_without_change(cases, over, code)}: {_counted(cases)}."
+
+
+def _without_answer(group: Sequence[CaseVerdict], cases: Sequence[CaseVerdict], of: str, taken: str) -> str:
+    if group[0].outcome is Outcome.UNFIT:
+        nothing = all(case.outcome in _NO_TIMES for case in cases) and not taken
+        said = f"Nothing was measured: {_counted(cases)}" if nothing else f"{len(group)} {of} could not be measured{taken}"
+        return f"{said}{_named(group)}"
+    widest = max(group, key=lambda case: case.comparison.high if case.comparison else math.inf)
+    such, between = (", such as", ":") if len(group) > 1 else (":", ",")
+    span = ""
+    if widest.comparison:
+        span = f"{between} anything from {units.change(widest.comparison.low, 1)} to {units.change(widest.comparison.high, 1)}"
+    return f"{len(group)} {of} inconclusive{taken}{such} {widest.name}{span}."
+
+
+def _named(group: Sequence[CaseVerdict]) -> str:
+    """Name the first case, and its reason last: where the reason stands right below, the sentence does without it."""
+    return f"{', such as' if len(group) > 1 else ':'} {group[0].name}. {group[0].reason}"
+
+
+def _without_change(cases: Sequence[CaseVerdict], over: str, code: Exit) -> str:
+    outcomes = {case.outcome for case in cases}
+    if code is Exit.NOT_MEASURED:
+        return "Nothing was measured"
+    if outcomes <= {Outcome.MEASURED, Outcome.SKIPPED}:
+        return "Timed without a comparison"
+    if outcomes <= {Outcome.NEW, Outcome.CHANGED, Outcome.MISSING, Outcome.SKIPPED}:
+        return "Nothing to compare"
+    return "Nothing changed" if outcomes == {Outcome.IDENTICAL} else f"No case is slower {over}"
+
+
+def _ratio(case: CaseVerdict) -> float:
+    return case.comparison.ratio if case.comparison else 1.0
+
+
+def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
+    """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
+    own = _ratio(case)
+    if case.best and own <= 1 + policy.regression:
+        return case.best.ratio, " against the best commit"
+    return own, ""
+
+
+def _also(*counts: tuple[int, str]) -> str:
+    return "".join(f", {count} {what}" for count, what in counts if count)
+
+
+def _counted(cases: Sequence[CaseVerdict]) -> str:
+    counts = Counter(case.outcome for case in cases)
+    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no benchmark"

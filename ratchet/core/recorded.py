@@ -1,0 +1,92 @@
+"""Judge recorded runs again: `compare`, `report` and `merge`.
+
+`ratchet.core.cli.recorded` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
+`compare` also results of other harnesses), the settings and the baseline. It measures nothing; `merge` copies profiles into the
+results folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ratchet import tools
+from ratchet.core.config import Settings
+from ratchet.core.judge.consistency import joined
+from ratchet.core.judge.verdict import judge_run, judge_two
+from ratchet.core.records.files import load
+from ratchet.core.records.run import RunRecord
+from ratchet.core.records.verdict import ReportRecord
+from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, settings_of, writable
+from ratchet.explain import results as profile_files
+from ratchet.explain.results import with_stored_profiles
+
+_OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
+
+
+# `ratchet compare` and `report`: judge two runs beside each other, or one by other thresholds.
+
+
+def compare(first: Path, second: Path, format_: str | None, request: Request, environ: Mapping[str, str]) -> ReportRecord:
+    """Judge two runs of one machine, ``first`` being the reference: recorded ones, or files that another harness wrote.
+
+    ``format_`` names that harness; None: by their content. Raises RecordError for an unreadable file.
+    """
+    _, settings = settings_of(request, environ)
+    reference, head = (load_run(path, format_, settings, request.command) for path in (first, second))
+    return judge_two(reference, head, settings.policy)
+
+
+def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> CommandResult:
+    """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own.
+
+    Raises RecordError for an unreadable file.
+    """
+    root, settings = settings_of(request, environ)
+    results = root / settings.results
+    past = load(recorded or results / CURRENT, RunRecord)
+    report = judge_run(past, load_baseline(results), settings.overriding(past.policy, request.options))
+    return CommandResult(past, with_stored_profiles(report, past, results), results)
+
+
+# `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
+
+
+def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> CommandResult:
+    """Join the shards and judge them as one run; the profiles beside each are copied into the results folder.
+
+    Raises UsageError where they do not belong together, IncompleteError where one is missing.
+    """
+    root, settings = settings_of(request, environ)
+    results = writable(root / settings.results)
+    run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
+    for path in paths:
+        _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
+    report = judge_run(run, load_baseline(results))
+    return CommandResult(run, with_stored_profiles(report, run, results), results)
+
+
+def _take_profiles(source: Path, folder: Path) -> None:
+    """Copy the profiles beside a shard's run, and their files, into the folder."""
+    profiles = profile_files.read_index(source).profiles
+    if not profiles or source.resolve() == folder.resolve():
+        return
+    for profile in profiles:
+        profile_files.clear(folder, profile.case)
+        for name in profile.files.values():
+            place = source / Path(name).name
+            if place.is_file():
+                profile_files.keep(place, folder, place.name)
+    profile_files.add_to_index(folder, profiles)
+
+
+def load_run(path: Path, format_: str | None, settings: Settings, command: tuple[str, ...]) -> RunRecord:
+    """Return the recorded run of a file; a file of another harness becomes one. Raises RecordError."""
+    if format_ is None and path.is_file():
+        with path.open("rb") as stream:
+            if _OURS.match(stream.read(4096)):
+                return load(path, RunRecord)
+    if format_ is None and not path.exists():
+        return load(path, RunRecord)  # whose error says what to do
+    return tools.importer()([path], format_, settings, command)

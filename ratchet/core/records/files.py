@@ -1,0 +1,424 @@
+"""Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote.
+
+Every command that reads or writes a record calls `load`, `save` or `save_over`. Touches the named file and a temporary one beside
+it; `load` also switches Python's garbage collection off while it reads.
+
+A run of 2,000 cases has ten million samples. Read as one document, it takes six times the memory of its text, and most of the
+time goes into allocating that. `read_by_case` cuts what `save` wrote between its cases instead, by the indentation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import json
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ratchet.core.errors import OutputError, RecordError
+from ratchet.core.records import SCHEMA_VERSION, Record
+from ratchet.core.records.run import CaseRun, RunRecord
+from ratchet.core.untrusted import clean
+
+LARGEST_BYTES = 256 * 2**20
+"""Largest file that is read: an artifact may come from a stranger."""
+_UNDO = "Undo the edit, restore the file from git, or measure again."
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
+    """Read a record.
+
+    Raises RecordError naming the file, the field and what to do where the file is missing, too large, not JSON, of another
+    kind, written by a newer ratchet, or holds values that cannot be.
+    """
+    with _gc_paused():
+        if record_type is RunRecord:
+            with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
+                if run := read_by_case(stream, lambda text: parse_json(str(path), text), LARGEST_BYTES):
+                    gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
+                    return cast(AnyRecord, run)
+        return loads(_read(path), str(path), record_type)
+
+
+def loads(content: bytes, name: str, record_type: type[AnyRecord]) -> AnyRecord:
+    """Read a record from the bytes of its file. Raises RecordError as `load` does, which calls the file ``name``."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{name} is not UTF-8 text (byte {error.start}).", _UNDO) from None
+    _check(name, text, record_type)
+    try:
+        # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
+        return record_type.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise RecordError(_explain(name, parse_json(name, text), error), _UNDO) from None
+
+
+def save(path: Path, record: Record) -> None:
+    """Write a record, as `save_text` does."""
+    save_text(path, dumps(record))
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, as `save_bytes` does."""
+    save_bytes(path, text.encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file: afterwards it is the whole new one or, after any error, exactly what it was.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
+    with replaced(path) as temporary:
+        # Not the tempfile module, whose files only their owner may read.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Yield a path beside ``path`` to write to; the written file then takes its place, or nothing changes after any error.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is not a regular file.", "Choose another path.")
+        try:
+            yield temporary
+            os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Check its folder's permissions and the free space, then run again.",
+        ) from error
+
+
+def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
+    """Write a record as `save` does, but never over a file that `load` refuses: it may still be worth something to somebody.
+
+    Raises RecordError where the present file is unreadable, OutputError where writing fails.
+    """
+    if os.path.lexists(path):
+        try:
+            load(path, record_type)
+        except RecordError as error:
+            raise RecordError(f"{error.message} It was left as it is.", error.hint) from error
+    save(path, record)
+
+
+def dumps(record: Record) -> str:
+    """Return the text of a record's file: one field a line, plain arrays and blocks on one line, a final newline."""
+    pieces: list[str] = []
+    with _gc_paused():
+        document = record.model_dump(mode="json")
+        _put(document, "\n", pieces.append)
+    return "".join([*pieces, "\n"])
+
+
+@contextlib.contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Switch garbage collection off: among millions of new values, none of which is garbage, it takes most of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+# Reading a file, and explaining what is wrong with it.
+
+
+@contextlib.contextmanager
+def reading(path: Path, if_missing: str = "Check the path, or measure first.") -> Iterator[None]:
+    """Turn errors of the system into a RecordError that names the file; ``if_missing`` says what to do where there is none."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist.", if_missing) from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
+
+
+def _read(path: Path) -> bytes:
+    with reading(path), path.open("rb") as stream:
+        content = stream.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
+    return content
+
+
+def _check(path: str, text: str, record_type: type[Record]) -> None:
+    """Refuse text that cannot be a record, before its fields are checked. Raises RecordError."""
+    document = parse_json(path, text)
+    if not isinstance(document, dict):
+        raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
+    if "schema_version" in record_type.model_fields:
+        _check_version(path, document)
+        wanted, wanted_keys = _KINDS.get(record_type.__name__, ("", set()))
+        found = next((what for what, keys in _KINDS.values() if keys <= document.keys()), None)
+        if found and not wanted_keys <= document.keys():
+            raise RecordError(f"{path} is {found}.", f"Give {wanted}.")
+
+
+_KINDS: dict[str, tuple[str, set[str]]] = {
+    "RunRecord": ("a recorded run, such as current.json", {"kind", "plan", "cases"}),
+    "ReportRecord": ("the verdict of a run (report.json), without its samples", {"verdict", "headline"}),
+    "Baseline": ("a baseline (baseline.json)", {"fingerprints"}),
+    "Calibration": ("a calibration (calibration.json)", {"holds", "gate"}),
+}
+"""Name of a record's class → what its file is, and the fields that tell it from the others."""
+
+
+def _check_version(path: str, document: dict[str, Any]) -> None:
+    version = document.get("schema_version")
+    if version is None:
+        raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
+    if type(version) is not int:  # True would pass for 1
+        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
+        )
+
+
+def parse_json(path: str, text: str | bytes, hint: str = _UNDO) -> Any:
+    """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError."""
+
+    def refuse_number(name: str) -> NoReturn:
+        raise RecordError(f"{path} contains {name}, which is not a JSON number.", hint)
+
+    def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", hint)
+        return fields
+
+    try:
+        return json.loads(text, parse_constant=refuse_number, object_pairs_hook=refuse_twins)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
+        truncated = " The file seems to be cut off there." if cut else ""
+        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", hint) from None
+    except (ValueError, RecursionError):
+        raise RecordError(
+            f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", hint
+        ) from None
+
+
+def _explain(path: str, document: dict[str, Any], error: ValidationError) -> str:
+    details = error.errors(include_url=False)
+    first = details[0]
+    place = _place(first, document)
+    others = {_place(detail, document) for detail in details} - {place}
+    more = f" (and {len(others)} more place{'' if len(others) == 1 else 's'})" if others else ""
+    alternatives = len([detail for detail in details if _place(detail, document) == place])
+    return f"{path}: {place}{': ' if place else ''}{_problem(first, alternatives)}{more}."
+
+
+def _problem(detail: ErrorDetails, alternatives: int) -> str:
+    if detail["type"] == "missing":
+        return "the field is missing"
+    if detail["type"] == "extra_forbidden":
+        return "unknown field"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    wanted = "a value of an unexpected kind" if alternatives > 1 else detail["msg"]
+    shown = not isinstance(detail["input"], dict | list) and detail["type"] != "json_invalid"
+    return f"{wanted}: found {_quoted(detail['input'])}" if shown else wanted
+
+
+def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
+    """Name the place: ``fingerprints.x.configs.attention/training_512.median_ms``; without pydantic's names for branches."""
+    place = ""
+    here: Any = document
+    for step in detail["loc"]:
+        within = isinstance(here, list) and isinstance(step, int) and step < len(here)
+        if within or (isinstance(here, dict) and step in here):
+            here = here[step]
+        elif detail["type"] != "missing":
+            break
+        place += f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" if place else clean(step, 80)
+    return place
+
+
+def _quoted(value: object) -> str:
+    return clean(json.dumps(value, ensure_ascii=False), 80)
+
+
+# Writing.
+
+
+def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
+    """Pass pieces of JSON to ``put``; ``newline`` carries the indentation of the line that ``value`` stands on."""
+    inner = f"{newline}  "
+    if isinstance(value, dict) and value:
+        between = f"{{{inner}"
+        for key, entry in value.items():
+            put(f"{between}{_text_of_key(key)}: ")
+            if key == "blocks" and entry and isinstance(entry, list):
+                lines = f",{inner}  ".join(map(_text, entry))
+                put(f"[{inner}  {lines}{inner}]")
+            else:
+                _put(entry, inner, put)
+            between = f",{inner}"
+        put(f"{newline}}}")
+    elif isinstance(value, list) and not _NOT_PLAIN.isdisjoint(map(type, value)):
+        between = f"[{inner}"
+        for entry in value:
+            put(between)
+            _put(entry, inner, put)
+            between = f",{inner}"
+        put(f"{newline}]")
+    else:
+        put(_text(value))
+
+
+_NOT_PLAIN = frozenset({dict, list, str})
+"""An array of these has a line for each."""
+_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_text_of_key = functools.lru_cache(4096)(_text)
+"""Most keys are names of fields, of which there are few."""
+
+
+# Reading a large run case by case.
+
+LISTS = ("cases", "best", "anchors")
+"""The fields of a run that hold cases."""
+CHUNK_BYTES = 2**20
+_CASE_END, _CASE_FOLLOWS, _LIST_END = b"\n    }", b",\n  ", b"\n  ]"
+_BLOCKS, _BLOCKS_END = b'"blocks": [', b"\n          ]"
+_NUMBERS_AND_SPACE = b"0123456789.,- \n"
+_BLOCK = b'{"index":"position":"samples_ms":[]"throttled":false"exposed":false}'
+"""A block without `_NUMBERS_AND_SPACE`. Every block that ratchet wrote looks like this, with no field twice."""
+
+Parse = Callable[[bytes], dict[str, Any]]
+"""JSON → an object; raises RecordError where it is not JSON, or a field stands twice in one object."""
+
+
+class _OtherLayoutError(Exception):
+    """The text is not laid out as ratchet writes it."""
+
+
+def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecord | None:
+    """Read a run of at most ``largest_bytes`` bytes, holding the text of a few cases at a time.
+
+    None where the text is not a valid run, or is laid out in another way: then only the whole text shows what is wrong with it.
+    """
+    text = _JsonText(stream, largest_bytes)
+    token = json.dumps(secrets.token_hex(16)).encode()  # stands for each list of cases in the text around them
+    around: list[bytes] = []
+    lists: dict[str, tuple[CaseRun, ...]] = {}
+    try:
+        for name in LISTS:
+            opening = f'\n  "{name}": ['.encode()
+            before = text.up_to(opening + b"\n")  # an empty list has no line of its own
+            if before is not None:
+                lists[name] = tuple(_cases(text, parse))
+                around += [before, opening, token]
+        rest = b"".join([*around, text.rest()]).replace(b"[" + token, token)
+        fields = parse(rest)
+        # A name may stand in other places too: only where the token is the field's value, the cases were the field's.
+        if (
+            not isinstance(fields, dict)
+            or type(fields.get("schema_version")) is not int
+            or any(fields.get(name) != json.loads(token) for name in lists)
+        ):
+            return None
+        return RunRecord.model_validate_json(rest.replace(token, b"[]"), strict=True).model_copy(update=lists)
+    except (ValidationError, RecordError, _OtherLayoutError):
+        return None
+
+
+def _cases(text: _JsonText, parse: Parse) -> Iterator[CaseRun]:
+    """Yield the cases from here to the end of their list. Raises _OtherLayoutError where the layout is not ours."""
+    while True:
+        before = text.up_to(_CASE_END)
+        if before is None:
+            raise _OtherLayoutError
+        case = before + _CASE_END
+        yield CaseRun.model_validate_json(case, strict=True)
+        parse(_without_plain_blocks(case))
+        follows = text.take(len(_LIST_END))
+        if follows == _LIST_END:
+            return
+        if follows != _CASE_FOLLOWS:
+            raise _OtherLayoutError
+
+
+def _without_plain_blocks(case: bytes) -> bytes:
+    """Return the text of a case without its blocks, nearly all of it, if no field stands twice in one; else all of the text."""
+    first, *parts = case.split(_BLOCKS)
+    cut = [part.partition(_BLOCKS_END) for part in parts]
+    bare = b"|".join([blocks for blocks, _, _ in cut]).translate(None, _NUMBERS_AND_SPACE)
+    for name in (b'"throttled":', b'"exposed":'):
+        bare = bare.replace(name + b"true", name + b"false")
+    if bare.replace(_BLOCK, b"").strip(b"|") or not all(end for _, end, _ in cut):
+        return case
+    return (_BLOCKS + b"]").join([first, *(after for _, _, after in cut)])
+
+
+class _JsonText:
+    """A text that is read only as far as it is needed."""
+
+    def __init__(self, stream: BinaryIO, largest_bytes: int) -> None:
+        self._stream = stream
+        self._left = largest_bytes
+        self._buffer = b""
+        self._place = 0
+
+    def up_to(self, mark: bytes) -> bytes | None:
+        """Return the text before the next ``mark``, and skip both; None, and skip nothing, where there is no such mark."""
+        start = self._place
+        while (end := self._buffer.find(mark, start)) < 0:
+            start = max(0, len(self._buffer) - self._place - len(mark) + 1)
+            if not self._read_on():
+                return None
+        before = self._buffer[self._place : end]
+        self._place = end + len(mark)
+        return before
+
+    def take(self, count: int) -> bytes:
+        """Return the next ``count`` bytes; fewer where the text ends."""
+        while len(self._buffer) - self._place < count and self._read_on():
+            pass
+        taken = self._buffer[self._place : self._place + count]
+        self._place += len(taken)
+        return taken
+
+    def rest(self) -> bytes:
+        """Return all that is left."""
+        while self._read_on():
+            pass
+        return self._buffer[self._place :]
+
+    def _read_on(self) -> bool:
+        """Drop the text that was returned, and read the next chunk; False at the end."""
+        chunk = self._stream.read(CHUNK_BYTES)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise _OtherLayoutError
+        self._buffer = self._buffer[self._place :] + chunk
+        self._place = 0
+        return bool(chunk)

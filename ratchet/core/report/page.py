@@ -1,0 +1,192 @@
+"""The report of a check as one page for a browser: ``results/report.html`` needs no network and no other file.
+
+`ratchet.core.command_result` writes it beside the Markdown report, with the pictures of profiles inside, and `ratchet open`
+opens it. Every text that code under test may have written is escaped by jinja. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import jinja2
+
+from ratchet.core import units
+from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
+from ratchet.core.records.run import Tree
+from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
+from ratchet.core.report import words
+from ratchet.core.report.markdown import commands_again, machine, template_source
+from ratchet.core.untrusted import clean
+from ratchet.explain import report as profile
+from ratchet.explain.records import CaseProfile
+
+MOST_CASES = 200
+"""Cases that a page shows, the worst first: more would load slowly, and nobody reads them."""
+WIDTH, ROW, MARGIN = 560.0, 7.0, 24.0
+"""Sizes of a plot, in its own units: its width, the height of a pair, and what is left free at each side."""
+LABEL = 110.0
+"""Room that two labels of an axis take."""
+LEAST_SPAN = 0.01
+"""A plot shows at least so much to both sides of no change, so that noise of a tenth of a per cent looks small."""
+
+
+@dataclass(frozen=True)
+class PairPlot:
+    """Where everything of a plot lies: each pair's ratio is a dot, the first pair on top."""
+
+    height: float
+    dots: tuple[tuple[float, float, str], ...]
+    """x, y and the words of each."""
+    same: float
+    """x of no change."""
+    gates: tuple[tuple[float, str], ...]
+    """x and name of the gate and of the improvement threshold, where they are in sight."""
+    interval: tuple[float, float] | None
+    ends: tuple[tuple[float, str, str], ...]
+    """x, words and alignment of the ends of the axis, where there is room beside the middle's."""
+
+
+@dataclass(frozen=True)
+class PageCase:
+    """A case with what only the page shows of it."""
+
+    case: CaseVerdict
+    plot: PairPlot | None
+    profile: CaseProfile | None
+    picture: str = ""
+    """The profile's picture as a data URL."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether its details are shown from the start."""
+        return self.case.outcome not in (Outcome.IDENTICAL, Outcome.UNCHANGED, Outcome.SKIPPED, Outcome.MEASURED)
+
+
+@dataclass(frozen=True)
+class PageData:
+    """The parts of a page besides the report."""
+
+    ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Case → head time / reference time of each pair, in the order in which they were taken."""
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    """Case → the PNG picture of its profile."""
+
+
+def render_page(report: ReportRecord, data: PageData) -> str:
+    """Return the page as HTML."""
+    listed = words.worst_first(report)
+    profiles = {one.case: one for one in report.profiles}
+    shown = [
+        PageCase(
+            case,
+            pair_plot(data.ratios.get(case.name, ()), case.comparison, report) if case.name in data.ratios else None,
+            profiles.get(case.name),
+            _data_url(data.pictures[case.name]) if case.name in data.pictures else "",
+        )
+        for case in listed[:MOST_CASES]
+    ]
+    return html_template("page.html.j2").render(
+        report=report,
+        mark=words.mark(report),
+        headline=profile.headline(report),
+        compares=words.compares(report),
+        counted=words.counted(report),
+        cases=shown,
+        hidden=len(listed) - len(shown),
+        machine=machine(report.environment.fingerprint),
+        again=commands_again(report, listed),
+    )
+
+
+def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: ReportRecord) -> PairPlot | None:
+    """Return the plot of a case's pairs on a logarithmic axis; None where there is nothing to show."""
+    if not ratios:
+        return None
+    policy = report.policy
+    marks = [*ratios, 1 + LEAST_SPAN, 1 / (1 + LEAST_SPAN)]
+    marks += [comparison.low, comparison.high] if comparison else []
+    low, high = math.log(min(marks)), math.log(max(marks))
+
+    def at(ratio: float) -> float:
+        return round(MARGIN + (WIDTH - 2 * MARGIN) * (math.log(ratio) - low) / (high - low), 1)
+
+    thresholds = [(1 + policy.regression, "gate"), (1 - policy.improvement, "improvement")]
+    if abs(at(thresholds[0][0]) - at(thresholds[1][0])) < LABEL:
+        thresholds.pop()  # their labels would overlap, and the gate is what counts
+    return PairPlot(
+        height=ROW * len(ratios),
+        dots=tuple(
+            (at(ratio), ROW * (number + 0.5), f"pair {number + 1}: {units.change(ratio, 1)}")
+            for number, ratio in enumerate(ratios)
+        ),
+        same=at(1.0),
+        gates=tuple(
+            (at(ratio), f"{name} {units.change(ratio, 1)}") for ratio, name in thresholds if low <= math.log(ratio) <= high
+        ),
+        interval=(at(comparison.low), at(comparison.high)) if comparison else None,
+        ends=tuple(
+            (at(ratio), units.change(ratio, 1), "start" if ratio < 1 else "end")
+            for ratio in (math.exp(low), math.exp(high))
+            if abs(at(ratio) - at(1.0)) > LABEL
+        ),
+    )
+
+
+def _data_url(picture: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
+def _tree(code: Tree) -> Iterator[str]:
+    yield words.short_hash(code)
+    if code.subject:
+        yield f"“{clean(code.subject, 100)}”"
+    if code.dirty:
+        yield "+ uncommitted changes"
+
+
+def html_template(name: str) -> jinja2.Template:
+    """Return a template of a page; it escapes whatever it prints, and a value that is no text is cleaned too."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(template_source),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: value if isinstance(value, str) else clean(value, 4000),
+    )
+    environment.filters |= {
+        "clean": clean,
+        "whole": lambda text: re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text),  # no line begins with a percent sign
+        "wall": units.wall,
+        "plural": units.plural,
+        "tree": lambda code: " ".join(_tree(code)),
+        "word": words.word,
+        "reason": words.reason,
+        "times": words.times,
+        "change": lambda case: words.change(case.comparison),
+        "interval": lambda case: words.interval(case.comparison),
+        "detectable": lambda case: words.detectable(case.comparison),
+        "delta": lambda case: words.delta(case.comparison),
+        "findings": profile.findings_of,
+        "first_sentence": profile.first_sentence,
+        "counters": profile.tables,
+        "profile_notes": profile.notes,
+    }
+    environment.filters |= {
+        "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),
+        "day": lambda at: at.strftime("%Y-%m-%d"),
+        "threshold": units.threshold,
+    }
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "fewest_sessions": FEWEST_SESSIONS, "width": WIDTH}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment

@@ -1,0 +1,229 @@
+"""Show a `ReportRecord` in a terminal: a table that fits its width, or plain lines for a log.
+
+`ratchet.core.cli.output` calls `print_report` where stdout is a terminal, and `plain_lines` elsewhere. Writes to the console
+that it is given and touches nothing else. Text from code under test is cleaned and only ever becomes rich's `Text`, never
+markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ratchet.core import units, untrusted
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.core.report import words
+from ratchet.explain.report import headline, why_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
+"""Outcomes that need no line beside their row of the table."""
+_LAST_LINES = 8
+"""Last lines of a failed case's output that are shown."""
+_ROOF = "Roof"
+_GAP = 2
+"""Characters between two columns."""
+_EXTRA = 5
+"""Columns of this rank and above are dropped before a change loses a digit or its interval."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    text: Callable[[CaseVerdict], str]
+    rank: int
+    """Where the terminal is too narrow, the highest rank is dropped first; 0 stays."""
+    justify: Literal["left", "right"] = "right"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A form of the columns: how many digits a change has, and whether its interval is shown."""
+
+    digits: int
+    interval: bool
+    reference: str
+
+
+_FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
+"""From wide to narrow; the first that fits is used."""
+
+
+_PLAIN_ALIGNED = "<<>^>>>><"
+"""Alignment of the columns of a plain line: outcome, case, reference, arrow, head, change, interval, MDE, note."""
+
+
+def print_report(report: ReportRecord, console: Console) -> None:
+    """Print the table, a line for each case that needs one, and last the headline; narrow consoles get fewer columns."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    listed = words.worst_first(report)
+    console.print(_table(report, listed, console.width))
+    if any(column.title == _ROOF for column in _fitting(report, listed, console.width)):
+        for note in words.roof_notes(listed):
+            console.print(Text(note, style="dim"))
+    console.print()
+    for case in listed:
+        outcome = words.outcome_before_acceptance(case, report)
+        if outcome not in _QUIET:
+            line = Text.assemble(
+                (untrusted.clean(case.name, untrusted.CELL), "bold"),
+                f" {words.WORDS[outcome].text}: {untrusted.clean(words.reason(case))}",
+            )
+            console.print(line)
+        if case.host_bound:
+            name = untrusted.clean(case.name, untrusted.CELL)
+            console.print(Text.assemble((name, "bold"), f" {words.HOST_BOUND.text}: {untrusted.clean(case.host_bound)}"))
+        for last in case.last_lines[-_LAST_LINES:]:
+            console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
+    for sentence in _why(report):
+        console.print(Text(sentence))
+    for sentence in _notes(listed):
+        console.print(Text(sentence))
+    for warning in report.warnings:
+        console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
+    console.print()
+    style = {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")
+    console.print(Text(untrusted.clean(headline(report)), style=style))
+
+
+def plain_lines(report: ReportRecord) -> list[str]:
+    """Return one aligned line a case, then reasons, the last lines of failures, warnings, and last the headline; no colours.
+
+    Every line begins with a word or mark of ours, so that no runner takes it for a ``::command::``.
+    """
+    listed = words.worst_first(report)
+    lines = words.aligned([_plain_row(case, report) for case in listed], _PLAIN_ALIGNED)
+    for case in listed:
+        name = untrusted.log_line(case.name, untrusted.CELL)
+        outcome = words.outcome_before_acceptance(case, report)
+        if outcome not in _QUIET:
+            lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
+        lines += [f"{words.HOST_BOUND.text} {name}: {untrusted.log_line(case.host_bound)}"] if case.host_bound else []
+        lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
+    lines += _why(report)
+    lines += _notes(listed)
+    lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
+    return [*lines, untrusted.log_line(headline(report))]
+
+
+def _why(report: ReportRecord) -> list[str]:
+    """Return a line where the sides shared benchmarks, one for each profile, and one for the changed cases that have none."""
+    shared = [f"Measured with the {words.BENCH_FROM_HEAD}."] if report.bench_from else []
+    lines = [*shared, *(line for profile in report.profiles for line in why_lines(profile))]
+    if report.unprofiled:
+        more = units.plural(len(report.unprofiled), "more changed case")
+        lines.append(f"Not profiled: {more}; run `ratchet profile CASE` for each.")
+    return lines
+
+
+def _notes(listed: list[CaseVerdict]) -> list[str]:
+    """Return one line for each sentence about results without a reference or more memory, with its first cases."""
+    lines = []
+    sentences = words.by_sentence(listed, lambda case: case.unchecked) | words.by_sentence(listed, lambda case: case.memory)
+    for sentence, names in sentences.items():
+        shown = units.listed(names, show=lambda name: untrusted.log_line(name, untrusted.CELL))
+        lines.append(f"Note on {shown}: {untrusted.log_line(sentence)}")
+    return lines
+
+
+def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
+    reference, head = (words.time(side) if side else "" for side in (case.reference, case.head))
+    times = reference, "->" if reference and head else "", head
+    moved = words.change(case.comparison) if case.comparison else ""
+    interval = words.interval(case.comparison) if case.comparison else ""
+    detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
+    outcome = str(words.outcome_before_acceptance(case, report) or "")
+    note = words.NO_SLOWDOWN.text if words.word(case) is words.NO_SLOWDOWN else ""
+    return outcome, untrusted.log_line(case.name, untrusted.CELL), *times, moved, interval, detectable, note
+
+
+def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = _fitting(report, listed, width)
+    room = max(8, width - sum(_wide(column, listed) + _GAP for column in columns[1:]))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))  # and 1 for the box
+    for column in columns:
+        table.add_column(column.title, justify=column.justify, no_wrap=True, overflow="ellipsis")
+    for case in listed:
+        outcome = words.outcome_before_acceptance(case, report)
+        style = {
+            "Outcome": words.WORDS[outcome].style,
+            "Case": "" if outcome in _QUIET else "bold",
+        }
+        cells = [_middle(column.text(case), room) if column.title == "Case" else column.text(case) for column in columns]
+        table.add_row(*(Text(cell, style=style.get(column.title, "")) for cell, column in zip(cells, columns, strict=True)))
+    return table
+
+
+def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
+    case = _Column("Case", lambda case: untrusted.clean(case.name, untrusted.CELL), 0, "left")
+    roof = _Column(_ROOF, lambda case: words.roof(case.head), _EXTRA + 2)
+    outcome = _Column("Outcome", lambda case: _outcome(case, report), 0, "left")
+    if not words.compares(report):
+        return [case, _Column("Time", lambda case: words.time(case.head), 2), roof, outcome]
+    return [
+        case,
+        _Column(form.reference, lambda case: words.time(case.reference), 4),
+        _Column("Head", lambda case: words.time(case.head), 3),
+        _Column("Change", lambda case: _change(case, form), 2),
+        _Column("Cliff’s δ", lambda case: words.delta(case.comparison), _EXTRA + 1),
+        _Column("MDE", lambda case: words.detectable(case.comparison), _EXTRA),
+        roof,
+        outcome,
+    ]
+
+
+def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> list[_Column]:
+    """Return the columns that fit: extra ones go first, then a digit, the interval, the times; names and outcomes stay."""
+    kept: list[_Column] = []
+    for form in _FORMS:
+        kept = _without(_columns(report, form), _EXTRA, listed, width)
+        if _total(kept, listed) <= width:
+            return kept
+    return _without(kept, 1, listed, width)
+
+
+def _without(columns: list[_Column], least: int, listed: list[CaseVerdict], width: int) -> list[_Column]:
+    kept = columns
+    while _total(kept, listed) > width and (last := max(kept, key=lambda column: column.rank)).rank >= least:
+        kept = [column for column in kept if column is not last]
+    return kept
+
+
+def _total(columns: list[_Column], listed: list[CaseVerdict]) -> int:
+    return sum(_wide(column, listed) + _GAP for column in columns) - _GAP
+
+
+def _wide(column: _Column, listed: list[CaseVerdict]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(text) for text in (column.title, *(column.text(case) for case in listed)))
+
+
+def _change(case: CaseVerdict, form: _Form) -> str:
+    change = words.change(case.comparison, form.digits)
+    return f"{change} {words.interval(case.comparison, form.digits)}".rstrip() if form.interval else change
+
+
+def _middle(name: str, room: int) -> str:
+    """Shorten a name in its middle, so that both ends stay: the benchmark and the config."""
+    from rich.cells import cell_len
+
+    if cell_len(name) <= room:
+        return name
+    left = (room - 1) // 2
+    return f"{name[:left]}…{name[-(room - 1 - left) :]}"
+
+
+def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
+    outcome = words.outcome_before_acceptance(case, report)
+    return (words.word(case) if outcome is case.outcome else words.WORDS[outcome]).text

@@ -1,0 +1,336 @@
+"""Profile cases on both sides: after a verdict those that changed, or those that a user named, without timing any.
+
+`ratchet check` calls `with_profiles`; the command line calls `profile`, or `read_profiles` for report files. The cases of one
+reference are profiled together (`sides`). It may check out and build trees, locks the device for `profile`, runs profilers as
+child processes, and writes ``results/nsight/`` through `results`. Any error is a sentence in the profile; it never costs a
+verdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.core.bench.build import benchmark_environ
+from ratchet.core.bench.suite import Traces, list_cases, trace_cases
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.git import Repository, Trees, worktree, worktrees
+from ratchet.core.judge.verdict import worst_first
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.run import CaseRun, RunRecord, Side, Tree
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.core.report.figure_style import preload
+from ratchet.core.report.progress import Progress
+from ratchet.core.request import Request, load_baseline, own_output_globs, reference_of, watched, writable
+from ratchet.core.trees import build, tree_spec, tree_specs
+from ratchet.core.units import plural
+from ratchet.explain.diagnosis import diagnose
+from ratchet.explain.judge import matched
+from ratchet.explain.ncu import NcuOptions, SetName
+from ratchet.explain.readers import read
+from ratchet.explain.records import CaseProfile
+from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
+from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Profiles of the named cases, and the folder that the paths in them are relative to."""
+
+    profiles: tuple[CaseProfile, ...]
+    results: Path
+
+
+def profile(request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool) -> Profiled:
+    """Profile the named cases of the checkout; with ``compare``, those of a reference commit too.
+
+    Raises UsageError where no case matches, BuildError where the head does not build, BusyError and UnfitError for the device.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    results = writable(repository.root / settings.results)
+    baseline = load_baseline(results)
+    apart = own_output_globs(repository, results)
+    wants_commit = compare and not request.against_baseline
+    head = repository.working_snapshot(apart)
+    reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None
+    with (
+        machine_of(request.devices, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
+        worktrees(repository, head, reference) as trees,
+        watched(repository.root, results, progress),
+    ):
+        site = ProfileSite(repository, settings, machine, trees, progress, environ)
+        broken = build(settings, "head", trees.head, head, progress, environ)
+        if broken:
+            raise broken
+        unbuilt = None
+        if reference and trees.reference:
+            unbuilt = build(settings, "reference", trees.reference, reference, progress, environ)
+        listed = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
+        environment = environment_of(machine, settings)
+        stored = baseline.entries(environment.fingerprint)
+        options = NcuOptions(set_name, settings.cache == "cold")
+        wanted = []
+        for case in listed:
+            tree, why = (reference.tree if reference else None), str(unbuilt or "")
+            if request.against_baseline:
+                tree, why = _of_baseline(case.name, stored)
+            verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
+            wanted.append(CaseToProfile(verdict, options, None, None if why else tree, why))
+        if not wanted:
+            raise UsageError("No case matches.", "`ratchet list` shows what there is.")
+        background = background_of(None, environment, datetime.now(UTC), baseline, results)
+        context = ProfileContext(site, head.tree, reference.tree if reference else None, background)
+        return Profiled(tuple(profile_cases(context, wanted)), results)
+
+
+def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
+    entry = stored.get(case)
+    if entry is None:
+        return None, f"The baseline has no commit for {case} on this machine."
+    return Tree(commit=entry.git_commit), ""
+
+
+# `ratchet profile --read`: one report file, or two beside each other; nothing is measured.
+
+
+def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> CaseProfile:
+    """Read the report of a head, or of a reference and a head in this order, and say what they show.
+
+    Raises UsageError for another number of files, RecordError and ProfileError where one cannot be read.
+    """
+    if not 1 <= len(paths) <= 2:
+        raise UsageError(f"--read takes one report, or a reference and a head, not {len(paths)} files.")
+    *references, head = [read(path, environ) for path in paths]
+    reference = references[0] if references else None
+    notes = []
+    if reference and None not in (reference.gpu, head.gpu) and reference.gpu != head.gpu:
+        notes.append(
+            f"The reports are from different GPUs ({reference.gpu} and {head.gpu}), so their figures also compare the GPUs."
+        )
+    if reference and not any(one and other for one, other in matched(head, reference)):
+        notes.append("The reports have no kernel name in common, so nothing is compared.")
+    return CaseProfile(
+        case=str(paths[-1]),
+        head=head,
+        reference=reference,
+        findings=diagnose(head, reference),
+        steps_down=tuple(notes),
+    )
+
+
+# The cases of a command, one reference after the other.
+
+NO_TRACES = Traces()
+NOTHING_SEEN = "No profiler recorded anything."
+
+
+@dataclass(frozen=True)
+class CaseToProfile:
+    """One case to profile."""
+
+    verdict: CaseVerdict
+    options: NcuOptions
+    case: CaseRun | None = None
+    """The measurement of the case."""
+    reference: Tree | None = None
+    no_reference: str = ""
+    """Why the head cannot be compared with a reference, where it should be."""
+
+
+@dataclass(frozen=True)
+class ProfileSite:
+    """The place where cases are profiled: the trees, the machine, and the settings for building a reference there."""
+
+    repository: Repository
+    settings: Settings
+    machine: Machine
+    trees: Trees
+    progress: Progress
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ProfileContext:
+    """The trees and facts that all profiles of a command share."""
+
+    site: ProfileSite
+    head: Tree
+    reference: Tree | None
+    """The tree that is checked out beside the head."""
+    background: Background
+
+
+class EarlyProfilers:
+    """Profilers that start before the verdict. Use it as a context manager, which ends them.
+
+    Importing a large package takes longer than the replays, and ncu needs processes of its own. So they import while the last
+    pairs are measured, on other cores, and touch the GPU only once the verdict is known.
+    """
+
+    def __init__(self, site: ProfileSite) -> None:
+        self.site = site
+        self._running = contextlib.ExitStack()
+        self.ready: WaitingProfilers | None = None
+
+    def __enter__(self) -> EarlyProfilers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def start(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        """Start them for those of the cases that were traced, on both sides."""
+        trees = _tree_specs(self.site, self.site.trees.reference)
+        options = {case.name: _options_of(case) for case in cases if case.name in traces.cases}
+        budget = TimeBudget(self.site.settings.profile_timeout, traces.import_s)
+        with contextlib.suppress(OSError):  # a full disk, say: then `profile_sides` starts others, and says what fails
+            self.ready = start_profilers(_request(self.site, trees, budget), options, traces.cases, self._running)
+
+
+def with_profiles(
+    site: ProfileSite,
+    report: ReportRecord,
+    run: RunRecord,
+    baseline: Baseline,
+    results: Path,
+    traces: Traces,
+    ready: WaitingProfilers | None = None,
+) -> ReportRecord:
+    """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
+    if site.settings.profile == "never":
+        return report
+    changed = worst_first(report.cases)
+    chosen = changed[: site.settings.profile_cases]
+    if not changed:
+        return report
+    background = background_of(run, run.environment, run.started_at, baseline, results)
+    context = ProfileContext(site, run.head, run.reference, background)
+    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces, ready)
+    left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
+    return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
+
+
+def profile_cases(
+    context: ProfileContext, wanted: Sequence[CaseToProfile], traces: Traces = NO_TRACES, ready: WaitingProfilers | None = None
+) -> list[CaseProfile]:
+    """Profile each case. Return the profiles in this order. An error is a sentence in the profile and never costs a verdict.
+
+    ``traces`` has what torch.profiler saw already; where a side of a case is not in it, the trees are imported once more.
+    """
+    done: dict[str, CaseProfile] = {}
+    budget = TimeBudget(context.site.settings.profile_timeout)
+    for reference in dict.fromkeys(one.reference for one in wanted):
+        with _checked_out(context, reference) as (tree, why):
+            group = [replace(one, no_reference=one.no_reference or why) for one in wanted if one.reference == reference]
+            done |= _profiled(context, group, tree, traces, budget, ready)
+    profiles = [done[one.verdict.name] for one in wanted]
+    with contextlib.suppress(RatchetError):  # each profile already says that its files could not be written
+        add_to_index(context.background.folder, profiles)
+    return profiles
+
+
+def _wanted(verdict: CaseVerdict, run: RunRecord) -> CaseToProfile:
+    case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
+    options = _options_of(case)
+    if run.reference_missing:
+        return CaseToProfile(verdict, options, case, None, run.reference_missing)
+    return CaseToProfile(verdict, options, case, case.reference_tree or run.reference)
+
+
+def _options_of(case: CaseRun) -> NcuOptions:
+    return NcuOptions(cold_cache=case.workload is None or case.workload.cache == "cold")
+
+
+@contextlib.contextmanager
+def _checked_out(context: ProfileContext, reference: Tree | None) -> Iterator[tuple[Path | None, str]]:
+    """Check out and build a reference. Yield its folder, or None and why there is none."""
+    site = context.site
+    if reference is None:
+        yield None, ""
+    elif site.trees.reference is not None and reference == context.reference:
+        yield site.trees.reference, ""
+    else:
+        with contextlib.ExitStack() as stack:
+            try:
+                snapshot = site.repository.snapshot_of(reference)
+                tree = stack.enter_context(worktree(site.repository, site.trees, snapshot))
+                unbuilt = build(site.settings, "reference", tree, snapshot, site.progress, site.environ)
+            except RatchetError as error:
+                yield None, str(error)
+                return
+            yield (None, str(unbuilt)) if unbuilt else (tree, "")
+
+
+def _profiled(
+    context: ProfileContext,
+    group: Sequence[CaseToProfile],
+    reference: Path | None,
+    traces: Traces,
+    budget: TimeBudget,
+    ready: WaitingProfilers | None,
+) -> dict[str, CaseProfile]:
+    """Profile cases with the same reference, which take turns in the same processes."""
+    site = context.site
+    trees = _tree_specs(site, reference)
+    untraced = [one.verdict.name for one in group if not trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
+    if untraced:
+        plan = plan_of(site.settings, site.machine.device)
+        traces = traces.joined(trace_cases(trees, untraced, plan, site.progress, site.environ))
+    budget.import_s = traces.import_s
+    site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
+    request = _request(site, trees, budget)
+    threading.Thread(target=preload, daemon=True).start()  # while ncu works
+    sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases, ready)
+    return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
+
+
+def _tree_specs(site: ProfileSite, reference: Path | None) -> dict[Side, TreeSpec]:
+    roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
+    return {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
+
+
+def _request(site: ProfileSite, trees: Mapping[Side, TreeSpec], budget: TimeBudget) -> ProfileRequest:
+    folder = Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs))  # gone with the trees
+    return ProfileRequest(trees, site.settings.seed, benchmark_environ(site.environ, trees["head"]), folder, budget)
+
+
+def _saved(context: ProfileContext, wanted: CaseToProfile, sides: Mapping[Side, SideProfile]) -> CaseProfile:
+    profiles = {side: one.profile for side, one in sides.items() if one.profile is not None}
+    failed: dict[Side, str] = {
+        side: " ".join(one.steps_down) or NOTHING_SEEN for side, one in sides.items() if one.profile is None
+    }
+    if wanted.no_reference:
+        failed["reference"] = wanted.no_reference
+    profile = CaseProfile(
+        case=wanted.verdict.name,
+        head=profiles.get("head"),
+        reference=profiles.get("reference"),
+        head_tree=context.head,
+        reference_tree=wanted.reference,
+        ratio=wanted.verdict.changed_ratio,
+        findings=(),
+        steps_down=_steps_down({side: one for side, one in sides.items() if side not in failed}),
+        failed=failed,
+    )
+    reports = {side: one.report for side, one in sides.items() if one.report}
+    return save_case(diagnosed(profile, wanted.case), wanted.verdict, wanted.case, context.background, reports)
+
+
+def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:
+    """Return each sentence once; a sentence about one side names it."""
+    sentences = dict.fromkeys(sentence for one in sides.values() for sentence in one.steps_down)
+    both = len(sides) > 1
+    notes = []
+    for sentence in sentences:
+        names = [side for side, one in sides.items() if sentence in one.steps_down]
+        notes.append(f"{names[0].capitalize()}: {sentence}" if both and len(names) == 1 else sentence)
+    return tuple(notes)

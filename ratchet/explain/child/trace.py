@@ -1,0 +1,195 @@
+"""Trace calls of one case with torch.profiler: its kernels, launches, copies and gaps, summed up by name.
+
+A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `kernels_ms` is the clock that
+stands beside the others where the GPU waits for the host. `profile_target` uses
+`warmed`, and what else runs torch.profiler uses `profiled`.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ratchet.core.workload import Device
+from ratchet.explain.records import Activity
+
+if TYPE_CHECKING:
+    from ratchet.core.bench.child.worker import Worker
+
+ALLOCATIONS = ("aten::empty", "aten::new_empty", "aten::resize_", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMem")
+"""Beginnings of the names of calls that allocate or free memory."""
+_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch")
+_US = 1e-6
+_WARM_CALLS, _WARM_S = (3, 50), 0.3
+"""Fewest and most warm-up calls; between these they end after so many seconds."""
+_CALLS, _TRACED_S = 10, 1.0
+"""Calls that are traced: fewer where they take longer than this together."""
+
+
+class TimeIsOver(BaseException):
+    """The time limit of a traced program; it is no Exception, so that no author's code takes it for an error of its own."""
+
+
+def end_in_time(*_: object) -> NoReturn:
+    """Handle SIGALRM. Raises TimeIsOver."""
+    raise TimeIsOver
+
+
+def warmed(call: Callable[[], object], device: Device) -> float:
+    """Call until tuning, compilation and clocks have settled. Return the seconds of the last call."""
+    began = time.perf_counter()
+    for count in range(1, _WARM_CALLS[1] + 1):
+        started = time.perf_counter()
+        call()
+        settle(device)
+        now = time.perf_counter()
+        if count >= _WARM_CALLS[0] and now - began > _WARM_S:
+            break
+    return now - started
+
+
+def settle(device: Device) -> None:
+    """Wait until the GPU has nothing left to do."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def trace(call: Callable[[], object], device: Device) -> Activity:
+    """Warm the call up, and trace some calls with torch.profiler, one right after the other."""
+    calls = max(1, min(_CALLS, int(_TRACED_S / max(warmed(call, device), 1e-9))))
+    _events(call, device)  # the first one sets the tracer up, and its events are late
+
+    def every() -> None:
+        for _ in range(calls):
+            call()
+
+    return activity_of(_events(every, device), calls, device)
+
+
+def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, samples: int) -> tuple[float, ...]:
+    """Return the time that kernels, copies and fills of one call took together, in milliseconds, once for each sample.
+
+    The host's time and gaps on the GPU are not in it. The L2 cache is as warm as the call before has left it. A call on which the
+    GPU did nothing gives an empty tuple.
+    """
+    taken = []
+    for number in range(samples + 1):
+        if before is not None:
+            before()
+        settle("cuda")
+        ran = [one.time_range for one in _events(call, "cuda", on_host=False) if "CPU" not in str(one.device_type)]
+        if number:  # as in `trace`
+            taken.append(sum(span.end - span.start for span in ran) * _US * 1e3)
+    return tuple(each for each in taken if each > 0)
+
+
+def _events(call: Callable[[], object], device: Device, *, on_host: bool = True) -> Iterable[Any]:
+    """Return what torch.profiler sees while a call runs and until the device is done."""
+
+    def body() -> None:
+        call()
+        settle(device)
+
+    events: Iterable[Any] = profiled(body, device, on_host=on_host).events()
+    return events
+
+
+def profiled(body: Callable[[], object], device: Device, *, on_host: bool = True, detailed: bool = False) -> Any:
+    """Run ``body`` under torch.profiler, ``detailed`` with stacks and shapes. Return the profiler."""
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.profiler import ProfilerActivity, profile
+
+    wanted = [*([ProfilerActivity.CPU] if on_host else []), *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
+        # Without `verbose` stacks stay empty in releases that do not give frames as events: pytorch#100253.
+        how = _ExperimentalConfig(verbose=detailed)
+        with profile(activities=wanted, with_stack=detailed, record_shapes=detailed, experimental_config=how) as taken:
+            body()
+        return taken
+
+
+def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
+    """Sum up torch.profiler's events by name, in seconds; on the CPU an operator's own time, without that of those it calls."""
+    kernels: dict[str, float] = defaultdict(float)
+    ran: Counter[str] = Counter()
+    copied: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
+    busy: list[tuple[float, float]] = []
+    every: list[tuple[float, float]] = []
+    launches = pageable = 0
+    copies: dict[str, float] = defaultdict(float)
+    for event in events:
+        name, span = str(event.name), (event.time_range.start * _US, event.time_range.end * _US)
+        every.append(span)
+        if "CPU" in str(event.device_type):
+            spent[name] += max(0.0, event.self_cpu_time_total * _US)
+            launches += name.startswith(_LAUNCHES)
+            continue
+        if is_gpu_range(event):
+            continue
+        busy.append(span)
+        if name.startswith("Memcpy"):
+            kind = name.partition(" (")[0]  # Memcpy DtoD (Device -> Device)
+            copies[kind] += span[1] - span[0]
+            copied[kind] += 1
+            pageable += "Pageable" in name
+        else:
+            kernels[name] += span[1] - span[0]
+            ran[name] += not name.startswith("Memset")
+    return Activity(
+        calls=calls,
+        wall_s=max((end for _, end in every), default=0.0) - min((start for start, _ in every), default=0.0),
+        kernels=dict(kernels) if device == "cuda" else dict(spent),
+        ran=dict(+ran + copied),
+        launches=launches or ran.total(),
+        copies_s=sum(copies.values()),
+        copies=dict(copies),
+        pageable_copies=pageable,
+        gaps_s=idle_between(busy) if device == "cuda" else None,
+        cpu_s=dict(spent),
+        allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
+    )
+
+
+def is_gpu_range(event: Any) -> bool:
+    """Return whether an event is a `record_function` as the GPU shows it: around kernels, as in torch.optim, and none itself."""
+    return bool(getattr(event, "is_user_annotation", False)) and "CPU" not in str(event.device_type)
+
+
+def idle_between(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the time between the first start and the last end that no span covers."""
+    idle, reached = 0.0, None
+    for start, end in sorted(spans):
+        if reached is not None and start > reached:
+            idle += start - reached
+        reached = end if reached is None else max(reached, end)
+    return idle
+
+
+# What a worker answers
+
+
+def _answer_kernels(worker: Worker, samples: int) -> dict[str, Any]:
+    """Take samples of the time that the kernels of the prepared case take, without the host's."""
+    job = worker.current()
+    try:
+        return {"samples_ms": kernels_ms(job.call.run, job.call.before, samples)}
+    except (Exception, SystemExit):  # noqa: BLE001  a tracer that another one keeps from working costs these times only
+        return {"samples_ms": ()}
+
+
+def _answer_trace(worker: Worker) -> dict[str, Any]:
+    """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
+    job = worker.current()
+    device = "cpu" if job.clocks[0].name == "cpu" else worker.tree.spec.device
+    return {"activity": trace(job.call, device).model_dump(mode="json")}
+
+
+OPERATIONS = {"kernels": _answer_kernels, "trace": _answer_trace}
+"""Requests about the traces of a case (`ratchet.tools`)."""

@@ -1,0 +1,160 @@
+"""Find what a profile shows, or what differs between two, as sentences for people. Pure.
+
+`ratchet.explain` calls `diagnose`, which applies the rules of all themes (`throughput`, `occupancy`, `traced`),
+ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
+"""
+
+from __future__ import annotations
+
+from ratchet.explain.diagnosis import occupancy, throughput
+from ratchet.explain.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
+from ratchet.explain.diagnosis.traced import (
+    call_seconds,
+    launches_changed,
+    moved_s,
+    same_name_times,
+    seconds,
+    short_kernels,
+    standing_costs,
+    trace_changes,
+    traced_times,
+)
+from ratchet.explain.judge import matched
+from ratchet.explain.records import Finding, KernelProfile, Profile
+
+CHANGES: tuple[ChangeRule, ...] = (
+    *occupancy.SPILL_CHANGES,
+    *throughput.ARITHMETIC_CHANGES,
+    *throughput.MEMORY_CHANGES,
+    *occupancy.SHARED_CHANGES,
+    *occupancy.OCCUPANCY_CHANGES,
+)
+STATES: tuple[StateRule, ...] = (
+    *occupancy.SPILL_STATES,
+    *throughput.ARITHMETIC_STATES,
+    *throughput.MEMORY_STATES,
+    *occupancy.SHARED_STATES,
+    *occupancy.OCCUPANCY_STATES,
+)
+SUBSUMED: dict[str, tuple[str, ...]] = {
+    "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
+    "extra pass": ("DRAM bytes", "L2 hits"),
+    "L2 hits": ("DRAM bytes",),
+    "tensor cores": ("instructions", "precision", "steps"),
+    "precision": ("instructions",),
+    "divergence": ("instructions",),
+    "tile": ("instructions", "steps"),
+    "steps": ("instructions",),
+    "bytes in flight": ("throughput",),
+    "occupancy": ("throughput",),
+    "atomics": ("bytes in flight", "throughput"),
+    "tail": ("SM utilisation",),
+    "small grid": ("SM utilisation",),
+    "memory throttle": ("SM throughput",),
+}
+"""Key → keys that follow from it, and are not reported again for the same kernel: causes before their consequences."""
+
+SMALLEST_SHARE = 0.05
+"""A kernel with a smaller share of the call's time, or of its change, is not worth a sentence."""
+SAME_CALL = 0.01
+"""Without a benchmark's ratio, calls whose profiled times differ by a smaller part have no direction."""
+
+
+def diagnose(head: Profile, reference: Profile | None = None, ratio: float | None = None) -> tuple[Finding, ...]:
+    """Return findings: what explains the change of the case, the weightiest first; what stands out in the head; then the rest.
+
+    ``ratio`` is head time / reference time as the benchmark measured it; without one, the profiles themselves say which way
+    the head went. Launches are matched by name and order. A figure that a profile does not have triggers nothing.
+    """
+    findings = _standing(head)
+    if reference is not None:
+        ratio = ratio or _own_ratio(head, reference)
+        direction = direction_of(ratio)
+        findings += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
+    findings.sort(key=lambda finding: (_is_against(finding), -finding.weight))
+    return tuple(_without_repeats(findings))
+
+
+def _is_against(finding: Finding) -> bool:
+    return finding.effect is not None and finding.weight < 1
+
+
+def _own_ratio(head: Profile, reference: Profile) -> float | None:
+    """Return head time / reference time of the launches, else of the traced calls; None where they are about equal."""
+    after, before = call_seconds(head), call_seconds(reference)
+    if (after is None or before is None) and head.activity and reference.activity:
+        one, other = head.activity, reference.activity
+        after, before = one.wall_s / max(1, one.calls), other.wall_s / max(1, other.calls)
+    if not after or not before or abs(after / before - 1) <= SAME_CALL:
+        return None
+    return after / before
+
+
+def _differences(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
+    differences: list[Difference] = []
+    if head.kernels and reference.kernels:
+        differences += _between_kernels(head, reference, ratio)
+    if head.activity is not None and reference.activity is not None:
+        differences += trace_changes(head.activity, reference.activity, ratio)
+        # Counters may be of the first launches only, and never are of copies: the trace has the whole call.
+        both = head.kernels and reference.kernels
+        counted = {kernel.function for side in (head, reference) for kernel in side.kernels} if both else set[str]()
+        differences += traced_times(head.activity, reference.activity, ratio, counted)
+    return differences
+
+
+def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
+    pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
+    before, after = call_seconds(reference), call_seconds(head)
+    moved = moved_s(before, after, ratio) if before is not None and after is not None else 0.0
+    differences = launches_changed(head, reference, moved)
+    common: dict[str, tuple[float, float]] = {}
+    for one, other in pairs:
+        share = _share_of_change(one, other, head, reference)
+        if share >= SMALLEST_SHARE:
+            changes = [change for rule in CHANGES if (change := changed(rule, LaunchPair(one, other, share)))]
+            differences += changes
+            if not changes and one.duration_s is not None and other.duration_s is not None:
+                earlier = common.get(one.function, (0.0, 0.0))
+                common[one.function] = (earlier[0] + other.duration_s, earlier[1] + one.duration_s)
+    return differences + same_name_times(common, moved, ", under the profiler")
+
+
+def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
+    """Return this launch's part of the change of all launches in its direction: 0 to 1; 1 where times are not known."""
+    after, before = seconds(head.kernels), seconds(reference.kernels)
+    if after is None or before is None or one.duration_s is None or other.duration_s is None:
+        return 1.0
+    if len(head.kernels) == len(reference.kernels) == 1:
+        return 1.0
+    move, change = one.duration_s - other.duration_s, after - before
+    if abs(change) <= SAME_CALL * before:  # no change to share out: by the time of the launch
+        return one.duration_s / after
+    if move * change >= 0:
+        return min(1.0, move / change)
+    return min(1.0, abs(move) / (abs(change) + abs(move)))
+
+
+def _standing(head: Profile) -> list[Finding]:
+    total = seconds(head.kernels)
+    launched = short_kernels(head)
+    findings = [launched] if launched else []
+    for kernel in head.kernels:
+        share = kernel.duration_s / total if total and kernel.duration_s else 1 / len(head.kernels)
+        if share >= SMALLEST_SHARE:
+            states = (standing(rule, kernel, share) for rule in STATES)
+            findings += [finding for finding in states if finding]
+    return findings + (standing_costs(head.activity) if head.activity is not None else [])
+
+
+def _without_repeats(findings: list[Finding]) -> list[Finding]:
+    """Keep each key once for each effect (the weightiest), and nothing that follows from a kept finding of the same kernel."""
+    kept: list[Finding] = []
+    for finding in findings:
+        repeated = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
+        follows = any(
+            finding.key in SUBSUMED.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept
+        ) and not _is_against(finding)
+        if not (repeated or follows):
+            kept.append(finding)
+    return kept

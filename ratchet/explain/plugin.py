@@ -1,0 +1,36 @@
+"""What this tool adds to the core (`ratchet.tools` says what each name means)."""
+
+COMMANDS = {
+    "Find out why, make it faster": {
+        "profile": (
+            "ratchet.explain.cli:profile_command",
+            "Profile cases, alone or beside an earlier commit, or read report files.",
+        ),
+        "advise": (
+            "ratchet.explain.cli:advise_command",
+            "Name the antipatterns in a script, a case or a saved trace, and what each costs.",
+        ),
+        "roofline": ("ratchet.explain.cli:roofline_command", "Draw how near each case comes to what the machine can do."),
+    },
+}
+EXAMPLES = {
+    "advise": (
+        "ratchet advise train.py --epochs 1     words behind a script are the script's",
+        "ratchet advise --trace-for 3s --save trace.json train.py",
+        "ratchet advise attention/training_512",
+        "ratchet advise trace.json.gz",
+    ),
+    "profile": (
+        "ratchet profile norm/rows_4k --base HEAD~1",
+        "ratchet profile --read before.ncu-rep after.ncu-rep",
+    ),
+    "roofline": (
+        "ratchet roofline",
+        "ratchet roofline 'norm/*' --out pictures",
+    ),
+}
+WORKER_MODULES = ("ratchet.explain.child.trace",)
+RECORDS = {
+    "profiles": "ratchet.explain.records:Profiles",
+    "roofline": "ratchet.explain.records:Roofline",
+}

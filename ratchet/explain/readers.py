@@ -1,0 +1,435 @@
+"""Read a report file of Nsight Compute into a `Profile`, with whatever reader this machine has. No GPU is needed.
+
+Called by `ratchet.explain` for reports that a check recorded and for ``--read``. Takes the package ``ncu-report``, else
+`ncu` itself, once `examine` has seen that the file is complete. Reads one file; both run in a child process.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import ValidationError
+
+from ratchet.core.errors import RecordError
+from ratchet.core.untrusted import clean
+from ratchet.explain.metrics import RawKernel, in_base_units, kernel_profile
+from ratchet.explain.ncu import ProfileError, Surroundings, find_ncu, last_line, run, signal_name
+from ratchet.explain.ncu_child import NO_MODULE
+from ratchet.explain.records import Profile, Rule
+
+_COMPRESSED = ".ncu-repz"
+_TEMPORARY = "derived_tempMetric"
+"""Start of names of metrics that the rules of ncu leave behind; sometimes NaN, and no figure uses them."""
+_VERSION = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
+_RATIOS = (".ratio", ".pct", "_pct", ".max_rate")
+"""Ends of names of ratios, which are NaN where nothing was counted: zero divided by zero."""
+
+
+def read(path: Path, environ: Mapping[str, str] | None = None) -> Profile:
+    """Return the kernels of a ``.ncu-rep``, or of an exported raw page (``.csv``), of any kernel, chip and version.
+
+    Raises RecordError where the file is missing, damaged, not a report or without a kernel, ProfileError where a counter is not a
+    number or nothing on this machine reads reports.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".csv":
+        ordinary(path)
+        return _profile(path, read_file(path), "csv", About(KNOWN_FORMAT, None))
+    if path.suffix.lower() == _COMPRESSED:
+        ordinary(path)
+        about = About(KNOWN_FORMAT, None)
+    else:
+        about = examine(path)
+    kernels, reader = _read(path, os.environ if environ is None else environ)
+    return _profile(path, kernels, reader, about)
+
+
+def _read(path: Path, environ: Mapping[str, str]) -> tuple[list[RawKernel], str]:
+    kernels = read_by_module(path, environ)
+    if kernels is not None:
+        return kernels, "ncu_report"
+    try:
+        ncu = find_ncu(environ)
+    except ProfileError:
+        raise ProfileError(
+            f"{path} cannot be read: the package ncu-report is not installed, and neither is Nsight Compute.",
+            "Install the package with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.",
+        ) from None
+    return read_report(path, ncu, environ), "csv"
+
+
+def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About) -> Profile:
+    newer = about.format_version > KNOWN_FORMAT
+    if not kernels:
+        if newer:
+            raise RecordError(
+                f"{path} was written by a newer Nsight Compute (format {about.format_version}), which this reader does not know.",
+                "Upgrade the package: pip install --upgrade ncu-report.",
+            )
+        raise RecordError(f"{path} holds no kernel.", "Perhaps no kernel matched: check ncu's --kernel-name and --launch-count.")
+    finite = [_finite(path, kernel) for kernel in kernels]
+    try:
+        records = tuple(kernel_profile(kernel, index) for index, kernel in enumerate(finite))
+    except ValidationError as error:
+        place = ".".join(str(step) for step in error.errors()[0]["loc"])
+        raise ProfileError(f"{path} holds an impossible figure: {place} of a kernel.", "Profile it once more.") from None
+    warnings = [f"The report has format {about.format_version}, newer than those that ratchet knows."] if newer else []
+    first = finite[0]
+    sm_count = first.metrics.get("launch__sm_count", first.metrics.get("device__attribute_multiprocessor_count"))
+    return Profile(
+        tool="ncu",
+        tool_version=about.tool_version,
+        reader=reader,
+        gpu=first.texts.get("device__attribute_display_name"),
+        compute_capability=_capability(first.metrics),
+        sm_count=None if sm_count is None else round(sm_count),
+        kernels=records,
+        warnings=tuple(warnings),
+    )
+
+
+def _finite(path: Path, kernel: RawKernel) -> RawKernel:
+    """Drop ratios of nothing. Raises ProfileError where a counter itself is not a number: then the rest is unreliable too."""
+    wrong = [name for name, value in kernel.metrics.items() if not math.isfinite(value)]
+    for name in wrong:
+        if not name.startswith(_TEMPORARY) and not name.endswith(_RATIOS):
+            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            raise ProfileError(
+                f"{path}: the counter {clean(name, 120)} of {clean(kernel.name, 80)} is not a number{more}.",
+                "Profile it once more, with nothing else on the GPU.",
+            )
+    kept = {name: value for name, value in kernel.metrics.items() if name not in wrong and not name.startswith(_TEMPORARY)}
+    return kernel.model_copy(update={"metrics": kept})
+
+
+def _capability(metrics: Mapping[str, float]) -> str | None:
+    major, minor = (metrics.get(name) for name in _VERSION)
+    return None if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
+
+
+# Nsight Compute's Python module, the package ``ncu-report``. It runs in a child process (`ncu_child`), which writes JSON to a
+# temporary folder. (Nsight Compute, Python Report Interface.)
+
+TIME_LIMIT_S = 120.0
+"""Time in which the module reads a report, and `ncu` writes one page. A hundred launches take a few seconds."""
+_CHILD = Path(__file__).with_name("ncu_child.py")
+_SCOPES = {1: "local", 2: "global"}
+
+
+def read_by_module(path: Path, environ: Mapping[str, str]) -> list[RawKernel] | None:
+    """Return the launches of a report; None where the module is missing.
+
+    The module runs in a child process. Raises RecordError where it crashes, hangs or fails over the file.
+    """
+    with tempfile.TemporaryDirectory(prefix="ratchet-report-") as scratch:
+        output = Path(scratch) / "report.json"
+        command: list[str | Path] = [sys.executable, "-P", _CHILD, path.resolve(), output]
+        ended = run(command, Surroundings(environ, Path(scratch), TIME_LIMIT_S))
+        if ended.status == NO_MODULE:
+            return None
+        if ended.status is None:
+            raise RecordError(f"{path} could not be read within {TIME_LIMIT_S:.0f} s: it is damaged, or far too large.", _AGAIN)
+        if ended.status < 0:
+            raise RecordError(
+                f"{path} is damaged: Nsight Compute's module crashed over it ({signal_name(ended.status)}).", _AGAIN
+            )
+        if ended.status > 0:
+            raise RecordError(f"{path} is not a report that Nsight Compute's module can read: {last_line(ended)}", _AGAIN)
+        try:
+            with output.open(encoding="utf-8") as lines:
+                return [_kernel_of_module(json.loads(line)) for line in lines]
+        except (OSError, ValueError, KeyError, TypeError, ValidationError):
+            raise RecordError(f"{path} is damaged: what Nsight Compute's module reads in it makes no sense.", _AGAIN) from None
+
+
+_LINK = re.compile(r"@(?P<kind>url|section|sass|source):(?P<words>[^:@]+):(?P<address>[^@]+)@")
+_AGAIN = "Copy it again from where it was recorded, or profile again."
+
+
+def _kernel_of_module(action: dict[str, Any]) -> RawKernel:
+    metrics = {name: in_base_units(float(value), unit) for name, (value, unit) in action["metrics"].items()}
+    return RawKernel(
+        name=action["name"],
+        metrics=metrics,
+        texts=action["texts"],
+        constant_moves=action["constant_moves"],
+        rules=tuple(_rule(rule) for rule in action["rules"] if rule["title"] or rule["message"]),
+    )
+
+
+def _words_of_link(link: re.Match[str]) -> str:
+    """Convert ``@url:words:https://…@`` to ``words (https://…)``, as ncu prints it; keep only one part of other links."""
+    kind, words, address = link["kind"], link["words"], link["address"]
+    return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
+
+
+def _rule(rule: dict[str, Any]) -> Rule:
+    speedup = rule["speedup"]
+    return Rule.model_validate(
+        {
+            "name": rule["name"],
+            "title": rule["title"],
+            "message": _LINK.sub(_words_of_link, rule["message"]),
+            "speedup_percent": speedup if speedup is not None and speedup >= 0 else None,
+            "scope": _SCOPES.get(rule["scope"]),
+        }
+    )
+
+
+# The CSV of Nsight Compute's raw page: a row of names, a row of units, then a row for each launch. ``ncu --import R --csv
+# --page raw --print-units base`` (Nsight Compute CLI, Command Line Options).
+
+LARGEST_BYTES = 256 * 2**20
+"""Bytes of an exported page at most."""
+_KERNEL, _GRID, _BLOCK, _CAPABILITY = "Kernel Name", "Grid Size", "Block Size", "CC"
+_NUMBER = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?")
+_RAW = "Export it with `ncu --import REPORT --csv --page raw --print-units base`."
+
+
+def read_report(path: Path, ncu: Path, environ: Mapping[str, str]) -> list[RawKernel]:
+    """Return the launches of a ``.ncu-rep`` through ``ncu`` itself, with the rules of its details page. Raises RecordError."""
+    kernels = read_text(_page(path, ncu, environ, "raw"), path)
+    rules_of = rules(_page(path, ncu, environ, "details"))
+    return [kernel.model_copy(update={"rules": tuple(rules_of.get(index, ()))}) for index, kernel in enumerate(kernels)]
+
+
+def read_file(path: Path) -> list[RawKernel]:
+    """Return the launches of an exported page, which has no rules. Raises RecordError."""
+    with path.open("rb") as stream:
+        content = stream.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise RecordError(f"{path} is larger than 256 MiB, so it is not a page of a report.", "Check the path.")
+    return read_text(content.decode("utf-8-sig", "replace"), path)
+
+
+def read_text(text: str, path: Path) -> list[RawKernel]:
+    """Return the launches of a page. Raises RecordError, which names ``path``, for no page, one cut off, or a repeated column."""
+    rows = _rows(text, path)
+    header = next(rows, None)
+    if header is None:
+        raise RecordError(f"{path} has no line that begins like a page of Nsight Compute.", _RAW)
+    if "Metric Name" in header:
+        raise RecordError(f"{path} is the details page of a report, which rounds its figures and leaves most of them out.", _RAW)
+    if len(set(header)) < len(header):
+        raise RecordError(f"{path} names a column twice.", _RAW)
+    units = next(rows, None)
+    if units is None or len(units) != len(header):
+        raise RecordError(f"{path} ends before the row of units.", _RAW)
+    if units[header.index(_KERNEL)]:
+        raise RecordError(f"{path} has no row of units below the names.", _RAW)
+    return [_kernel(header, units, row, path, number) for number, row in enumerate(rows, 1)]
+
+
+def _rows(text: str, path: Path) -> Iterator[list[str]]:
+    """Yield the rows of the table, without whatever ncu or the program printed before it."""
+    begin = re.search(r'^"?ID"?,(?=.*Kernel Name)', text, re.MULTILINE)
+    table = csv.reader(io.StringIO(text[begin.start() :]), strict=True) if begin else iter(())
+    try:
+        for row in table:
+            if row:
+                yield row
+    except csv.Error as error:
+        raise RecordError(f"{path} is not CSV, or is cut off: {error}.", _RAW) from None
+
+
+def _kernel(header: list[str], units: list[str], row: list[str], path: Path, number: int) -> RawKernel:
+    if len(row) != len(header):
+        raise RecordError(f"{path} is cut off: launch {number} has {len(row)} of {len(header)} columns.", _RAW)
+    metrics: dict[str, float] = {}
+    texts: dict[str, str] = {}
+    for name, unit, cell in zip(header, units, row, strict=True):
+        if "_" not in name:  # of the launch, not a metric: ID, Process Name, Stream
+            continue
+        value = _number(cell)
+        if value is not None:
+            metrics[name] = in_base_units(value, unit)
+        elif cell:
+            texts[name] = cell
+    columns = dict(zip(header, row, strict=True))
+    return RawKernel(name=columns[_KERNEL], metrics={**_launch(columns), **metrics}, texts=texts)
+
+
+def _number(cell: str) -> float | None:
+    """Convert ``1,234.50`` to 1234.5; None for words and for an empty cell."""
+    if cell and _NUMBER.fullmatch(cell) and any(letter.isdigit() for letter in cell):
+        return float(cell.replace(",", ""))
+    return math.nan if cell.lower().lstrip("-+") in ("nan", "inf", "nan(ind)") else None
+
+
+def _launch(columns: Mapping[str, str]) -> dict[str, float]:
+    """Return grid, block and compute capability of a page with few metrics, by the names that a full report uses."""
+    metrics: dict[str, float] = {}
+    for column, name in ((_GRID, "grid"), (_BLOCK, "block")):
+        extent = re.findall(r"\d{1,10}", columns.get(column, ""))
+        if len(extent) == 3:
+            metrics.update({f"launch__{name}_dim_{axis}": float(each) for axis, each in zip("xyz", extent, strict=True)})
+    capability = re.fullmatch(r"(\d{1,3})\.(\d{1,2})", columns.get(_CAPABILITY, ""))
+    if capability:
+        metrics.update(dict(zip(_VERSION, map(float, capability.groups()), strict=True)))
+    return metrics
+
+
+def rules(text: str) -> dict[int, list[Rule]]:
+    """Return the rules of the details page, by the place of their launch (from 0). Rows of metrics are skipped."""
+    begin = re.search(r'^"?ID"?,(?=.*Rule Name)', text, re.MULTILINE)
+    places: dict[str, int] = {}
+    by_launch: dict[int, list[Rule]] = {}
+    for row in csv.DictReader(io.StringIO(text[begin.start() :])) if begin else ():
+        index = places.setdefault(row["ID"], len(places))
+        if row.get("Rule Name") and row.get("Rule Description"):
+            estimate = _number(row.get("Estimated Speedup") or "")
+            scope = {"global": "global", "local": "local"}.get((row.get("Estimated Speedup Type") or "").lower())
+            rule = {"name": row["Rule Name"], "title": "", "message": row["Rule Description"], "scope": scope}
+            by_launch.setdefault(index, []).append(Rule.model_validate({**rule, "speedup_percent": estimate}))
+    return by_launch
+
+
+def _page(path: Path, ncu: Path, environ: Mapping[str, str], page: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="ratchet-report-") as scratch:
+        output = Path(scratch) / "page.csv"
+        options = ["--csv", "--page", page, "--print-units", "base", "--log-file", str(output)]
+        ended = run([ncu, "--import", path.resolve(), *options], Surroundings(environ, Path(scratch), TIME_LIMIT_S))
+        if ended.status != 0 or not output.is_file():
+            why = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else last_line(ended)
+            raise RecordError(f"{path} is not a report that ncu can read: {why}", "Copy it again, or profile again.")
+        return output.read_text(encoding="utf-8", errors="replace")
+
+
+# Whether a file is a complete report of Nsight Compute: ncu's own module reads half a file without an error. A report is ``NVR``
+# and a zero byte, a header with the version of the format, then blocks: the length of a block's header, the header, and as many
+# bytes of payload as that says; lengths have four bytes, the lowest first, and headers are protocol buffers. (Nsight Compute,
+# ``extras/FileFormat``.)
+
+LARGEST_REPORT_BYTES = 2 * 2**30
+KNOWN_FORMAT = 7
+"""The format of Nsight Compute 2025.3."""
+_MAGIC = b"NVR\0"
+_FORMAT, _SESSION, PAYLOAD_SIZE, _SOFTWARE = 1, 3, 5, 8
+"""Numbers of fields in the headers."""
+_LARGEST_HEADER = 64 * 2**20
+"""Bytes that are read of a header at most: a damaged length can claim 4 GiB."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Versions that a report names."""
+
+    format_version: int
+    tool_version: str | None
+
+
+def ordinary(path: Path) -> int:
+    """Return the size of an ordinary, readable file in bytes. Raises RecordError for others, and above 2 GiB."""
+    try:
+        status = path.stat()
+        with path.open("rb") if stat.S_ISREG(status.st_mode) else open(os.devnull, "rb"):  # noqa: PTH123 - a fifo would block
+            pass
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist.", "Check the path, or profile first.") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise RecordError(f"{path} cannot be read: {why}.", "Check the path and its permissions.") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a special file"
+        raise RecordError(f"{path} is {kind}, not a report.", "Give the path of one .ncu-rep file.")
+    if status.st_size == 0:
+        raise RecordError(f"{path} is empty.", _AGAIN)
+    if status.st_size > LARGEST_REPORT_BYTES:
+        raise RecordError(f"{path} is larger than 2 GiB.", "Profile fewer launches: ncu --launch-count.")
+    return status.st_size
+
+
+def examine(path: Path) -> About:
+    """Walk through the blocks of a report. Raises RecordError where it is not one, is cut off, or goes on where it should end."""
+    size = ordinary(path)
+    with path.open("rb") as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise RecordError(
+                f"{path} is not a report of Nsight Compute.", "Reports end in .ncu-rep; ncu writes them with --export."
+            )
+        try:
+            version = number(_header(stream), _FORMAT)
+            if not version:
+                raise EOFError
+            names = [name for header in _blocks(stream, size) if (name := _tool_version(header))]
+        except (EOFError, IndexError, struct.error):
+            raise RecordError(f"{path} is cut off or damaged: it ends within a block.", _AGAIN) from None
+    return About(version, names[0] if names else None)
+
+
+def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    while (place := stream.tell()) < size:
+        header = _header(stream)
+        payload = number(header, PAYLOAD_SIZE)
+        if stream.tell() + payload > size:
+            raise EOFError(place)
+        stream.seek(payload, os.SEEK_CUR)
+        yield header
+
+
+def _header(stream: BinaryIO) -> bytes:
+    (length,) = struct.unpack("<I", stream.read(4))
+    header = stream.read(min(length, _LARGEST_HEADER))
+    if len(header) < length:
+        raise EOFError
+    return header
+
+
+def _tool_version(header: bytes) -> str | None:
+    """Return the version of ncu (``2025.3.1.0``) from the list of software in the session's details."""
+    for session in _values(header, _SESSION):
+        for software in _values(session, _SOFTWARE):
+            name, value = (next(iter(_values(software, field)), b"") for field in (1, 2))
+            if name.startswith(b"Nsight Compute"):
+                return value.decode("utf-8", "replace").split(" ")[0][:40] or None
+    return None
+
+
+def number(message: bytes, field: int) -> int:
+    """Return a number in a header, 0 where it is not given."""
+    return next((value for number, value in _fields(message) if number == field and isinstance(value, int)), 0)
+
+
+def _values(message: bytes, field: int) -> list[bytes]:
+    return [value for number, value in _fields(message) if number == field and isinstance(value, bytes)]
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a protocol buffer, one level deep. Raises IndexError or EOFError where the bytes are not one."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(message, place)
+            yield key >> 3, value
+            continue
+        length, place = _varint(message, place) if kind == 2 else ({1: 8, 5: 4}.get(kind, len(message) + 1), place)
+        if place + length > len(message):
+            raise EOFError
+        yield key >> 3, message[place : place + length]
+        place += length
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = message[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+    raise EOFError

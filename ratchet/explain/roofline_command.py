@@ -1,0 +1,196 @@
+"""Carry out `ratchet roofline`: draw recorded times, profiles and peaks as a roofline.
+
+Only `ratchet roofline` calls `draw_roofline`. It reads runs, baselines and profiles of the results folder, and writes a record
+and two pictures. It measures nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.core import datasheets
+from ratchet.core.bench.child.registry import select, unmatched
+from ratchet.core.errors import PageError, RatchetError, UsageError
+from ratchet.core.judge.roofs import Roofs, cached, measured_roofs
+from ratchet.core.records.baseline import Baseline, FingerprintBaseline
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import RunRecord, Tree, WorkloadIdentity
+from ratchet.core.request import BASELINE, CURRENT, Request, load_baseline, results_folder
+from ratchet.core.units import percent
+from ratchet.core.untrusted import clean
+from ratchet.explain import roofline as pure
+from ratchet.explain.records import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
+from ratchet.explain.results import FOLDER as PROFILE_FOLDER
+from ratchet.explain.results import INDEX
+
+FOLDER, NAME = "roofline", "roofline"
+
+
+@dataclass(frozen=True)
+class TimedCase:
+    name: str
+    workload: WorkloadIdentity
+    seconds: float
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class RooflineFiles:
+    """A roofline and its files. ``step_down``: why there is no picture."""
+
+    roofline: Roofline
+    files: tuple[Path, ...]
+    step_down: str | None = None
+
+
+def draw_roofline(
+    recorded: Path | None, profiles: Path | None, out: Path | None, request: Request, environ: Mapping[str, str]
+) -> RooflineFiles:
+    """Draw the roofline of a recorded run or baseline, as a record and two pictures.
+
+    None takes the defaults of the results folder. Raises RecordError for an unreadable file, UsageError for a pattern that
+    matches no case or where nothing was measured yet, OutputError where the files cannot be written.
+    """
+    from ratchet.explain import roofline_figure as figure
+
+    results = results_folder(request, environ)
+    made = of_results(recorded, profiles, results, request.patterns)
+    folder = out or results / FOLDER
+    save(folder / f"{NAME}.json", made)
+    try:
+        pictures = figure.draw_roofline(made, folder, NAME)
+    except PageError as error:
+        return RooflineFiles(made, (folder / f"{NAME}.json",), str(error))
+    return RooflineFiles(made, (*pictures, folder / f"{NAME}.json"))
+
+
+def of_results(recorded: Path | None, profiles: Path | None, results: Path, patterns: Sequence[str]) -> Roofline:
+    """Return the roofline of a recorded run; without one, of the last run of a results folder, else of its baseline.
+
+    Raises RecordError and UsageError as `draw_roofline` does.
+    """
+    path = recorded or next((path for path in (results / CURRENT, results / BASELINE) if path.exists()), None)
+    if path is None:
+        raise UsageError(f"Nothing was measured in {results} yet.", "Measure first with `ratchet run`, or name a recorded run.")
+    fingerprint, cases, roofs, notes = _of_baseline(path) if _is_baseline(path) else _of_run(path, load_baseline(results))
+    known = [case.name for case in cases]
+    for pattern in unmatched(known, patterns):
+        raise UsageError(clean(f"{path} has no timed case called {pattern}."), clean(f"It has {', '.join(known) or 'none'}."))
+    chosen = [case for case in cases if case.name in select(known, patterns)]
+    if not chosen:
+        raise UsageError(f"{path} has no timed case.", "Measure first with `ratchet run`.")
+    place = profiles or results / PROFILE_FOLDER / INDEX
+    counted = load(place, Profiles).profiles if profiles or place.exists() else ()
+    return _assembled(fingerprint, chosen, roofs, counted, notes)
+
+
+def _assembled(
+    fingerprint: Fingerprint, cases: Sequence[TimedCase], measured: Roofs, profiles: Sequence[CaseProfile], notes: list[str]
+) -> Roofline:
+    matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
+    roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
+    by_case = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
+    points = [point for point in by_case.values() if point]
+    if unplaced := [name for name, point in by_case.items() if point is None]:
+        more.append(f"Not shown: {', '.join(unplaced)}. Declare FLOPs and bytes in the benchmark, or run `ratchet profile`.")
+    far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
+    if far:
+        ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)
+        more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
+    warm = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "warm"]
+    if warm:
+        more.append(f"Timed with their data in the L2 cache, so the DRAM roofs do not limit them: {', '.join(warm)}.")
+    small = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "fits"]
+    if small:
+        more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
+    return pure.roofline(fingerprint.processor, points, roofs, [*more, *notes])
+
+
+def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
+    """Return every roof that is known for this machine, and notes about those that are not."""
+    notes = []
+    printed = datasheets.printed_peaks(fingerprint)
+    if fingerprint.device == "cuda" and printed is None:
+        notes.append(datasheets.unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
+    roofs = pure.roofs_measured(measured)
+    if not roofs:
+        notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")
+    return (
+        *roofs,
+        *pure.roofs_from("report", pure.report_peaks(profiles)),
+        *(pure.roofs_from("datasheet", printed) if printed else ()),
+    ), notes
+
+
+def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
+    """Return the point of a case, and how its counted FLOPs compare with the declared ones."""
+    point = pure.point(case.name, None, profile, case.workload, case.seconds, roofs, l2_bytes)
+    if profile is None or point is None or point.source == "declared":
+        return point
+    return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
+
+
+def _matching(case: TimedCase, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
+    """Return the profile of this very code on this kind of GPU; where there is one of other code only, add a note."""
+    other = False
+    for of_case in profiles:
+        if of_case.case != case.name:
+            continue
+        for tree, profile in ((of_case.head_tree, of_case.head), (of_case.reference_tree, of_case.reference)):
+            if profile is None or profile.tool != "ncu":
+                continue
+            if tree is not None and _same(tree, case.tree) and profile.gpu in (None, fingerprint.gpu):
+                return profile
+            other = True
+    if other:
+        notes.append(f"The profile of {case.name} is of other code or another GPU, so the figure shows its declared work.")
+    return None
+
+
+def _same(one: Tree, other: Tree) -> bool:
+    if one.content and other.content:
+        return one.content == other.content
+    return one.commit == other.commit and not one.dirty and not other.dirty
+
+
+def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
+    run = load(path, RunRecord)
+    fingerprint = run.environment.fingerprint
+    cases = [
+        TimedCase(case.name, case.workload, case.performance.median_time_ms / 1e3, run.head)
+        for case in run.cases
+        if case.workload is not None and case.performance is not None
+    ]
+    return fingerprint, cases, measured_roofs(run.cases, stored.entries(fingerprint), run.environment.l2_bytes), []
+
+
+def _of_baseline(path: Path) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
+    """Return the machine of a baseline that was measured last, and its cases."""
+
+    def last_measured(part: FingerprintBaseline) -> tuple[float, str]:
+        return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key
+
+    parts = sorted(load(path, Baseline).fingerprints.values(), key=last_measured)
+    if not parts:
+        raise UsageError(f"{path} is empty.", "Measure with `ratchet check`, then `ratchet baseline record`.")
+    part = parts[-1]
+    entries = {name: entry for name, entry in part.configs.items() if not entry.removed}
+    cases = [
+        TimedCase(name, entry.workload, entry.median_ms / 1e3, Tree(commit=entry.git_commit)) for name, entry in entries.items()
+    ]
+    others = [other.fingerprint.key for other in parts[:-1]]
+    notes = (
+        [f"{path.name} also knows {', '.join(others)}; the figure shows the machine that was measured last."] if others else []
+    )
+    return part.fingerprint, cases, measured_roofs((), entries), notes
+
+
+def _is_baseline(path: Path) -> bool:
+    try:
+        load(path, Baseline)
+    except RatchetError:
+        return path.name == BASELINE  # then reading it again says what is wrong
+    return True

@@ -1,0 +1,74 @@
+"""Profiles without counters: which kernels a trace of torch.profiler shows, and which of them are worth counters. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from ratchet.explain.metrics import bare
+from ratchet.explain.records import Activity
+
+MATTERS = 0.95
+"""Part of a call's time on the device whose kernels are worth counters. Of two sides, also part of the time between them."""
+ALIKE = 0.02
+"""Two sides whose kernels differ by less than this part of their time are alike: which ones differ most would be chance."""
+
+
+def kernel_times(activity: Activity) -> dict[str, float]:
+    """Return bare name → seconds of the kernels that ran, the longest first; copies and fills of memory are none."""
+    times: dict[str, float] = {}
+    for name, seconds in activity.kernels.items():
+        if not name.startswith(("Memset", "Memcpy")):
+            times[bare(name)] = times.get(bare(name), 0.0) + seconds
+    return dict(sorted(times.items(), key=lambda item: -item[1]))
+
+
+def busiest(activity: Activity | None, among: Collection[str] = ()) -> str | None:
+    """Return the bare name of the kernel that takes most of the device's time; None where no kernel ran.
+
+    ``among`` leaves only kernels of these names, unless it is empty.
+    """
+    times = kernel_times(activity) if activity else {}
+    return next((name for name in times if not among or name in among), None)
+
+
+def that_matter(activity: Activity) -> list[str]:
+    """Return the bare names of the longest kernels, which together take `MATTERS` of the time."""
+    times, chosen = kernel_times(activity), list[str]()
+    while sum(times[name] for name in chosen) < MATTERS * sum(times.values()):
+        chosen.append(list(times)[len(chosen)])
+    return chosen
+
+
+def worth_counters(sides: Sequence[Activity]) -> list[str]:
+    """Return the bare names of the kernels of a case whose counters explain it: of one side, those that matter.
+
+    Of two sides those that, besides, make up nearly all of the difference in time, and at least one kernel of each side.
+    """
+    matter = dict.fromkeys(name for activity in sides for name in that_matter(activity))
+    times = [{name: s / max(1, activity.calls) for name, s in kernel_times(activity).items()} for activity in sides]
+    apart = {name: max(of.get(name, 0.0) for of in times) - min(of.get(name, 0.0) for of in times) for name in matter}
+    whole = sum(apart.values())
+    if len(sides) < 2 or whole < ALIKE * max(sum(of.values()) for of in times):
+        return list(matter)
+    chosen = set[str]()
+    for name in sorted(matter, key=lambda name: -apart[name]):
+        if sum(apart[one] for one in chosen) < MATTERS * whole:
+            chosen.add(name)
+    chosen |= {next(iter(of)) for of in times if of and not chosen & set(of)}
+    return [name for name in matter if name in chosen]
+
+
+def launches_of(activity: Activity, names: Collection[str]) -> int:
+    """Return how often a call launches kernels of these bare names, rounded up."""
+    return math.ceil(sum(launches_by_name(activity, names).values()))
+
+
+def launches_by_name(activity: Activity, names: Collection[str]) -> dict[str, float]:
+    """Return bare name → how often a call launches it, of these names; a fraction where calls differ."""
+    counts: Counter[str] = Counter()
+    for name, count in activity.ran.items():
+        if bare(name) in names:
+            counts[bare(name)] += count
+    return {name: count / max(1, activity.calls) for name, count in counts.items()}

@@ -1,0 +1,232 @@
+"""Carry out `ratchet baseline push`: enter runs of main into the baseline file of the remote, whoever else writes there.
+
+It fetches from and pushes to the git remote, and asks GitHub for acceptances where there is a token; in a workflow, also whether
+this run is the default branch's own. The steps are applied to the file as it is on the remote at that moment, and again for each
+try of a push. The runs are kept in the history.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.core.baseline import intact
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.errors import GitError, UsageError
+from ratchet.core.judge.baseline import steps
+from ratchet.core.judge.baseline import update as judge_baseline
+from ratchet.core.judge.baseline.chain import joined
+from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, StepKind
+from ratchet.core.records.files import dumps, loads
+from ratchet.core.records.run import Policy, RunRecord
+from ratchet.core.records.verdict import ReportRecord
+from ratchet.core.report.baseline import PushSummary, commit_message, pull_body, title
+from ratchet.core.request import BASELINE, Request
+from ratchet.github.artifact import Intake, take_in
+from ratchet.github.event import PushEvent
+from ratchet.github.event_file import event_of
+from ratchet.github.judge_again import acceptances_of, by_case, with_sent_profiles
+from ratchet.github.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
+from ratchet.github.records import Acceptance, WorkflowRun
+from ratchet.history.command import push_runs, run_url
+
+if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
+    from ratchet.github.client import GitHub
+
+
+EVENTS = ("push", "workflow_dispatch")
+"""Events of the default branch that may move the baseline."""
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    """The way of the baseline to the remote; None means as the settings and the checkout say."""
+
+    remote: str = "origin"
+    mode: Mode | None = None
+    onto: str | None = None
+    """The branch that was measured."""
+
+
+def push_baseline(
+    artifacts: Sequence[Path], way: PushOptions, github: GitHub | None, request: Request, environ: Mapping[str, str]
+) -> PushSummary:
+    """Enter runs of the main branch into the baseline file of the remote, with what was accepted in their pull requests.
+
+    Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError for a workflow run
+    or a run that is not of the main branch, ArtifactError for a run that may not be judged, RecordError for a baseline that
+    cannot be read, GitError where nothing could be recorded, ForgeError where GitHub refuses.
+    """
+    job = run_of_main(way.onto, github, environ)
+    clone = Remote(request.folder, way.remote)
+    settings = load_settings(clone.root, environ, request.options, request.folder)
+    main = job.head_branch if job else way.onto or clone.branch()
+    if not main:
+        raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
+    target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
+    if target.mode != "push" and target.main == target.side:
+        raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
+    taken = [taken_in(artifact, job, environ) for artifact in artifacts]
+    runs = tuple(intake.run for intake in taken)
+    acceptances = acceptances_of_push(github, clone, runs, environ) if github else ()
+    moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
+    notes: tuple[str, ...] = ()
+    try:
+        pushed = push_file(clone, target, moving.path, moving)
+    except ProtectedBranch as error:
+        if target.mode != "push" or target.main == target.side:
+            raise
+        notes = (f"{error.message} A pull request takes its place.",)
+        target = replace(target, mode="pull-request")
+        moving = replace(moving, target=target)
+        pushed = push_file(clone, target, moving.path, moving)
+    judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
+    kept = push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
+    notes = (*notes, *moving.notes, *kept)
+    done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
+    if target.mode != "pull-request" or pushed.commit is None:
+        return done
+    if github is None:
+        return replace(done, notes=(*notes, f"There is no GITHUB_TOKEN: open the pull request of {target.side} by hand."))
+    words = (title(done.recorded, done.accepted), pull_body(done.recorded, done.accepted, done.path))
+    return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
+
+
+def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]) -> list[str]:
+    """Return the measured commits and those of the same push: a merge queue pushes several pull requests at once."""
+    event = event_of(environ) if environ.get("GITHUB_EVENT_NAME") == "push" and environ.get("GITHUB_EVENT_PATH") else None
+    before = event.before if isinstance(event, PushEvent) else ""
+    pushed = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
+    return list(dict.fromkeys(commit for commits in pushed for commit in commits))
+
+
+def acceptances_of_push(
+    github: GitHub, clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]
+) -> tuple[Acceptance, ...]:
+    """Return the acceptances of the pull requests that the measured commits, and those of the same push, came with."""
+    commits = _pushed_commits(clone, runs, environ)
+    pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
+    return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
+
+
+def run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, str]) -> WorkflowRun | None:
+    """Return the workflow run of this job as GitHub describes it; None outside a workflow.
+
+    Raises UsageError unless a push to the default branch, or a dispatch on it, started it: on another branch the workflow file,
+    the settings and the measured code are that branch's own, and any of its commits would become the baseline of all.
+    """
+    number = environ.get("GITHUB_RUN_ID", "")
+    if not number:
+        return None
+    if github is None or not number.isdecimal():
+        wrong = "GITHUB_TOKEN is not set" if github is None else f"GITHUB_RUN_ID is {number}"
+        raise UsageError(f"{wrong}, so GitHub cannot say which branch this run is of.", "Set it as the shipped workflow does.")
+    run, main = github.workflow_run(int(number)), github.default_branch()
+    is_ours = (run.head_repository or "").casefold() == github.repository.casefold()
+    if run.event not in EVENTS or not is_ours or {run.head_branch, onto or main} != {main}:
+        raise UsageError(
+            f"This run is of the event {run.event} on {onto or run.head_branch or 'no branch'}{'' if is_ours else ' of a fork'}: "
+            f"only pushes to {main}, and dispatches on it, move the baseline.",
+            f"Merge first; then the push measures it. To measure again, start the workflow on {main}.",
+        )
+    return run
+
+
+def taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> Intake:
+    """Return the run of an artifact, and its profiles. Raises ArtifactError, UsageError for another commit than the job's."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
+        intake = take_in(artifact, Path(workspace))
+    run = intake.run
+    if job and run.head.commit != job.head_sha:
+        raise UsageError(
+            f"The run is of {run.head.commit[:10] or 'no commit'}, and this job is for {job.head_sha[:10]}.",
+            "Let the job that measures check out github.sha.",
+        )
+    return intake
+
+
+def _path_in(clone: Remote, settings: Settings) -> str:
+    path = (clone.root / settings.results / BASELINE).resolve()
+    if not path.is_relative_to(clone.root.resolve()):
+        raise UsageError(f"{path} is outside the repository, so it cannot be committed.", "Set results in [tool.ratchet].")
+    return path.relative_to(clone.root.resolve()).as_posix()
+
+
+# One try of a push: the next baseline file, computed from the present one.
+
+
+@dataclass
+class BaselineChange:
+    """The steps of some runs. `push_file` calls it once per try; the results of the last call are kept."""
+
+    remote: Remote
+    target: PushTarget
+    path: str
+    policy: Policy
+    runs: tuple[RunRecord, ...]
+    acceptances: tuple[Acceptance, ...]
+    recorded: BaselineUpdate = field(default_factory=lambda: BaselineUpdate(Baseline(), (), (), {}, {}))
+    measured: tuple[tuple[RunRecord, ReportRecord], ...] = ()
+    accepted: tuple[AcceptedCase, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, file: RemoteFile) -> FileChange | None:
+        """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
+        main = _of_branch(file.content, f"{self.path} of {self.target.main}")
+        waiting = None if file.waiting is None else _of_branch(file.waiting, f"{self.path} of {self.target.side}")
+        apart = self.target.mode == "branch"
+        before = main if waiting is None else waiting if apart else joined(main, waiting)
+        runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
+        self.measured = tuple((run, judge_run(run, before, self.policy)) for run in runs)
+        self.recorded = judge_baseline.record(before, self.measured)
+        after, self.accepted, self.notes = with_accepted(self.recorded.baseline, self.measured, self.acceptances)
+        if after in ((waiting or Baseline(),) if apart else (main, waiting)):
+            return None
+        return FileChange(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
+
+
+def _of_branch(content: bytes | None, name: str) -> Baseline:
+    """Read the baseline of a branch, empty for no file. Raises RecordError."""
+    return Baseline() if content is None else intact(loads(content, name, Baseline), name)
+
+
+def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
+    """Return the run under the commit of the branch that holds the measured code. Raises GitError where history lost it."""
+    commit = commit_on(remote, tip, run.head.commit, run.head.content)
+    if commit is None:
+        raise GitError(
+            f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
+            "The next run on that branch records what is there now.",
+        )
+    return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
+
+
+def with_accepted(
+    baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]], acceptances: Sequence[Acceptance]
+) -> tuple[Baseline, tuple[AcceptedCase, ...], tuple[str, ...]]:
+    """Move each accepted case to the head that was measured; return the baseline, the moves, and why others did not move.
+
+    A case that this commit's acceptance moved before stays, so that a job may run again.
+    """
+    accepted: list[AcceptedCase] = []
+    notes: list[str] = []
+    for run, report in measured:
+        for acceptance in by_case(acceptances, report):
+            entry = baseline.entries(run.environment.fingerprint).get(acceptance.case)
+            taken = [step.commit for step in entry.steps if step.kind is StepKind.ACCEPTED] if entry else []
+            if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
+                continue
+            try:
+                baseline, moved = steps.accept(
+                    baseline, run, report, [acceptance.case], Person(acceptance.by, acceptance.reason, acceptance.at)
+                )
+            except UsageError as error:
+                notes.append(f"{acceptance.case} was accepted by {acceptance.by}, but does not move: {error.message}")
+            else:
+                accepted += moved
+    return baseline, tuple(accepted), tuple(dict.fromkeys(notes))

@@ -1,0 +1,398 @@
+"""GitHub, as far as a check needs it: pull requests, comments, runs, files, people, check runs.
+
+`ratchet publish`, `ratchet command` and ``ratchet baseline push`` use `GitHub`. Every method is a call over the network with the
+rights of one token; which calls are tried again is in `ratchet.github.connection`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import TypeVar
+from urllib.parse import quote
+
+from github import GithubException
+from github.Artifact import Artifact
+from github.IssueComment import IssueComment
+
+from ratchet.core.errors import GoneError, RefusedError, UnreachableError
+from ratchet.github.connection import (
+    Connection,
+    RetryPolicy,
+    artifact_of,
+    check_output_of,
+    comment_of,
+    issue_of,
+    known,
+    pull_of,
+    workflow_run_of,
+)
+from ratchet.github.records import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Issue, Pull, StoredArtifact, WorkflowRun
+
+T = TypeVar("T")
+_ROLES = ("admin", "maintain", "write", "triage", "read", "none")
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_RAW = "application/vnd.github.raw+json"
+
+
+class GitHub(Connection):
+    """One repository, with the rights of one token. A method is a question or a change.
+
+    Every method may raise a ForgeError: TokenError, LimitedError, GoneError, RefusedError or UnreachableError. Calls that meet a
+    rate limit or an outage are tried again. A call that must not have its effect twice is repeated only after looking for it.
+    """
+
+    @cached_property
+    def bot(self) -> str:
+        """The login behind the token, which is the author of all that it writes: ``github-actions[bot]``, or that of an App.
+
+        Asked of GraphQL, since the REST API says it to people alone: https://docs.github.com/graphql/reference/queries#viewer
+        """
+
+        def read() -> str:
+            _, answer = self._api.requester.graphql_query("query { viewer { login } }", {})
+            return str(known(answer["data"]["viewer"]["login"], "login"))
+
+        return self._tries().call("Reading whose token this is", read)
+
+    # Pull requests
+
+    def pull(self, number: int) -> Pull:
+        """Return a pull request, open or closed."""
+        return self._tries().call(f"Reading pull request {number}", lambda: pull_of(self._api.get_pull(number)))
+
+    def pulls_of_commit(self, sha: str) -> tuple[Pull, ...]:
+        """Return the pull requests that a commit came with; none for a commit that was pushed directly."""
+        return self._tries().call(
+            f"Reading the pull requests of commit {sha}",
+            lambda: tuple(map(pull_of, self._api.get_commit(sha).get_pulls())),
+        )
+
+    def find_pulls(self, head_repository: str, head_branch: str) -> tuple[Pull, ...]:
+        """Return the open pull requests from a branch of this repository or a fork, newest first."""
+        return self._find_pulls(head_repository, head_branch, self._tries())
+
+    def changed_files(self, number: int) -> tuple[str, ...]:
+        """Return the paths that a pull request touches; GitHub lists at most 3,000."""
+        return self._tries().call(
+            f"Reading the files of pull request {number}",
+            lambda: tuple(known(file.filename, "file name") for file in self._api.get_pull(number).get_files()),
+        )
+
+    def open_pull(self, title: str, body: str, head: str, base: str, draft: bool) -> Pull:
+        """Open a pull request from a branch of this repository, or give the open one from there this title and body."""
+        tries = self._tries()
+        doing = f"Opening a pull request from {head}"
+
+        def create() -> Pull:
+            return pull_of(self._api.create_pull(base, head, title=title, body=body, draft=draft))
+
+        while True:
+            there = [pull for pull in self._find_pulls(self.repository, head, tries) if pull.base_ref == base]
+            if there:
+                return self._edit_pull(there[0].number, title, body, tries)
+            try:
+                return tries.call_once(doing, create)
+            except UnreachableError as error:
+                tries.wait(error)
+            except RefusedError as error:
+                if "already exists" not in error.message:
+                    raise
+                tries.wait(error)
+
+    # Comments: all are read, and only those of our own bot that begin with a marker are written
+
+    def comments(self, number: int) -> tuple[Comment, ...]:
+        """Return the whole conversation of a pull request, oldest first."""
+        return self._comments(number, self._tries())
+
+    def comment(self, comment_id: int) -> Comment | None:
+        """Return a comment; None if it was deleted."""
+        return self._unless_gone(f"Reading comment {comment_id}", lambda: comment_of(self._api_comment(comment_id)))
+
+    def upsert_comment(self, number: int, marker: str, body: str) -> Comment:
+        """Write the body into our bot's newest comment that begins with the marker, or into a new comment if there is none.
+
+        Comments of others are left alone, whatever they begin with. RefusedError if the body is too long.
+        """
+        tries = self._tries()
+        while True:
+            ours = self._ours(number, marker, tries)
+            try:
+                return self._edit_comment(ours.id, body, tries) if ours else self._add_comment(number, marker, body, tries)
+            except GoneError as error:
+                if ours is None:
+                    raise
+                tries.wait(error)  # it was deleted since it was listed
+            except UnreachableError as error:
+                if ours is not None:
+                    raise
+                tries.wait(error)
+
+    def reply(self, number: int, body: str, marker: str) -> Comment:
+        """Make a comment once: with the same marker again, return the first one as it is."""
+        tries = self._tries()
+        while True:
+            if ours := self._ours(number, marker, tries):
+                return ours
+            try:
+                return self._add_comment(number, marker, body, tries)
+            except UnreachableError as error:
+                tries.wait(error)
+
+    def react(self, comment_id: int, content: str) -> None:
+        """Put a reaction (``+1``, ``eyes``, ``confused``, …) under a comment; a second time changes nothing."""
+        self._tries().call(f"Reacting to comment {comment_id}", lambda: self._api_comment(comment_id).create_reaction(content))
+
+    # Issues: only those of our own bot that begin with a marker are written
+
+    def issues(self, label: str, marker: str) -> tuple[Issue, ...]:
+        """Return our bot's issues with a label that begin with the marker, open or closed."""
+        return self._issues(label, marker, self._tries())
+
+    def open_issue(self, title: str, body: str, label: str, marker: str) -> Issue:
+        """Open an issue once: with the same marker again, return the one that is there."""
+        if not body.startswith(marker):
+            raise ValueError("the body has to begin with the marker, or it is never found again")
+        tries = self._tries()
+        while True:
+            if ours := self._issues(label, marker, tries):
+                return ours[0]
+            try:
+                return tries.call_once(
+                    "Opening an issue", lambda: issue_of(self._api.create_issue(title, body=body, labels=[label]))
+                )
+            except UnreachableError as error:
+                tries.wait(error)
+
+    def edit_issue(self, number: int, title: str, body: str, *, is_open: bool) -> Issue:
+        """Give an issue this title and text, and open it again or close it as done."""
+
+        def edit() -> Issue:
+            issue = self._api.get_issue(number)
+            state, reason = ("open", "reopened") if is_open else ("closed", "completed")
+            if issue.state == state:
+                issue.edit(title=title, body=body)
+            else:
+                issue.edit(title=title, body=body, state=state, state_reason=reason)
+            return issue_of(issue)
+
+        return self._tries().call(f"Updating issue {number}", edit)
+
+    # Runs, files, people
+
+    def workflow_run(self, run_id: int) -> WorkflowRun:
+        """Return a workflow run, finished or not."""
+        return self._tries().call(f"Reading workflow run {run_id}", lambda: workflow_run_of(self._api.get_workflow_run(run_id)))
+
+    def artifacts(self, run_id: int) -> tuple[StoredArtifact, ...]:
+        """Return a run's artifacts, those of earlier attempts and expired ones too."""
+
+        return self._artifacts(run_id, artifact_of)
+
+    def has_artifact(self, run_id: int, name: str) -> bool:
+        """Return whether a run has an artifact of this name that can still be fetched."""
+
+        return any(self._artifacts(run_id, lambda artifact: artifact.name == name and not known(artifact.expired, "expiry")))
+
+    def file_at(self, path: str, ref: str) -> bytes | None:
+        """Return a UTF-8 file of up to 100 MB at a branch or commit; None if there is none. GoneError if the ref is unknown."""
+        if {".", "..", ""} & {*path.split("/")}:
+            return None  # no repository holds such a path, and in an address it would lead elsewhere
+        doing = f"Reading {path} at {ref}"
+        try:
+            return self._tries().call(doing, lambda: self._file(path, ref))
+        except GoneError as error:
+            if "No commit found" in error.message:
+                raise
+            return None
+
+    def permission(self, login: str) -> str:
+        """Return a person's role: admin, maintain, write, triage, read or none. A custom role counts as the one it extends."""
+        if not re.fullmatch(r"[\w-]+(\[bot\])?", login, re.ASCII):
+            return "none"
+
+        def read() -> str:
+            role = self._api.get_collaborator_role_name(login)
+            return role if role in _ROLES else self._api.get_collaborator_permission(login)
+
+        return self._unless_gone(f"Reading the permission of {login}", read) or "none"
+
+    def tip(self, branch: str) -> str | None:
+        """Return the commit that a branch of this repository stands at; None if there is no such branch."""
+        return self._unless_gone(f"Looking for branch {branch}", lambda: known(self._api.get_branch(branch).commit.sha, "commit"))
+
+    def holds(self, ref: str, commit: str) -> bool | None:
+        """Return whether the history of a branch or commit has this commit; None if GitHub does not know one of the two."""
+        if not _SHA.fullmatch(commit):
+            return False
+        status = self._unless_gone(
+            f"Looking for {commit[:10]} in {ref}", lambda: known(self._api.compare(ref, commit).status, "status")
+        )
+        return None if status is None else status in ("behind", "identical")
+
+    def merge_base(self, ref: str, commit: str) -> str | None:
+        """Return the commit where a commit left a branch or another commit; None if GitHub does not know one of the two."""
+        return self._unless_gone(
+            f"Looking for where {commit[:10]} left {ref}",
+            lambda: known(self._api.compare(ref, commit).merge_base_commit, "merge base").sha,
+        )
+
+    def default_branch(self) -> str:
+        """Return the name of the default branch, such as ``main``."""
+        return self._tries().call("Reading the repository", lambda: known(self._api.default_branch, "default branch"))
+
+    # Check runs and workflows
+
+    def open_check(self, name: str, sha: str, details_url: str, external_id: str) -> int:
+        """Open a check run in progress. If GitHub's answer is lost, look for what it made before making another."""
+        tries = self._tries()
+        doing = f"Opening a check run on {sha}"
+
+        def create() -> int:
+            check = self._api.create_check_run(name, sha, details_url=details_url, external_id=external_id, status="in_progress")
+            return known(check.id, "number")
+
+        def find() -> int | None:
+            there = self._api.get_commit(sha).get_check_runs(check_name=name, status="in_progress", filter="all")
+            return next((known(run.id, "number") for run in there if run.external_id == external_id), None)
+
+        while True:
+            try:
+                return tries.call_once(doing, create)
+            except UnreachableError as error:
+                tries.wait(error)
+            check_id = tries.call(doing, find)
+            if check_id is not None:
+                return check_id
+
+    def external_ids(self, name: str, sha: str) -> tuple[str, ...]:
+        """Return the external ids of all check runs of that name on a commit."""
+
+        return self._external_ids(name, sha)
+
+    def has_completed(self, name: str, sha: str, external_id: str) -> bool:
+        """Return whether a commit has a completed check run of this name and of ours (`open_check`)."""
+
+        return external_id in self._external_ids(name, sha, status="completed")
+
+    def complete_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> None:
+        """Complete a check run with the first 50 annotations, then add the others: it is complete whatever happens next."""
+        tries = self._tries()
+        check = self._api.get_check_run(check_id)
+        first, rest = output.annotations[:ANNOTATIONS_A_CALL], output.annotations[ANNOTATIONS_A_CALL:]
+        doing = f"Completing check run {check_id}"
+        texts = check_output_of(output, first)
+
+        def complete() -> None:
+            check.edit(status="completed", conclusion=conclusion, output=texts)
+            known(check.conclusion, "conclusion")
+
+        tries.call(doing, complete)
+        while rest:
+            more = check_output_of(output, rest[:ANNOTATIONS_A_CALL])
+            rest = rest[ANNOTATIONS_A_CALL:]
+            tries.call(f"Annotating check run {check_id}", partial(check.edit, output=more))
+
+    def dispatch(self, workflow_file: str, ref: str, inputs: Mapping[str, str]) -> None:
+        """Start a workflow, never twice. UnreachableError if GitHub does not say whether it did."""
+        workflow = self._api.get_workflow(workflow_file)
+        self._tries().call_once(
+            f"Starting {workflow_file}", lambda: workflow.create_dispatch(ref, inputs=dict(inputs), throw=True)
+        )
+
+    # Parts
+
+    def _unless_gone(self, doing: str, read: Callable[[], T]) -> T | None:
+        """Return what GitHub answers; None for what it does not know."""
+        try:
+            return self._tries().call(doing, read)
+        except GoneError:
+            return None
+
+    def _artifacts(self, run_id: int, value: Callable[[Artifact], T]) -> tuple[T, ...]:
+        return self._tries().call(
+            f"Reading the artifacts of workflow run {run_id}",
+            lambda: tuple(map(value, self._api.get_workflow_run(run_id).get_artifacts())),
+        )
+
+    def _external_ids(self, name: str, sha: str, **status: str) -> tuple[str, ...]:
+        return self._tries().call(
+            f"Reading the check runs on {sha}",
+            lambda: tuple(
+                run.external_id or "" for run in self._api.get_commit(sha).get_check_runs(check_name=name, filter="all", **status)
+            ),
+        )
+
+    def _issues(self, label: str, marker: str, tries: RetryPolicy) -> tuple[Issue, ...]:
+        found = tries.call(
+            f"Reading the issues called {label}",
+            lambda: tuple(map(issue_of, self._api.get_issues(state="all", labels=[label]))),
+        )
+        return tuple(issue for issue in found if issue.author == self.bot and issue.body.startswith(marker))
+
+    def _comments(self, number: int, tries: RetryPolicy) -> tuple[Comment, ...]:
+        return tries.call(
+            f"Reading the comments of pull request {number}",
+            lambda: tuple(map(comment_of, self._api.get_issue(number).get_comments())),
+        )
+
+    def _ours(self, number: int, marker: str, tries: RetryPolicy) -> Comment | None:
+        """Return our bot's newest comment that begins with the marker; None if there is none."""
+        mine = [
+            comment for comment in self._comments(number, tries) if comment.author == self.bot and comment.body.startswith(marker)
+        ]
+        return max(mine, key=lambda comment: comment.id, default=None)
+
+    def _add_comment(self, number: int, marker: str, body: str, tries: RetryPolicy) -> Comment:
+        if not body.startswith(marker):
+            raise ValueError("the body has to begin with the marker, or it is never found again")
+        issue = self._api.get_issue(number)
+        return tries.call_once(f"Commenting on pull request {number}", lambda: comment_of(issue.create_comment(body)))
+
+    def _edit_comment(self, comment_id: int, body: str, tries: RetryPolicy) -> Comment:
+        def edit() -> Comment:
+            comment = self._api_comment(comment_id)
+            comment.edit(body)
+            return comment_of(comment)
+
+        return tries.call(f"Updating comment {comment_id}", edit)
+
+    def _api_comment(self, comment_id: int) -> IssueComment:
+        # Its address does not name the pull request, though PyGithub asks for one.
+        return self._api.get_issue(0).get_comment(comment_id)
+
+    def _find_pulls(self, head_repository: str, head_branch: str, tries: RetryPolicy) -> tuple[Pull, ...]:
+        head = f"{head_repository.partition('/')[0]}:{head_branch}"
+        pulls = tries.call(
+            f"Looking for pull requests from {head}",
+            lambda: tuple(map(pull_of, self._api.get_pulls(state="open", head=head))),
+        )
+        # One owner may have several forks, and GitHub ignores the case of letters in names.
+        return tuple(
+            pull
+            for pull in pulls
+            if (pull.head_repository or "").casefold() == head_repository.casefold() and pull.head_ref == head_branch
+        )
+
+    def _edit_pull(self, number: int, title: str, body: str, tries: RetryPolicy) -> Pull:
+        def edit() -> Pull:
+            pull = self._api.get_pull(number)
+            pull.edit(title=title, body=body)
+            return pull_of(pull)
+
+        return tries.call(f"Updating pull request {number}", edit)
+
+    def _file(self, path: str, ref: str) -> bytes | None:
+        file = self._api.get_contents(path, ref)
+        if isinstance(file, list) or known(file.type, "type") != "file":
+            return None
+        if file.encoding == "base64":
+            return file.decoded_content
+        # Beyond 1 MB, GitHub leaves the content out of this answer.
+        url = f"{self._api.url}/contents/{quote(path)}"
+        status, headers, text = self._api.requester.requestJson("GET", url, {"ref": ref}, {"Accept": _RAW})
+        if status != 200:
+            raise GithubException(status, None, headers)
+        return text.encode()

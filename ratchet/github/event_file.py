@@ -1,0 +1,118 @@
+"""Find the workflow run to publish and its pull request, from the event and GitHub's API, never from measured data.
+
+`ratchet publish` calls `subject_of`; `ratchet command` and `ratchet baseline push` read their event with `event_of`. It reads the
+event's file and asks GitHub; it changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.core.errors import UsageError
+from ratchet.github.event import CommentEvent, DispatchEvent, Event, LabelEvent, WorkflowRunEvent, parse_event
+from ratchet.github.records import Pull, WorkflowRun
+
+if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
+    from ratchet.github.client import GitHub
+
+LARGEST_EVENT = 25 * 2**20
+"""Most bytes of an event; GitHub delivers no larger payload."""
+_QUEUE = re.compile(r"gh-readonly-queue/(.+)/pr-\d+-([0-9a-f]{40}(?:[0-9a-f]{24})?)")
+_PULL_EVENTS = ("pull_request", "pull_request_target")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A workflow run, and the pull request or branch that its verdict goes to."""
+
+    run: WorkflowRun
+    base_ref: str
+    """The branch whose settings and baseline hold."""
+    pull: Pull | None = None
+    queued_onto: str = ""
+    """In a merge queue, the commit that this entry is made on."""
+    ended: str = ""
+    """``stale``, ``closed``, ``skipped``, ``waiting``, ``kept`` or ``older``: there is nothing to publish."""
+    why: str = ""
+    """One sentence about that."""
+
+
+def event_of(environ: Mapping[str, str]) -> Event:
+    """Read the event that started this job. Raises UsageError outside a workflow, and for an unknown event."""
+    name, place = environ.get("GITHUB_EVENT_NAME"), environ.get("GITHUB_EVENT_PATH")
+    if not name or not place:
+        raise UsageError(
+            "GITHUB_EVENT_NAME or GITHUB_EVENT_PATH is not set, so this is not a job of a workflow.",
+            "Run it in a workflow, or name the run with --run-id.",
+        )
+    try:
+        with Path(place).open("rb") as stream:
+            content = stream.read(LARGEST_EVENT + 1)
+        payload = json.loads(content) if len(content) <= LARGEST_EVENT else None
+    except OSError as error:
+        raise UsageError(f"The event {place} cannot be read: {error.strerror}.", "Run it in a workflow.") from None
+    except (ValueError, RecursionError):
+        payload = None
+    if not isinstance(payload, dict):
+        raise UsageError(f"The event {place} is not a JSON object.", "Run it in a workflow.")
+    return parse_event(name, payload)
+
+
+def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -> Subject:
+    """Find the run that is named, else the one of the event, and its pull request.
+
+    Raises UsageError where no run is named, ForgeError where GitHub does not know it.
+    """
+    event = None if run_id else event_of(environ)
+    run = github.workflow_run(run_id or _run_of(event, environ))
+    if isinstance(event, WorkflowRunEvent) and event.attempt < run.attempt:
+        why = f"Attempt {event.attempt} of run {run.id} has ended, and attempt {run.attempt} has begun since: that one reports."
+        return Subject(run, github.default_branch(), ended="older", why=why)
+    if run.conclusion == "skipped":
+        why = f"Run {run.id} was skipped, so nothing was measured and nothing is published."
+        return Subject(run, github.default_branch(), ended="skipped", why=why)
+    if run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
+        why = f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
+        return Subject(run, github.default_branch(), ended="waiting", why=why)
+    if run.event in _PULL_EVENTS:
+        pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
+        return _pull_subject(run, pulls, github.default_branch())
+    queue = _QUEUE.fullmatch(run.head_branch)
+    if queue:
+        return Subject(run, queue[1], queued_onto=queue[2])
+    # A check run on the head of a pull request counts there, whatever started the run: it is that pull request's.
+    pulls = tuple(pull for pull in github.pulls_of_commit(run.head_sha) if (pull.state, pull.head_sha) == ("open", run.head_sha))
+    default = github.default_branch()
+    return _pull_subject(run, pulls, default) if pulls else Subject(run, default)
+
+
+def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:
+    if isinstance(event, WorkflowRunEvent):
+        return event.run_id
+    named = event.inputs.get("run_id", "") if isinstance(event, DispatchEvent) else ""
+    if not named and not isinstance(event, CommentEvent | LabelEvent | DispatchEvent):
+        named = environ.get("GITHUB_RUN_ID", "")  # measured in an earlier job of this very run
+    if not re.fullmatch(r"[1-9][0-9]{0,18}", named):
+        raise UsageError("Nothing says which run is to be published.", "Name it with --run-id.")
+    return int(named)
+
+
+def _pull_subject(run: WorkflowRun, pulls: Sequence[Pull], default: str) -> Subject:
+    """Find the pull request whose head was measured, among those from its branch: GitHub names none for a fork."""
+    measured = [pull for pull in pulls if pull.head_sha == run.head_sha]
+    commit = run.head_sha[:10]
+    if measured:
+        pull = min(measured, key=lambda pull: (pull.base_ref != default, pull.number))
+        return Subject(run, pull.base_ref, pull)
+    if pulls:
+        why = (
+            f"{commit} was measured, but the head of #{pulls[0].number} is {pulls[0].head_sha[:10]} by now: its own run reports."
+        )
+        return Subject(run, pulls[0].base_ref, ended="stale", why=why)
+    why = f"No open pull request has the head {commit}: it was closed or merged, or its branch is gone. Nothing is published."
+    return Subject(run, default, ended="closed", why=why)

@@ -1,0 +1,156 @@
+"""`ratchet notify`: report a regression of main that two runs have shown, by one issue a cause and by a webhook.
+
+The job that moves the baseline calls this after it. It reads the artifacts as hostile data, judges them by the checkout's own
+settings and baseline, and writes issues through GitHub's API. A regression that was accepted in a pull request is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ratchet.core import units
+from ratchet.core.config import load_settings
+from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.request import Request, load_baseline
+from ratchet.explain import report as profile_text
+from ratchet.explain.records import CaseProfile
+from ratchet.github.baseline_push import acceptances_of_push, run_of_main, taken_in
+from ratchet.github.client import GitHub
+from ratchet.github.judge_again import by_case, with_sent_profiles
+from ratchet.github.notice import IssuePlan, causes_of, confirmed, plan_issues, settled
+from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
+from ratchet.github.push import Remote
+from ratchet.github.records import Issue, Notice, SlowCause
+
+LABEL = "ratchet-regression"
+"""Of our issues: by it they are listed."""
+_MARKER = "<!-- ratchet:regression:"
+COUNTERS = 12
+"""Counters of one cause that an issue shows."""
+
+
+@dataclass(frozen=True)
+class NotifyRequest:
+    """The command line of `ratchet notify`."""
+
+    artifacts: Sequence[Path]
+    issues: bool = False
+    webhook: Literal["slack", "json"] | None = None
+
+
+@dataclass(frozen=True)
+class Notified:
+    """The messages, line by line; None: there was no news."""
+
+    notice: Notice | None
+    done: tuple[str, ...] = ()
+    failed: RatchetError | None = None
+
+
+def notify(
+    wanted: NotifyRequest, github: GitHub, send: Callable[[str, Any], str], request: Request, environ: Mapping[str, str]
+) -> Notified:
+    """Open, renew and close issues, then call the webhook where there is news. An error of either is in the result.
+
+    Raises UsageError for a run that is not of the default branch, ArtifactError for an artifact that may not be judged.
+    """
+    job = run_of_main(None, github, environ)
+    clone = Remote(request.folder, "origin")
+    settings = load_settings(clone.root, environ, request.options, request.folder)
+    baseline = load_baseline(clone.root / settings.results)
+    intakes = [taken_in(artifact, job, environ) for artifact in wanted.artifacts]
+    reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
+    acceptances = acceptances_of_push(github, clone, [one.run for one in intakes], environ)
+    accepted = {one.case for report in reports for one in by_case(acceptances, report)}
+    slow = [case for case in confirmed(reports) if case.name not in accepted and not case.is_silenced]
+    profiles = {profile.case: profile for report in reversed(reports) for profile in report.profiles}
+    causes = [_with_counters(cause, profiles) for cause in causes_of(slow, profiles, reports[0])] if slow else []
+    notice = Notice(
+        event="regression" if causes else "fixed",
+        repository=github.repository,
+        commit=reports[0].head.commit,
+        run_url=job.url if job else "",
+        headline=_headline(causes),
+        causes=tuple(causes),
+    )
+    notified = Notified(notice if causes else None)
+    if wanted.issues:
+        notified = _with_issues(notice, settled(reports) | accepted, github)
+    if wanted.webhook and notified.notice:
+        notified = _with_webhook(notified, notified.notice, wanted.webhook, send, environ)
+    return notified
+
+
+def _headline(causes: Sequence[SlowCause]) -> str:
+    names = [case.name for cause in causes for case in cause.cases]
+    return (
+        f"{units.plural(len(names), 'case')} of main became slower: {units.listed(names)}."
+        if names
+        else "Nothing of main is slower."
+    )
+
+
+def _with_counters(cause: SlowCause, profiles: Mapping[str, CaseProfile]) -> SlowCause:
+    profile = profiles.get(cause.cases[0].name)
+    rows = [row for table in profile_text.tables(profile)[:1] for row in table.rows] if profile else []
+    lines = [f"{row.title}: {row.reference} → {row.head} {row.change}".strip() for row in rows[:COUNTERS]]
+    return cause.model_copy(update={"counters": tuple(lines)})
+
+
+def _with_issues(notice: Notice, done: set[str], github: GitHub) -> Notified:
+    """Write the issues. The notice that comes back has only what is news."""
+    try:
+        theirs = {issue.number: issue for issue in github.issues(LABEL, _MARKER)}
+        known = [own for issue in theirs.values() if (own := own_issue(issue))]
+        keyed = [cause.model_copy(update={"key": digest_of(cause.key)}) for cause in notice.causes]
+        plan = plan_issues(keyed, known, done)
+        lines, urls = _write(plan, theirs, notice, github)
+    except RatchetError as error:
+        return Notified(notice if notice.causes else None, failed=error)
+    lines += [f"#{issue.number} was closed as not planned: it stays closed." for issue, _ in plan.dismissed]
+    fixed = tuple(name for issue in plan.closed for name in issue.cases)
+    if not plan.news and not fixed:
+        return Notified(None, tuple(lines))
+    news = notice.model_copy(update={"event": "regression" if plan.news else "fixed", "causes": plan.news, "fixed": fixed})
+    headline = _headline(plan.news) if plan.news else f"No longer slower: {units.listed(list(fixed))}."
+    return Notified(news.model_copy(update={"headline": headline, "issues": tuple(urls)}), tuple(lines))
+
+
+def _write(plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github: GitHub) -> tuple[list[str], list[str]]:
+    lines, urls = [], []
+    for cause in plan.opened:
+        made = github.open_issue(issue_title(cause), issue_body(cause, notice), LABEL, first_line(cause.key))
+        lines.append(f"Opened #{made.number}: {made.title}")
+        urls.append(made.url)
+    for issue, cause in plan.updated:
+        body = issue_body(cause, notice, issue)
+        made = github.edit_issue(issue.number, issue_title(cause), body, is_open=True)
+        lines.append(f"{'Renewed' if issue.is_open else 'Opened again'} #{made.number}: {made.title}")
+        urls.append(made.url)
+    for issue in plan.closed:
+        there = theirs[issue.number]
+        made = github.edit_issue(issue.number, there.title, fixed_body(there, notice), is_open=False)
+        lines.append(f"Closed #{made.number}: {made.title}")
+        urls.append(made.url)
+    return lines, urls
+
+
+def _with_webhook(
+    notified: Notified,
+    notice: Notice,
+    form: Literal["slack", "json"],
+    send: Callable[[str, Any], str],
+    environ: Mapping[str, str],
+) -> Notified:
+    try:
+        address = environ.get("RATCHET_WEBHOOK_URL", "")
+        if not address:
+            raise UsageError("RATCHET_WEBHOOK_URL is not set, so there is no webhook to tell.", "Set the secret of that name.")
+        host = send(address, slack_message(notice) if form == "slack" else notice.model_dump(mode="json"))
+    except RatchetError as error:
+        return replace(notified, failed=notified.failed or error)
+    return replace(notified, done=(*notified.done, f"Told the webhook at {host}."))

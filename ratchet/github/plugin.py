@@ -1,0 +1,17 @@
+"""What this tool adds to the core (`ratchet.tools` says what each name means)."""
+
+COMMANDS = {
+    "In workflows": {
+        "publish": (
+            "ratchet.github.cli:publish_command",
+            "Judge what a GPU job measured again, and publish the verdict on GitHub.",
+        ),
+        "command": ("ratchet.github.cli:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
+        "notify": ("ratchet.github.cli:notify_command", "Report a regression of main: one issue for each cause, and a webhook."),
+    },
+}
+EXAMPLES = {
+    "command": ("ratchet command --id nightly",),
+    "notify": ("ratchet notify first/ second/ --issues --webhook slack",),
+    "publish": ("ratchet publish run-artifact/ --no-comment",),
+}

@@ -1,0 +1,286 @@
+"""`ratchet publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
+
+The trusted job calls this. It reads the artifact as hostile data and never runs code of the pull request. It writes a comment
+and a check run through GitHub's API, and files in the runner's temporary folder. Where the base branch's settings name
+``models``, one page joins those of all GPU models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ratchet.core.actions import LARGEST_SUMMARY
+from ratchet.core.errors import Exit, LockedError, RatchetError
+from ratchet.core.records.files import save, save_text
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.report.markdown import render_markdown
+from ratchet.core.request import MARKDOWN, REPORT
+from ratchet.core.untrusted import log_line, markdown
+from ratchet.explain.report import headline
+from ratchet.github.check_run import check_output
+from ratchet.github.client import GitHub
+from ratchet.github.comment import CommentPage, marker, render_comment, run_id_of, sha_of
+from ratchet.github.event_file import Subject, subject_of
+from ratchet.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
+from ratchet.github.state import PublishedState
+
+CHECK = "ratchet"
+_RUN_AND_ATTEMPT = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,8})")
+"""The external id of our check runs."""
+_UNFINISHED = "Publishing ended before there was a verdict: the log of the job that publishes says why."
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """The command line of `ratchet publish`."""
+
+    place: Path
+    """The artifact: a folder, a file or an archive; it may be missing."""
+    run_id: int | None = None
+    comment: bool = True
+    report_id: str = "default"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings given on the command line; None means not given."""
+    models: Path | None = None
+    """A folder with the artifact of each GPU model, in a folder or archive of its name, where the settings name several."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The result: what was published, or why nothing was."""
+
+    subject: Subject
+    page: CommentPage | None = None
+    comment_url: str = ""
+    check_url: str = ""
+    notes: tuple[str, ...] = ()
+    failed: RatchetError | None = None
+    """An error on our side; the check run is completed all the same."""
+
+    @property
+    def report(self) -> ReportRecord | None:
+        return self.page.report if self.page else None
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``regression`` or ``not measured``; without one ``none`` or how the subject ended."""
+        return self.subject.ended or (self.report.verdict if self.report else "none")
+
+    def names(self, *outcomes: Outcome) -> list[str]:
+        """Return the cases with one of these outcomes, on any model."""
+        pages = (list(self.page.models.values()) or [self.page]) if self.page else []
+        reports = [page.report for page in pages if page.report]
+        return list(dict.fromkeys(case.name for report in reports for case in report.cases if case.outcome in outcomes))
+
+    def exit_code(self, fail_on: str) -> Exit:
+        """Return 0 for anything that was published, unless the job is to fail on a regression."""
+        if fail_on == "never" or self.subject.ended:
+            return Exit.PASS
+        return Exit(self.report.exit_code) if self.report else Exit.NOT_MEASURED
+
+
+def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Publication:
+    """Judge an artifact again and publish the verdict; `Publication.failed` says what could not be published.
+
+    However this ends, the check run is completed. After a defect of ours, or in a cancelled job, both say that there is no
+    verdict. Raises UsageError where nothing says what to publish, ForgeError where not even a check run could be opened.
+    """
+    marker(request.report_id)  # refuses an id that cannot be found again
+    subject = subject_of(request.run_id, github, environ)
+    if subject.ended:
+        return Publication(subject)
+    run = subject.run
+    server = f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
+    log_url = f"{server}/actions/runs/{environ['GITHUB_RUN_ID']}" if environ.get("GITHUB_RUN_ID") else None
+    page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
+    name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
+    measured = f"{run.id}.{run.attempt}"
+    # GitHub shows the check run that was made last, so an older run must not make one after a newer.
+    newest = max(_reported(github.external_ids(name, run.head_sha)), default=(0, 0))
+    if newest > (run.id, run.attempt):
+        of = f"attempt {run.attempt} of run {run.id} changes nothing"
+        why = f"Attempt {newest[1]} of run {newest[0]} has reported on {run.head_sha[:10]} already: {of}."
+        return Publication(replace(subject, ended="older", why=why))
+    if not any(map(_find_artifact, filter(None, (request.place, request.models)))) and github.has_completed(
+        name, run.head_sha, measured
+    ):
+        return _keep(subject, request, github)
+    check = github.open_check(name, run.head_sha, run.url, measured)
+    unfinished = Publication(subject, page, check_url=f"{server}/runs/{check}")
+    done = unfinished
+    try:
+        judged = _judge(unfinished, request, github, environ)
+        if judged.page:
+            # Rendered once before it counts: `finally` must not meet a page that cannot be rendered.
+            render_comment(judged.page)
+            check_output(judged.page)
+        done = judged
+        done = _comment(judged, request, github)
+    finally:
+        if done.page:
+            github.complete_check(check, *check_output(done.page))
+        if done is unfinished:  # the check run first, since a cancelled job has little time left
+            _comment(unfinished, request, github)
+    return done
+
+
+def _reported(external_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield run and attempt of the check runs that we made."""
+    for match in filter(None, map(_RUN_AND_ATTEMPT.fullmatch, external_ids)):
+        yield int(match[1]), int(match[2])
+
+
+def _keep(subject: Subject, request: PublishRequest, github: GitHub) -> Publication:
+    """Leave the verdict that this run has already, since its measurements are gone; say so in the pull request, once."""
+    run, pull = subject.run, subject.pull
+    gone = "could not be fetched this time" if github.has_artifact(run.id, ARTIFACT) else "have expired, or there were none"
+    why = f"The measurements of run {run.id} {gone}, so they cannot be judged again: the verdict stays as it is."
+    if pull and request.comment:
+        first = f"<!-- ratchet:reply:gone:{run.id}.{run.attempt} -->"
+        with contextlib.suppress(LockedError):  # the log says it too
+            github.reply(pull.number, f"{first}\n{why} Start that run again to measure once more.", first)
+    return Publication(replace(subject, ended="kept", why=why))
+
+
+def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Publication:
+    """Return ``done`` with the page of the verdict; where our own side fails, with a page that says so."""
+    subject = done.subject
+    try:
+        comments = github.comments(subject.pull.number) if subject.pull else ()
+        rules = rules_at(github, subject.base_ref, environ, request.options)
+        material = PageSources(subject, _find_artifact(request.place), comments, request.report_id)
+        if not rules.settings.models:
+            return replace(done, page=page_of(material, rules, github, environ))
+        pages = {}
+        for model in rules.settings.models:
+            of_model = replace(material, model=model)
+            place = _find_artifact(request.models / of_model.artifact) if request.models else None
+            pages[model] = page_of(replace(of_model, place=place), rules, github, environ)
+        return replace(done, page=joined(pages))
+    except RatchetError as error:
+        return replace(done, page=blank_page(subject, github, request.report_id, error.message), failed=error)
+
+
+def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publication:
+    """Write or renew our comment, unless the pull request is closed, or the comment is of a later run."""
+    pull, page = done.subject.pull, done.page
+    if pull is None or page is None or not request.comment:
+        return done
+    try:
+        now = github.pull(pull.number)
+        if now.state != "open":
+            return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
+        first = marker(page.report_id)
+        bodies = [
+            comment.body
+            for comment in github.comments(pull.number)
+            if comment.author == github.bot and comment.body.startswith(first)
+        ]
+        reported = run_id_of(bodies[-1]) if bodies else None
+        if reported and reported > page.run_id and (sha_of(bodies[-1]) == page.head_sha or now.head_sha != page.head_sha):
+            return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
+        if now.head_sha != page.head_sha:
+            page = replace(page, stale_for=now.head_sha)
+        comment = github.upsert_comment(pull.number, first, render_comment(page))
+        return replace(done, page=page, comment_url=comment.url)
+    except LockedError:
+        return replace(done, page=page, notes=(*done.notes, f"The conversation of #{pull.number} is locked: no comment."))
+    except RatchetError as error:
+        return replace(done, page=page, failed=done.failed or error)
+
+
+def _find_artifact(place: Path) -> Path | None:
+    """Return the artifact; None where the step that downloads it left an empty folder or nothing."""
+    if place.is_dir() and not any(place.iterdir()):
+        return None
+    return place if place.exists() or place.is_symlink() else None
+
+
+# The result of the job: files, outputs for the next steps, and lines for its log.
+
+_WORDS = {"pass": "passed", "regression": "regressed", "not measured": "unmeasured", "none": "unmeasured"}
+
+
+def write_published(done: Publication, environ: Mapping[str, str]) -> Path | None:
+    """Write the verdict and the report as files of this job; return the Markdown's path, None without a verdict."""
+    if done.report is None:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="ratchet-report-", dir=environ.get("RUNNER_TEMP")))
+    save(folder / REPORT, done.report)
+    save_text(folder / MARKDOWN, render_markdown(done.report))
+    return folder / MARKDOWN
+
+
+def outputs_of(done: Publication, report_path: Path | None) -> dict[str, str]:
+    """Return the step's outputs. ``regressions`` leaves out accepted ones."""
+    accepted = {acceptance.case for acceptance in done.page.acceptances} if done.page else set()
+    red = [name for name in done.names(Outcome.REGRESSED, Outcome.FAILED) if name not in accepted]
+    return {
+        "verdict": _WORDS.get(done.verdict, done.verdict),
+        "regressions": str(len(red)),
+        "improvements": str(len(done.names(Outcome.IMPROVED))),
+        "report-path": str(report_path or ""),
+        "comment-url": done.comment_url,
+        "check-url": done.check_url,
+    }
+
+
+def lines_of(done: Publication) -> Iterator[str]:
+    """Yield the lines of the log, none of which the runner takes for a command."""
+    if done.subject.ended:
+        yield log_line(done.subject.why)
+    elif done.page:
+        yield log_line(headline(done.report) if done.report else f"No verdict: {done.page.problem}")
+    yield from (log_line(note) for note in done.notes)
+    yield from (f"{label} {url}" for label, url in (("Check run:", done.check_url), ("Comment:", done.comment_url)) if url)
+
+
+def summary_of(done: Publication) -> str:
+    """Return the step's summary: the comment, with room for more detail, or the sentence why there is none."""
+    return render_comment(done.page, LARGEST_SUMMARY) if done.page else f"{markdown(done.subject.why)}\n"
+
+
+# Several GPU models: a page for each, and one page of them all, which is that of the worst.
+
+
+def joined(pages: Mapping[str, CommentPage]) -> CommentPage:
+    """Return the page of the model that ended worst, which names it, with all models in it.
+
+    A model without results is no pass; a regression on another model comes first, since it says more.
+    """
+    apart = {model: _of_own_machine(model, pages) for model in pages}
+    worst = min(apart, key=lambda model: (apart[model].state is not PublishedState.REGRESSION, apart[model].state.value))
+    page = apart[worst]
+    others = tuple(
+        f"{model}: {headline(one.report) if one.report else one.problem}"
+        for model, one in apart.items()
+        if model != worst and one.state.conclusion != "success"
+    )
+    report = page.report and page.report.model_copy(update={"headline": f"{_scope(worst, apart)}: {page.report.headline}"})
+    problem = f"{worst}: {page.problem}" if page.problem else ""
+    return replace(page, report=report, problem=problem, notes=(*others, *page.notes), model=worst, models=apart)
+
+
+def _of_own_machine(model: str, pages: Mapping[str, CommentPage]) -> CommentPage:
+    """Return the page of a model; without its verdict where an earlier model has one of the same machine."""
+    page = pages[model]
+    for other, earlier in pages.items():
+        if other == model or page.report is None:
+            break
+        if earlier.report and earlier.report.environment.fingerprint == page.report.environment.fingerprint:
+            why = f"Its results are of the same kind of machine as those of {other}: look at the labels of its runner."
+            return replace(page, report=None, problem=why, artifact_url=None)
+    return page
+
+
+def _scope(worst: str, pages: Mapping[str, CommentPage]) -> str:
+    alike = all(page.state.conclusion == "success" for page in pages.values())
+    return (
+        f"{worst}, and no worse on {', '.join(model for model in pages if model != worst)}" if alike and len(pages) > 1 else worst
+    )

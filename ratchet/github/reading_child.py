@@ -1,0 +1,42 @@
+"""A child program that reads a record from an artifact within bounds of memory and time; `ratchet.github.artifact` starts it.
+
+``python -m ratchet.github.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON can make a validator collect millions
+of errors; here that costs a child process and no more. Reads PATH, writes to stdout only. Exits with 0 for a valid record, with
+`REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer. A file of its own, since it imports
+records alone: what NumPy maps for its threads would count against the bound of memory.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+from ratchet.core.errors import RecordError
+from ratchet.core.records import Record
+from ratchet.core.records.files import load
+from ratchet.core.records.run import RunRecord
+from ratchet.explain.records import Profiles
+from ratchet.tune.records import TuningRecord
+
+REFUSED = 65
+"""Exit status for an invalid record."""
+KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (RunRecord, Profiles, TuningRecord)}
+
+
+def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
+    """Return 0 for a record of that kind; else REFUSED, with the sentence as JSON on standard output."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        load(Path(path), KINDS[kind])
+    except RecordError as error:
+        sys.stdout.write(json.dumps(error.message))
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,178 @@
+"""Read a file of results that another harness wrote: which benchmarks it timed, how long each took, and what went wrong.
+
+`pairs` reads what a command has just written, `ratchet compare` and `ratchet import` read saved files. The formats themselves are
+in `formats`. The files may come from a stranger: they are bounded, and what is wrong with one is said in a sentence with its
+path. Reads the named file or folder, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ratchet.core.errors import RecordError
+from ratchet.core.records.files import parse_json, reading
+from ratchet.core.untrusted import clean
+from ratchet.harness import formats
+from ratchet.harness.formats import FORMATS, FileOrigin, FormatError, TimedBenchmark
+
+LARGEST_BYTES = 64 * 2**20
+"""Largest file that is read, and the most that all files of a folder hold together."""
+MOST_CASES = 5_000
+MOST_SAMPLES = 2_000
+"""Samples of one benchmark and process that are kept; of more, every n-th, so that a run stays small."""
+LEAST_MS, MOST_MS = 1e-9, 1e9
+_PART = 100
+"""Longest part of a case's name, before and after the slash."""
+
+
+@dataclass(frozen=True)
+class ReportedCase:
+    """One benchmark as one process timed it."""
+
+    name: str
+    """A case's name: ``benchmark/config``, made of the name that the harness gave."""
+    benchmark: TimedBenchmark
+    samples_ms: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class HarnessResults:
+    format: str
+    cases: tuple[ReportedCase, ...]
+    source: FileOrigin = field(default_factory=FileOrigin)
+    notes: tuple[str, ...] = ()
+
+
+def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
+    """Read a file, or all files of a folder, in the format ``wanted``; None: in the one that it looks like.
+
+    Raises RecordError with the path, what is wrong, and what to do.
+    """
+    files = _files_of(place)
+    parsed = [_parsed(file, wanted, in_folder=file != place) for file in files]
+    kinds = {kind for kind, _ in parsed}
+    if len(kinds) != 1:
+        raise RecordError(
+            f"{place} has files of {' and of '.join(sorted(kinds))}.", "Give one of them, or name it with --format."
+        )
+    benchmarks = [one for _, found in parsed for one in found.benchmarks]
+    if not benchmarks:
+        raise RecordError(f"{place} has no benchmark in it.", "Check that the command ran any, and measure again.")
+    if len(benchmarks) > MOST_CASES:
+        raise RecordError(f"{place} has {len(benchmarks)} benchmarks, more than {MOST_CASES}.", "Choose some of them.")
+    cases = tuple(_case(place, one) for one in benchmarks)
+    names = Counter(case.name for case in cases)
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice is not None:
+        both = [clean(case.benchmark.name, 80) for case in cases if case.name == twice][:2]
+        raise RecordError(f"{place}: {both[0]} and {both[1]} are both called {twice}.", "Give each benchmark a name of its own.")
+    return HarnessResults(kinds.pop(), cases, parsed[0][1].source, tuple(note for _, found in parsed for note in found.notes))
+
+
+def case_name(benchmark: str, config: str = "") -> str:
+    """Return the name of a case for a benchmark of another harness: letters, digits and ``_ - . +`` on both sides of a slash."""
+    return f"{_part(benchmark) or 'benchmark'}/{_part(config) or 'default'}"
+
+
+def _part(text: str) -> str:
+    part = re.sub(r"[^\w.+]+", "-", text, flags=re.ASCII).strip("-")
+    if len(part) <= _PART:
+        return part
+    return f"{part[: _PART - 9]}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _case(place: Path, one: TimedBenchmark) -> ReportedCase:
+    name = case_name(one.benchmark, one.config)
+    if one.problem or one.skipped:
+        return ReportedCase(name, one)
+    shown = clean(one.name, 80)
+    if not one.samples_ms:
+        raise RecordError(f"{place}: {shown} has no samples.", "Check that the command timed it, and measure again.")
+    for sample in one.samples_ms:
+        if not LEAST_MS <= sample < MOST_MS:  # NaN, infinite, negative
+            raise RecordError(f"{place}: {shown} has a time of {sample:g} ms, which cannot be.", "Measure again.")
+    step = -(-len(one.samples_ms) // MOST_SAMPLES)
+    return ReportedCase(name, one, tuple(one.samples_ms[::step]))
+
+
+def _files_of(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    files = sorted(file for file in place.iterdir() if file.suffix in (".json", ".csv") and file.is_file())
+    if not files:
+        raise RecordError(
+            f"{place} has no .json or .csv file in it.", "Check the path, and that the command wrote its results there."
+        )
+    return files
+
+
+def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, formats.ParsedFile]:
+    text = _text(file)
+    document = _document(file, text)
+    looks = formats.looks_like(document)
+    kind = wanted or looks
+    if kind is None or kind not in FORMATS:
+        raise RecordError(f"{file} is {formats.described(looks)}.", _which(looks, None))
+    if looks != kind:
+        raise RecordError(f"{file} is not what {kind} writes: it is {formats.described(looks)}.", _which(looks, kind))
+    try:
+        return kind, FORMATS[kind](document, file if in_folder else None, file.parent)
+    except FormatError as error:
+        raise RecordError(f"{file}: {error}", error.hint) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        what = f"the field {error} is missing" if isinstance(error, KeyError) else clean(str(error), 120)
+        raise RecordError(f"{file} is not what {kind} writes: {what}.", "Check that it is whole, and measure again.") from None
+
+
+def _which(looks: str | None, kind: str | None) -> str:
+    if looks in FORMATS:
+        return f"Name it with --format {looks}."
+    if looks in formats.OURS:
+        return formats.OURS[looks].hint
+    return f"Give a file of {kind}." if kind else f"ratchet reads files of {', '.join(FORMATS)}: docs/harnesses.md."
+
+
+def _text(file: Path) -> str:
+    if file.exists() and not file.is_file():  # reading a pipe would never end
+        raise RecordError(f"{file} is not a regular file.", "Check the path.")
+    with reading(file, "Check the path, and that the command wrote its results there."), file.open("rb") as stream:
+        content = stream.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise RecordError(f"{file} is larger than {LARGEST_BYTES >> 20} MiB.", "Let the harness write fewer samples.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{file} is not UTF-8 text (byte {error.start}).", "Check the path.") from None
+
+
+def _document(file: Path, text: str) -> Any:
+    """Return the JSON of a text (of several lines of JSON, a list), or the rows of a table. Raises RecordError."""
+    if not text.strip():
+        raise RecordError(f"{file} is empty.", "Check that the command ran to its end, and measure again.")
+    if text.lstrip()[0] not in "{[":
+        return _rows(file, text)
+    try:
+        return parse_json(str(file), text, "Measure again.")
+    except RecordError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):  # one record a line
+            with contextlib.suppress(RecordError):
+                return [parse_json(str(file), line) for line in lines]
+        raise
+
+
+def _rows(file: Path, text: str) -> formats.CsvTable:
+    first = text.splitlines()[0]
+    try:
+        rows = list(csv.reader(io.StringIO(text), delimiter=";" if ";" in first else ",", strict=True))
+    except csv.Error as error:
+        raise RecordError(f"{file} is neither JSON nor a table: {error}.", "Check the path.") from None
+    return formats.CsvTable(tuple(rows[0]), tuple(tuple(row) for row in rows[1:] if row))

@@ -1,0 +1,345 @@
+"""Carry out `ratchet bisect`: which commit after GOOD, up to BAD, changed a case?
+
+Read it from the top: list the commits, compare BAD with GOOD, halve what is left, then check the commit against its parent and
+profile both. GOOD stays checked out and built; each other commit is compared with it. It holds the device, checks trees out in
+temporary folders, builds them, runs the benchmarks of the checkout in them, and writes ``results/bisect/`` after each commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.core import units
+from ratchet.core.bench.build import without_secrets
+from ratchet.core.bench.suite import CaseTask
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.check import CheckPlan, CheckSuite, Pairing, compare, explained, task_of
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
+from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
+from ratchet.core.judge.comparison import pairs_of
+from ratchet.core.judge.evidence import CHANGE_PAIRS, thresholds_for
+from ratchet.core.judge.outcome import compared, decide
+from ratchet.core.judge.sequential import GateRule, looks_for_change
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import CaseRun, Side
+from ratchet.core.records.verdict import Comparison, Outcome
+from ratchet.core.report.progress import Progress
+from ratchet.core.report.words import named
+from ratchet.core.request import CommandResult, Request, own_output_globs, watched, writable
+from ratchet.core.trees import build, cases_of, measure, tree_specs
+from ratchet.core.untrusted import clean
+from ratchet.explain.cases import EarlyProfilers, ProfileSite
+from ratchet.explain.results import stem_of
+from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
+from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
+
+FOLDER, SEARCH = "bisect", "search.json"
+RESUME = "Run the same command again: commits that were looked at are not measured again."
+
+
+@dataclass(frozen=True)
+class BisectResult:
+    """The search, and its last commit against the parent; None where there was no change to search for."""
+
+    search: SearchRecord
+    check: CommandResult | None
+
+
+@dataclass(frozen=True)
+class _Site:
+    """The place where commits are compared with GOOD."""
+
+    repository: Repository
+    settings: Settings
+    head: Snapshot
+    """The checkout, whose benchmarks all commits are measured with."""
+    machine: Machine
+    folder: Path
+    progress: Progress
+    environ: Mapping[str, str]
+
+    def snapshot(self, commit: str) -> Snapshot:
+        """Return a commit with the benchmarks of the checkout in place of its own; those of another harness stay its own."""
+        own = self.repository.commit_snapshot(commit)
+        return own if self.settings.command else self.repository.with_folder(own, self.head, self.settings.bench)
+
+
+def bisect(
+    good: str, bad: str, request: Request, progress: Progress, environ: Mapping[str, str], *, again: bool = False
+) -> BisectResult:
+    """Search for the commit that changed the case which the request names. ``again``: forget what an earlier run has measured.
+
+    Raises UsageError for commits or a case that cannot be searched, BuildError and HostError where GOOD or BAD cannot be
+    measured, UnfitError where the machine got in the way: what was measured until then is kept.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # as in a check
+        settings = settings.model_copy(update={"profile": "never"})
+    if settings.pairs < CHANGE_PAIRS:
+        raise UsageError(f"A search takes {CHANGE_PAIRS} pairs or more, not {settings.pairs}.", "Raise --pairs, or leave it out.")
+    first, last = repository.commit_snapshot(good), repository.commit_snapshot(bad)
+    commits = _range(repository, first, last)
+    results = writable(repository.root / settings.results)
+    folder = writable(results / FOLDER / f"{stem_of(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
+    head = repository.working_snapshot(own_output_globs(repository, results))
+    progress.announce(f"{units.plural(len(commits), 'commit')} after {named(first.tree)} up to {named(last.tree)}")
+    with (
+        machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
+        watched(repository.root, results, progress),
+    ):
+        site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ))
+        search = SearchRecord(
+            case=request.patterns[0],
+            good=site.snapshot(first.revision).tree,
+            bad=site.snapshot(last.revision).tree,
+            benchmarks=repository.tree_of(f"{head.revision}:{settings.bench}") or "",
+            fingerprint=environment_of(machine, settings).fingerprint,
+            plan=plan_of(settings, machine.device, sessions=True),
+            error=ERROR,
+            commits=tuple(commits),
+            started_at=datetime.now(UTC),
+            command=request.command,
+        )
+        search = _resumed(search, folder, progress, again=again)
+        search = _searched(search, site)
+        return BisectResult(search, _against_parent(search, site, request.command) if search.suspects else None)
+
+
+def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
+    """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD."""
+    older, newer = good.tree.commit, bad.tree.commit
+    if older == newer:
+        raise UsageError(f"GOOD and BAD are the same commit, {named(good.tree)}.", "Name an older commit first.")
+    if not repository.is_ancestor(older, newer):
+        hint = f"Name a commit that {newer[:10]} comes from, such as that of `git merge-base {older[:10]} {newer[:10]}`."
+        hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
+        hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
+        raise UsageError(f"GOOD {named(good.tree)} is not an ancestor of BAD {named(bad.tree)}.", hint)
+    return repository.commits_after(older, newer)
+
+
+def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: bool) -> SearchRecord:
+    """Return the search with what an earlier run of it has measured, where the benchmarks and the machine are still the same."""
+    if again or not (folder / SEARCH).exists():
+        return search
+    try:
+        earlier = load(folder / SEARCH, SearchRecord)
+    except RecordError as error:
+        progress.announce(f"{error.message} The search starts from the beginning.")
+        return search
+    if (earlier.case, earlier.commits) != (search.case, search.commits):
+        return search
+    for what, before, now in (
+        ("folder of benchmarks", earlier.benchmarks, search.benchmarks),
+        ("machine or software", earlier.fingerprint, search.fingerprint),
+        ("clock", (earlier.plan.clock, earlier.plan.cache), (search.plan.clock, search.plan.cache)),
+    ):
+        if before != now:
+            progress.announce(f"An earlier run of this search had a different {what}, so the search starts from the beginning.")
+            return search
+    if earlier.looked_at:
+        progress.announce(f"{len(earlier.looked_at)} of them were looked at before; --again would forget that.")
+    return search.model_copy(update={"looked_at": earlier.looked_at})
+
+
+def _searched(search: SearchRecord, site: _Site) -> SearchRecord:
+    """Look at one commit after the other, BAD first, until the change is between two of them or there is none."""
+    count = len(search.commits)
+    closed = {search.commits.index(one.tree.commit) for one in search.looked_at if one.verdict == "skipped"}
+    with contextlib.ExitStack() as stack:
+        trees: Trees | None = None
+        while (place := next_place(count, ends_of(search), closed)) is not None:
+            trees = trees or stack.enter_context(_good_and_bad(search, site))
+            verdict = _looked_at(search, place, trees, site)
+            closed.add(place)
+            search = search.model_copy(update={"looked_at": (*search.looked_at, verdict)})
+            save(site.folder / SEARCH, search)
+            site.progress.announce(f"{verdict.verdict}: {named(verdict.tree)}. {verdict.reason}")
+    ends = ends_of(search)
+    if ends.get(count - 1) != "bad":
+        return search
+    low, high = bounds(count, ends)
+    trees_of = [site.repository.commit_snapshot(commit).tree for commit in search.commits[low + 1 : high + 1]]
+    parent = site.repository.commit_snapshot(search.commits[low]).tree if low >= 0 else search.good
+    merged = site.repository.merged(trees_of[0].commit) if len(trees_of) == 1 else None
+    search = search.model_copy(update={"suspects": tuple(trees_of), "parent": parent, "merged": merged})
+    save(site.folder / SEARCH, search)
+    return search
+
+
+@contextlib.contextmanager
+def _good_and_bad(search: SearchRecord, site: _Site) -> Iterator[Trees]:
+    """Check out both ends of the range, BAD as the head, and build GOOD. Raises BuildError where that fails."""
+    good, bad = (site.snapshot(tree.commit) for tree in (search.good, search.bad))
+    with worktrees(site.repository, bad, good) as trees:
+        if trees.reference and (broken := build(site.settings, "reference", trees.reference, good, site.progress, site.environ)):
+            raise broken
+        yield trees
+
+
+def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> CommitVerdict:
+    """Compare a commit with GOOD, by its code or by pairs.
+
+    Raises HostError where GOOD or BAD cannot be measured, since nothing could be searched, and UsageError where BAD has no case
+    of that name or several; any other commit is skipped.
+    """
+    snapshot, is_bad = site.snapshot(search.commits[place]), place == len(search.commits) - 1
+    same = next((one for one in search.looked_at if one.tree.content == snapshot.tree.content and one.end), None)
+    if same or snapshot.tree.content == search.good.content:
+        if is_bad and trees.reference:  # the first commit of a search: nothing else has looked for the case
+            specs = tree_specs(site.settings, site.machine, site.repository.root, trees.head, trees.reference)
+            _require_one_case(search, site, specs["reference"])  # GOOD is built, and has the same files
+        other = same.tree.commit[:10] if same else "GOOD"
+        return _verdict(snapshot, same.verdict if same else "good", f"It has the same files as {other}.")
+    with contextlib.nullcontext(trees.head) if is_bad else worktree(site.repository, trees, snapshot) as tree:
+        try:
+            if broken := build(site.settings, "head", tree, snapshot, site.progress, site.environ):
+                raise broken
+            specs = tree_specs(site.settings, site.machine, site.repository.root, tree, trees.reference)
+            if is_bad:
+                _require_one_case(search, site, specs["head"])
+            suite = measure(site.settings, specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
+        except (BuildError, ForeignModuleError, HostError, UsageError) as error:
+            if is_bad:
+                raise
+            return _verdict(snapshot, "skipped", error.message)
+    case = suite.cases[0]
+    if problem := suite.reference_missing or _problem(case, "reference"):
+        raise HostError(f"{case.name} cannot be measured at GOOD: {problem}", "Name another commit as GOOD.")
+    if problem := _problem(case, "head"):
+        if is_bad:
+            raise HostError(f"{case.name} cannot be measured at BAD: {problem}", "Name another commit as BAD.")
+        return _verdict(snapshot, "skipped", problem)
+    if case.unfit:
+        raise UnfitError(case.unfit, RESUME)
+    return _judged(search, snapshot, case, site, is_bad=is_bad)
+
+
+def _require_one_case(search: SearchRecord, site: _Site, tree: TreeSpec) -> None:
+    """Raise UsageError where a tree has no case that the search names, or several."""
+    names = [case.name for case in cases_of(site.settings, tree, [search.case], site.environ)]
+    if len(names) > 1:
+        raise UsageError(f"{search.case} names {len(names)} cases: {units.listed(names)}.", "Name one of them.")
+
+
+def _problem(case: CaseRun, side: Side) -> str:
+    """Return why a side of a case has no times that could be compared; empty where it has."""
+    if failure := case.failure(side):
+        return f"{failure.stage}: {failure.message}"
+    if not (case.in_head if side == "head" else case.in_reference):
+        return "it has no such case."
+    if side == "head" and case.workload and case.workload != case.reference_workload and case.reference_workload:
+        return f"its workload is another one ({'; '.join(case.reference_workload.differences(case.workload)[:3])})."
+    return case.skipped or ""
+
+
+def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
+    """Return how to time a commit against GOOD: until it is shown which end it is like."""
+    task = task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {})
+    return replace(task, rule=_SearchRule(search, site.settings, is_bad=is_bad))
+
+
+class _SearchRule(GateRule):
+    """Measure until it is shown which end of the search a commit is like. Whichever it is, other hosts have to show it too."""
+
+    processes = ()
+
+    def __init__(self, search: SearchRecord, settings: Settings, *, is_bad: bool) -> None:
+        super().__init__(settings.policy, search.plan.pairs, {})
+        self._search, self._most, self._is_bad = search, settings.pairs, is_bad
+
+    def undecided(self, cases: Sequence[CaseRun]) -> list[str]:
+        return [case.name for case in cases if case.reference and not _end(self._search, case, self._most, is_bad=self._is_bad)]
+
+    def urgent(self, cases: Sequence[CaseRun]) -> list[str]:
+        return [case.name for case in cases if len(case.head) < CHANGE_PAIRS]
+
+    def changed(self, cases: Sequence[CaseRun]) -> list[str]:
+        return [case.name for case in cases]
+
+    def is_known(self, case: CaseRun) -> bool:
+        return _same_code(case, self._search) is not None
+
+
+def _end(search: SearchRecord, case: CaseRun, pairs: int, *, is_bad: bool) -> End | None:
+    """Return which end a timed commit is like, as far as its pairs show it."""
+    level = level_of(search.error, 1 + sum(one.comparison is not None for one in search.looked_at), pairs)
+    measured = pairs_of(case.head, case.reference)
+    if is_bad:
+        return "bad" if differs(measured, level) else None
+    return end_of(measured, decision_threshold(search), level)
+
+
+def _same_code(case: CaseRun, search: SearchRecord) -> CommitVerdict | None:
+    """Return a commit that was looked at and launches the same machine code in the same way."""
+    now = case.identity.get("head")
+    return next((one for one in search.looked_at if one.end and now and one.identity == now), None)
+
+
+def _judged(search: SearchRecord, snapshot: Snapshot, case: CaseRun, site: _Site, *, is_bad: bool) -> CommitVerdict:
+    """Return the verdict on a commit whose case was surveyed, and timed unless its code is known."""
+
+    def verdict(name: VerdictName, reason: str, comparison: Comparison | None = None) -> CommitVerdict:
+        told = {"comparison": comparison, "identity": case.identity.get("head", "")}
+        return _verdict(snapshot, name, reason).model_copy(update=told)
+
+    if case.identical:
+        return verdict("good", "Its code is the same as that of GOOD; it was not timed.")
+    if same := _same_code(case, search):
+        return verdict(same.verdict, f"Its code is the same as that of {same.tree.commit[:10]}; it was not timed.")
+    comparison, pairs = compared(case, site.settings.confidence), site.settings.pairs
+    if comparison is None:
+        return verdict("undecided", "Too few pairs were measured.")
+    change = f"{units.slowdown(comparison.ratio)} {units.interval(comparison.low, comparison.high, 1)} against GOOD"
+    reason = f"{change}, in {units.plural(comparison.pairs, 'pair')} of processes."
+    if end := _end(search, case, pairs, is_bad=is_bad):
+        return verdict(end, reason, comparison)
+    outcome, said = decide(comparison, thresholds_for(site.settings.policy, 1, looks_for_change(pairs)))
+    if is_bad and outcome is Outcome.UNCHANGED:
+        return verdict("good", f"{reason} {said}", comparison)
+    return verdict("undecided", f"{reason} That is too little to decide: raise --budget or --pairs.", comparison)
+
+
+def _verdict(snapshot: Snapshot, name: VerdictName, reason: str) -> CommitVerdict:
+    return CommitVerdict(tree=snapshot.tree, verdict=name, reason=clean(reason))
+
+
+def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...]) -> CommandResult:
+    """Check the commit that was found against its parent, with half of the change as the gate, so that it is profiled."""
+    gate = min(0.99, math.expm1(abs(decision_threshold(search))))
+    settings = site.settings.model_copy(update={"regression_threshold": gate, "improvement_threshold": gate})
+    head, reference = (site.snapshot(tree.commit) for tree in (search.suspects[-1], search.parent or search.good))
+    plan = CheckPlan(
+        site.repository,
+        settings,
+        site.folder,
+        Baseline(),
+        head,
+        reference,
+        None if settings.command else "head",
+        (search.case,),
+        None,
+        site.environ,
+    )
+    site.progress.announce(f"{named(head.tree)} against {named(reference.tree)}")
+    started, clock = datetime.now(UTC), time.monotonic()
+    with (
+        worktrees(site.repository, head, reference) as trees,
+        EarlyProfilers(ProfileSite(site.repository, settings, site.machine, trees, site.progress, site.environ)) as early,
+    ):
+        if broken := build(settings, "head", trees.head, head, site.progress, site.environ):
+            raise broken
+        pairing = Pairing(reference, trees.reference, (search.case,), early=early)
+        suite = compare(plan, (site.machine,), trees.head, pairing, site.progress)
+        timing = started, time.monotonic() - clock
+        return explained(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, early)

@@ -1,0 +1,48 @@
+"""The command bisect. Loaded by `ratchet.core.cli` when it is called."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ratchet.core.cli.options import common, measuring, request_of
+from ratchet.core.cli.output import print_paths, print_result, progressing, show, shown
+from ratchet.core.command_result import write
+from ratchet.core.errors import Exit
+from ratchet.explain.report import profile_lines
+from ratchet.history.bisect import bisect
+from ratchet.history.bisection import decision_threshold
+from ratchet.history.bisection_report import search_lines
+
+
+@click.command("bisect")
+@click.argument("case")
+@click.argument("good")
+@click.argument("bad", default="HEAD")
+@click.option("--again", is_flag=True, help="Forget what an earlier run of this search has measured.")
+@click.option("--no-profile", is_flag=True, help="Do not profile the commit and its parent.")
+@measuring
+@common
+def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
+    """Search the commits after GOOD, up to BAD, for the one that changed CASE.
+
+    Each commit that is tried runs the benchmark files of this checkout, and is compared with GOOD in pairs. Commits that do not
+    build are skipped, those with the same code are not timed. A search that was interrupted goes on when it is called again.
+
+    Exits with 1 where a commit made CASE slower, with 0 where none did, with 3 where that could not be measured.
+    """
+    with progressing(options) as progress:
+        done = bisect(good, bad, request_of((case,), options), progress, os.environ, again=options["again"])
+    paths = write(done.check, os.environ) if done.check else []
+    if done.check and not options["as_json"]:
+        report = done.check.report
+        show(report, as_json=False)
+        lines = [line for profile in report.profiles for line in profile_lines(profile, shown(done.check.results))]
+        print_result(None, lines, as_json=False)
+        print_paths(paths, quiet=False)
+    print_result(done.search, search_lines(done.search), as_json=options["as_json"])
+    if done.search.suspects:
+        return int(Exit.REGRESSION if decision_threshold(done.search) > 0 else Exit.PASS)
+    return int(Exit.PASS if done.search.looked_at[-1].verdict == "good" else Exit.NOT_MEASURED)

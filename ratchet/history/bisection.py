@@ -1,0 +1,84 @@
+"""The search for the commit that changed a case: which commit to look at next, and which end of the range it is like.
+
+`ratchet.history.bisect` asks; pure. Each commit is compared with GOOD in pairs. It is like BAD where an exact randomisation test
+shows that it lies past half of the change between GOOD and BAD (as logs), like GOOD where the test shows that it lies before
+that, and undecided otherwise. The commit that is named is like BAD and its parent like GOOD, so it is a wrong one only if one of
+these tests errs. The k-th commit that is timed gets the share 1 / k (k + 1) of the errors that are allowed, divided by its looks:
+however many there are, all shares together are less than the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from ratchet.core.judge.comparison import Pair
+from ratchet.core.judge.estimate import randomisation_p, session_medians, student_p
+from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
+from ratchet.core.judge.sequential import looks_for_change
+from ratchet.history.bisection_records import End, SearchRecord
+
+ERROR = 0.01
+"""How often a search may name a wrong commit."""
+
+
+def ends_of(search: SearchRecord) -> dict[int, End]:
+    """Return the commits of which it is known which end they are like, by their place after GOOD, from 0."""
+    places = {commit: place for place, commit in enumerate(search.commits)}
+    return {places[one.tree.commit]: one.end for one in search.looked_at if one.end}
+
+
+def decision_threshold(search: SearchRecord) -> float:
+    """Return half of the change between GOOD and BAD, as a log."""
+    bad = next(one for one in search.looked_at if one.tree.commit == search.bad.commit and one.verdict == "bad")
+    return math.log(bad.comparison.ratio) / 2 if bad.comparison else 0.0
+
+
+def bounds(count: int, ends: Mapping[int, End]) -> tuple[int, int]:
+    """Return the places of the last commit that is as GOOD (−1: GOOD itself), and of the first one after it that is as BAD."""
+    bad = min((place for place, end in ends.items() if end == "bad"), default=count - 1)
+    return max((place for place, end in ends.items() if end == "good" and place < bad), default=-1), bad
+
+
+def next_place(count: int, ends: Mapping[int, End], closed: Collection[int]) -> int | None:
+    """Return the commit to look at next: BAD, then the one nearest the middle that is not ``closed``. None at the end."""
+    if ends.get(count - 1) != "bad":
+        return None if count - 1 in ends or count - 1 in closed else count - 1
+    low, high = bounds(count, ends)
+    left = [place for place in range(low + 1, high) if place not in closed]
+    return min(left, key=lambda place: abs(place - (low + high) / 2), default=None)
+
+
+def level_of(error: float, number: int, pairs: int) -> float:
+    """Return the p-value that decides the ``number``-th timed commit (from 1) at one of the looks of so many pairs."""
+    return error / (number * (number + 1)) / looks_for_change(pairs)
+
+
+def end_of(pairs: Sequence[Pair], half: float, level: float) -> End | None:
+    """Return which end a commit is like that was timed against GOOD in these pairs; None where that is not shown."""
+    way = math.copysign(1.0, half)
+    if _is_above(pairs, way, abs(half), level):
+        return "bad"
+    return "good" if _is_above(pairs, -way, -abs(half), level) else None
+
+
+def differs(pairs: Sequence[Pair], level: float) -> bool:
+    """Return whether BAD, timed against GOOD in these pairs, is shown to be slower or faster."""
+    return any(_is_above(pairs, way, 0.0, level / 2) for way in (1.0, -1.0))
+
+
+def _is_above(pairs: Sequence[Pair], way: float, least: float, level: float) -> bool:
+    """Return whether log ratios, times ``way``, are above ``least``.
+
+    By the test over pairs, with as many of them as any change takes, and by Student's t over at least four sessions.
+    """
+    values = [way * pair.log_ratio - least for pair in pairs]
+    sessions = session_medians(values, [pair.session for pair in pairs])
+    return (
+        len(values) >= CHANGE_PAIRS
+        and len(sessions) >= FEWEST_SESSIONS
+        and (student_p(sessions, slower=True) or 0.0) <= level
+        and randomisation_p(np.array(values), slower=True) <= level
+    )

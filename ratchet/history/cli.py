@@ -1,0 +1,67 @@
+"""Commands about main over time: history and site. Loaded by `ratchet.core.cli` when one of them is called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ratchet.core.cli.options import common, request_of, verbosity
+from ratchet.core.cli.output import print_result, progressing
+from ratchet.core.errors import Exit
+from ratchet.core.units import plural
+from ratchet.core.untrusted import clean
+
+_fetch = click.option("--fetch", is_flag=True, help="Bring the runs that CI kept on origin's history branch first.")
+
+
+@click.command("history")
+@click.argument("case", required=False)
+@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many runs of CASE to show.")
+@_fetch
+@verbosity
+@common
+def history_command(case: str | None, last: int, fetch: bool, **options: Any) -> int:
+    """Show how each case on main changed over time.
+
+    Without CASE, a line for each case: its latest time, how far it has moved from its anchor, and the trend. With a name or a
+    pattern, a line for each of the last runs. The branch of the history is read as it was last fetched, unless
+    --fetch says otherwise.
+    """
+    from ratchet.history.command import case_histories, open_history  # the other commands have no use for git and an index
+    from ratchet.history.report import TREND_RUNS, case_lines, overview_lines, problem_lines
+
+    with progressing(options) as progress:
+        opened = open_history(request_of((), options), progress, os.environ, fetch=fetch)
+    history, ended = opened.history, opened.ended_mutes
+    shown = max(last, TREND_RUNS) if case else TREND_RUNS
+    series = case_histories(history, case, None if case and options["as_json"] else shown)
+    lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
+    fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems, "ended_mutes": ended}
+    print_result(fields, [*lines, *problem_lines(history.problems, ended)], as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@click.command("site")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder to write (default: results/site).")
+@click.option("--title", help="The heading of the overview (default: the repository's name).")
+@_fetch
+@verbosity
+@common
+def site_command(out: Path | None, title: str | None, fetch: bool, **options: Any) -> int:
+    """Write the history of main as pages, for a folder or for GitHub Pages.
+
+    An overview of all cases, a page for each case with its whole series, a page for each run. They need no server: open
+    index.html.
+    """
+    from ratchet.history.report import problem_lines
+    from ratchet.history.site import site_of  # its templates take a tenth of a second, which the table does not need
+
+    with progressing(options) as progress:
+        written = site_of(request_of((), options), progress, os.environ, out and out.absolute(), title, fetch=fetch)
+    fields = {"overview": str(written.overview), "cases": written.cases, "runs": written.runs, "problems": written.problems}
+    line = f"{plural(written.cases, 'case')}, {plural(written.runs, 'run')}: {clean(written.overview)}"
+    print_result(fields, [line, *problem_lines(written.problems)], as_json=options["as_json"])
+    return int(Exit.PASS)

@@ -1,0 +1,31 @@
+"""What this tool adds to the core (`ratchet.tools` says what each name means)."""
+
+COMMANDS = {
+    "Compare two states of the code": {
+        "bisect": ("ratchet.history.bisect_cli:bisect_command", "Search a range of commits for the one that changed a case."),
+    },
+    "Main over time": {
+        "history": ("ratchet.history.cli:history_command", "Show how each case on main changed over time: a table with trends."),
+        "site": (
+            "ratchet.history.cli:site_command",
+            "Write the history of main as pages: an overview, one page per case, one per run.",
+        ),
+    },
+}
+EXAMPLES = {
+    "bisect": (
+        "ratchet bisect norm/rows_4k v1.2 main",
+        "ratchet bisect norm/rows_4k v1.2 --again",
+    ),
+    "history": (
+        "ratchet history --fetch",
+        "ratchet history norm/rows_4k --last 50",
+        "ratchet history 'norm/*' --json",
+    ),
+    "site": (
+        "ratchet site",
+        "ratchet site --out _site --title 'Kernels on H200'",
+    ),
+}
+RECORDS = {"history": "ratchet.history.records:HistoryRun"}
+KEEP_RUNS = "ratchet.history.command:keep_runs"

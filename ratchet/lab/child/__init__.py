@@ -1,0 +1,1 @@
+"""What a worker answers for candidates and experiments."""

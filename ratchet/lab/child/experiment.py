@@ -1,0 +1,294 @@
+"""Look at a prepared case for an experiment: profile it, measure the floors of the machine, compare results, try a CUDA graph.
+
+`child.worker` calls it. It runs the author's code on the device, and writes results to a file that the controller names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ratchet.core.bench.child import outputs
+from ratchet.core.bench.child.calls import TimedCall, has_compiled, seed_all
+from ratchet.core.bench.child.outputs import Part, Value
+from ratchet.core.bench.clocks import warm_up
+from ratchet.core.cache import scratch_folder
+from ratchet.core.untrusted import clean
+from ratchet.core.workload import Device
+from ratchet.explain.child.trace import is_gpu_range, profiled, settle, trace
+from ratchet.lab.child.evaluation import apart, read_parts, write_parts
+from ratchet.lab.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
+
+if TYPE_CHECKING:
+    from ratchet.core.bench.child.worker import Worker
+
+ATOL, RTOL = 1e-5, 1e-4
+LAUNCHES, LAUNCH_ROUNDS = 500, 5
+COPY_BYTES, COPIES = 64 << 20, 5
+_FRAME = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
+_OF_THE_PROFILER = "Activity Buffer Request"
+_OCCUPANCY = "est. achieved occupancy %"
+"""Of a kernel in a trace: torch.profiler computes it from the launch and the registers and shared memory of a block."""
+_MOST_TEXT = 160
+
+
+def profile_call(call: Callable[[], object], device: Device, tree: Path) -> ProfileBaseline:
+    """Return the profile of some calls with stacks and shapes, right after warm-up."""
+    activity = trace(call, device)  # without stacks, which slow the host down, and so that the tracer is set up
+    for _ in range(WARM_UPS):
+        call()
+    settle(device)
+
+    def calls() -> None:
+        for _ in range(PROFILED_CALLS):
+            call()
+        settle(device)
+
+    taken = profiled(calls, device, detailed=True)
+    operators = [one for one in taken.events() if _is_operator(one) and not is_gpu_range(one)]
+    copied, occupancy = _of_device(taken) if device == "cuda" else ({}, None)
+    if device == "cpu":  # the host starts what no other operator calls
+        started = sum(_is_outermost(one) for one in operators)
+        activity = activity.model_copy(update={"launches": round(started / PROFILED_CALLS * activity.calls)})
+    spots = _hot_spots(operators, tree)
+    by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
+    by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
+    return ProfileBaseline(
+        by_cuda=tuple(by_cuda),
+        by_cpu=tuple(by_cpu),
+        copies=_copies(spots, copied),
+        activity=activity,
+        occupancy=occupancy,
+    )
+
+
+def _is_operator(event: Any) -> bool:
+    return not _FRAME.match(event.name) and not event.name.startswith(("<", "nn.Module:", _OF_THE_PROFILER))
+
+
+def _is_outermost(event: Any) -> bool:
+    around = event.cpu_parent
+    while around is not None and not _is_operator(around):
+        around = around.cpu_parent
+    return around is None
+
+
+def _hot_spots(events: Iterable[Any], tree: Path) -> list[HotSpot]:
+    """Sum up events by name; the shapes and the caller are those of the longest one."""
+    groups: dict[str, list[Any]] = {}
+    launched_at: dict[str, str] = {}  # kernel → function
+    for event in events:
+        groups.setdefault(str(event.name), []).append(event)
+        for kernel in getattr(event, "kernels", ()):
+            if kernel.name not in launched_at:
+                launched_at[kernel.name] = _caller_of(event, tree)
+    spots = []
+    for name, group in groups.items():
+        longest = max(group, key=lambda event: event.time_range.elapsed_us())
+        on_host = [event for event in group if "CPU" in str(event.device_type)]
+        spots.append(
+            HotSpot(
+                name=clean(name, _MOST_TEXT),
+                count=len(group),
+                cuda_us=sum(max(0.0, float(event.device_time_total)) for event in group),
+                cpu_us=sum(max(0.0, float(event.cpu_time_total)) for event in on_host),
+                shapes=clean(", ".join(str(shape) for shape in longest.input_shapes or () if shape), _MOST_TEXT),
+                where=_caller_of(longest, tree) or launched_at.get(name, ""),
+            )
+        )
+    return spots
+
+
+def _caller_of(event: Any, tree: Path) -> str:
+    """Return the innermost function of the tree on an event's stack, with its first line; none where there is none.
+
+    Frames are events around it or, in some releases of torch, in its own ``stack``, from the innermost one on.
+    """
+    while event is not None:
+        for frame in map(_FRAME.match, (event.name, *(event.stack or ()))):
+            if frame and not frame["file"].startswith("torch/"):
+                file = Path(frame["file"])
+                inside = file.relative_to(tree) if file.is_relative_to(tree) else file
+                if not inside.is_absolute() and (tree / inside).is_file():
+                    return clean(f"{inside}:{frame['line']} {frame['function']}", _MOST_TEXT)
+        event = event.cpu_parent
+    return ""
+
+
+def _of_device(taken: Any) -> tuple[dict[str, int], float | None]:
+    """Return bytes by name of all copies, and the occupancy of the kernels by their time: only the trace as a file has them."""
+    found: dict[str, int] = {}
+    held = ran = 0.0
+    with scratch_folder("profile") as folder:
+        taken.export_chrome_trace(str(folder / "trace.json"))
+        trace_file = json.loads((folder / "trace.json").read_text(encoding="utf-8", errors="replace"))
+    for event in trace_file["traceEvents"]:
+        args = event.get("args", {})
+        if str(event.get("name", "")).startswith("Memcpy") and "bytes" in args:
+            found[event["name"]] = found.get(event["name"], 0) + int(args["bytes"])
+        if _OCCUPANCY in args:
+            held += float(args[_OCCUPANCY]) / 100 * event["dur"]
+            ran += event["dur"]
+    return found, min(1.0, held / ran) if ran else None
+
+
+def _copies(spots: Iterable[HotSpot], copied: Mapping[str, int]) -> tuple[CopyRow, ...]:
+    """Return what copies, by its time on the GPU; on a CPU by its own. A call of the runtime takes none on the GPU."""
+    chosen = [spot for spot in spots if "copy" in spot.name.lower() or "memcpy" in spot.name.lower()]
+    on_gpu = any(spot.cuda_us for spot in chosen)
+    rows = [
+        CopyRow(name=spot.name, count=spot.count, us=us, bytes=copied.get(spot.name))
+        for spot in chosen
+        if (us := spot.cuda_us if on_gpu else spot.cpu_us)
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.us)[:64])
+
+
+def floors(device: Device) -> Floors:
+    """Measure the time of a launch, and on a GPU the rates of copies from and to pinned memory."""
+    tiny = torch.zeros(1, device=device)
+
+    def launch_us() -> float:
+        began = perf_counter()
+        for _ in range(LAUNCHES):
+            tiny.add_(1)
+        settle(device)
+        return (perf_counter() - began) / LAUNCHES * 1e6
+
+    launch_us()
+    launch = min(launch_us() for _ in range(LAUNCH_ROUNDS))
+    if device == "cpu":
+        return Floors(launch_us=launch)
+    host = torch.empty(COPY_BYTES, dtype=torch.uint8, pin_memory=True)
+    there = torch.empty(COPY_BYTES, dtype=torch.uint8, device=device)
+    return Floors(launch_us=launch, h2d_bytes_per_s=_copy_rate(there, host), d2h_bytes_per_s=_copy_rate(host, there))
+
+
+def _copy_rate(target: torch.Tensor, source: torch.Tensor) -> float:
+    rates = []
+    for _ in range(COPIES):
+        settle("cuda")
+        began = perf_counter()
+        target.copy_(source, non_blocking=True)
+        settle("cuda")
+        rates.append(COPY_BYTES / (perf_counter() - began))
+    return max(rates)
+
+
+def write_result(call: TimedCall, file: str) -> dict[str, Any]:
+    """Write the bytes of a call's result to a file, and return their layout."""
+    return {"parts": write_parts(_result(call), Path(file))}
+
+
+def compare_result(call: TimedCall, file: str, written: Sequence[Mapping[str, Any]]) -> Equality:
+    """Compare a call's result, the reference's, with the one that the head wrote."""
+    expected = _result(call)
+    layout = {str(part["place"]): part for part in written}
+    if layout.keys() != expected.keys():
+        odd = sorted(layout.keys() ^ expected.keys())[0]
+        return Equality(bitwise=False, close=False, note=f"only one side returns {odd}")
+    for place, part in expected.items():
+        mine = "" if isinstance(part, Value) else f"{str(part.dtype).removeprefix('torch.')} {tuple(part.shape)}"
+        its = f"{layout[place]['dtype']} {tuple(layout[place]['shape'])}" if layout[place]["dtype"] else ""
+        if mine != its or (isinstance(part, Value) and layout[place].get("value") != repr(part.value)[:1000]):
+            return Equality(
+                bitwise=False, close=False, note=f"{place} is {its or 'another value'}, the reference's {mine or part}"
+            )
+    device = next((part.device for part in expected.values() if isinstance(part, torch.Tensor)), torch.device("cpu"))
+    found = dict(read_parts(Path(file), written, device))
+    bitwise, close, largest, note = True, True, 0.0, ""
+    for place, part in expected.items():
+        if isinstance(part, Value):
+            continue
+        one, part_there = found[place], part.to(device)
+        bitwise = bitwise and torch.equal(_bytes(one), _bytes(part_there))
+        off, near = apart(one, part_there, RTOL, ATOL)
+        largest = off if math.isnan(off) or off > largest else largest
+        if not near:
+            close, note = False, note or place
+    return Equality(bitwise=bitwise, close=close, largest=largest if math.isfinite(largest) else None, note=note)
+
+
+def _result(call: TimedCall) -> dict[str, Part]:
+    seed_all(torch.initial_seed())
+    return call.evidence(call())
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def capture(call: Callable[[], object]) -> tuple[str, str]:
+    """Capture a call in a CUDA graph, and replay it. Return ``safe``, ``breaks`` or ``depends``, and why.
+
+    After a capture that failed the process may be unusable.
+    """
+    warm_up(call)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            result = call()
+        graph.replay()
+        torch.cuda.synchronize()
+        replayed = _tensors(result)
+        eager = _tensors(call())
+        torch.cuda.synchronize()
+    except (RuntimeError, TypeError) as error:
+        return "breaks", clean(str(error).partition("\n")[0], 200)
+    if any(not apart(one, eager[place], RTOL, ATOL)[1] for place, one in replayed.items() if place in eager):
+        return "depends", "a replay gives another result than a call: what the host computes is fixed when it is captured"
+    if any(not one.is_cuda for one in replayed.values()):
+        return "depends", "a part of its result is not on the GPU, where a replay does not renew it"
+    if has_compiled():
+        return "depends", "torch.compile ran in it, and may compile anew for other inputs"
+    return "safe", ""
+
+
+def _tensors(result: object) -> dict[str, torch.Tensor]:
+    """Return copies of the tensors of a result."""
+    if result is None:
+        return {}
+    return {place: part.clone() for place, part in outputs.parts(result).items() if isinstance(part, torch.Tensor)}
+
+
+# What a worker answers
+
+
+def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
+    """Return the profile of some calls of the prepared case with stacks and shapes, and the floors of the machine."""
+    found = profile_call(worker.current().call, worker.tree.spec.device, worker.tree.spec.path)
+    measured = floors(worker.tree.spec.device)
+    return {"baseline": found.model_dump(mode="json"), "floors": measured.model_dump(mode="json")}
+
+
+def _answer_result(worker: Worker, file: str) -> dict[str, Any]:
+    """Write the result of the prepared case to a file."""
+    return write_result(worker.current().call, file)
+
+
+def _answer_same_result(worker: Worker, file: str, written: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare the result of the prepared case with one that another process wrote."""
+    return compare_result(worker.current().call, file, written).model_dump(mode="json")
+
+
+def _answer_capture(worker: Worker, stage: str) -> dict[str, Any]:
+    """Try a stage of the prepared case, or all of it, in a CUDA graph. End this worker afterwards."""
+    call = worker.current().call
+    verdict, why = capture(call.workload.stages.get(stage, call))
+    return {"verdict": verdict, "why": why}
+
+
+OPERATIONS = {
+    "hot_spots": _answer_hot_spots,
+    "result": _answer_result,
+    "same_result": _answer_same_result,
+    "capture": _answer_capture,
+}
+"""Requests of a session of experiments (`ratchet.tools`)."""

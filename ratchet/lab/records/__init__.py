@@ -1,0 +1,1 @@
+"""What candidates, experiments and variants write to disk."""

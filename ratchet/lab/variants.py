@@ -1,0 +1,253 @@
+"""Carry out `ratchet variants`: time the variants of benchmarks beside each other.
+
+Read it from the top: what is measured, then how a suite becomes a record. Like `ratchet run` it imports the checkout in place and
+holds the device. The command line writes the files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.core.bench.client import Hosts
+from ratchet.core.bench.lost import repeats
+from ratchet.core.bench.selection import choose_cases
+from ratchet.core.bench.suite import CaseTask, Suite, measure_suite
+from ratchet.core.bench.tree_spec import Sweep, TreeSpec
+from ratchet.core.datasheets import printed_peaks
+from ratchet.core.errors import UnfitError, UsageError
+from ratchet.core.judge.comparison import compare_workers, performance
+from ratchet.core.judge.roofs import measured_roofs
+from ratchet.core.judge.rule import Rule
+from ratchet.core.machine import environment_of, machine_of, plan_of
+from ratchet.core.records.files import load
+from ratchet.core.records.run import CaseRun, Config, Side
+from ratchet.core.report.progress import Progress
+from ratchet.core.request import Request, load_baseline, settings_of, watched, writable
+from ratchet.core.trees import tree_spec
+from ratchet.explain.records import Roof
+from ratchet.explain.roofline import declared, precision_of, roofline, roofs_from, roofs_measured
+from ratchet.lab.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
+
+CONFIDENCE = 0.95
+PAIRS = 6
+"""Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
+FOLDER, CLAIMS = "quickwins", "claims.json"
+"""Folder of the quick wins, below that of the benchmarks."""
+
+
+Over = tuple[str, tuple[int, ...]]
+"""A parameter and its values."""
+
+
+@dataclass(frozen=True)
+class VariantsResult:
+    """The measured variants, and the folder where their files belong."""
+
+    records: tuple[VariantsRecord, ...]
+    """One for each benchmark; one for all quick wins."""
+    results: Path
+
+
+def variants(
+    request: Request, progress: Progress, environ: Mapping[str, str], *, over: Over | None = None, quickwins: bool = False
+) -> VariantsResult:
+    """Time all variants of the chosen cases, of one case at many values ``over`` a parameter, or of the quick wins.
+
+    Raises as `check.check` does; nothing is built.
+    """
+    root, settings = settings_of(request, environ, PAIRS)
+    claims: tuple[Claim, ...] = ()
+    if quickwins:
+        folder = root / settings.bench / FOLDER
+        if not (folder / CLAIMS).is_file():
+            raise UsageError(
+                f"There are no quick wins in {folder}.",
+                "Run this in a checkout of ratchet's own repository, or name it with --repo.",
+            )
+        claims = load(folder / CLAIMS, Claims).claims
+        # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
+        fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
+        settings = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
+    results = writable(root / settings.results)
+    clock, started = time.monotonic(), datetime.now(UTC)
+    with (
+        machine_of(request.devices, settings, f"ratchet variants in {root}", progress, environ) as machine,
+        watched(root, results, progress),
+    ):
+        plan = plan_of(settings, machine.device)
+        task = CaseTask(
+            plan,
+            request.patterns,
+            CONFIDENCE,
+            Rule((settings.pairs,)),
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
+        )
+        found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, over)
+    suites = tuple(found.suites.values())
+    record = VariantsRecord(
+        started_at=started,
+        wall_s=time.monotonic() - clock,
+        command=request.command,
+        environment=environment_of(machine, settings, suites[0] if suites else None),
+        plan=plan,
+        cases=tuple(_case(case, found) for case in found.cases),
+        claims=claims,
+        parameter=over[0] if over else "",
+        warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
+    )
+    return VariantsResult((record,) if quickwins else _by_benchmark(record, results), results / "variants")
+
+
+def _by_benchmark(record: VariantsRecord, results: Path) -> tuple[VariantsRecord, ...]:
+    """Return a record for each benchmark, below the roofs of the GPU's datasheet and those that the stored baseline reached."""
+    machine = record.environment.fingerprint
+    sheet, stored = printed_peaks(machine), load_baseline(results).entries(machine)
+    roofs = (
+        *(roofs_from("datasheet", sheet) if sheet else ()),
+        *roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
+    )
+    parts: dict[str, list[VariantsCase]] = {}
+    for case in record.cases:
+        parts.setdefault(case.benchmark, []).append(case)
+    return tuple(with_roofline(record.model_copy(update={"cases": tuple(cases)}), roofs) for cases in parts.values())
+
+
+def with_roofline(record: VariantsRecord, roofs: tuple[Roof, ...]) -> VariantsRecord:
+    """Return the record with its variants below those of the roofs that hold them."""
+    needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
+    points = [
+        declared(f"{one.name}/{case.config.name}", None, case.workload, one.median_ms * 1e-3, record.environment.l2_bytes)
+        for case in record.cases
+        for one in case.variants
+        if case.workload and case.workload.declares_work and one.median_ms
+    ]
+    near = tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)
+    return record.model_copy(update={"roofline": roofline(record.environment.fingerprint.processor, points, near)})
+
+
+@dataclass(frozen=True)
+class _Suites:
+    """Suites whose head is the benchmark's own variant."""
+
+    cases: tuple[CaseRun, ...]
+    """The chosen cases, not measured."""
+    variants: Mapping[str, tuple[str, ...]]
+    """Case → its variants, its own first; one without a name where it has no others."""
+    suites: Mapping[str, Suite]
+    """The other variant, the reference of its suite; no name: cases without others, timed alone."""
+
+
+def _measure_variants(
+    tree: TreeSpec, task: CaseTask, progress: Progress, environ: Mapping[str, str], over: Over | None
+) -> _Suites:
+    """Measure every variant of the cases that ``task`` selects, or of one of them at many values.
+
+    Raises as `measure_suite`, and as `swept_case`.
+    """
+    progress.stage("Importing benchmarks")
+    with Hosts({"head": tree}, environ) as hosts:
+        listing = hosts.sides["head"].listing()
+        cases = choose_cases(listing, None, task.patterns)
+    offered = {case.name: case.variants or ("",) for case in listing.cases}
+    if over:
+        case = swept_case(cases, over[0])
+        sweep = Sweep(case.name, *over)
+        tree = replace(tree, sweep=sweep)
+        cases = [_with_value(case, sweep, value) for value in sweep.values]
+        offered |= dict.fromkeys((one.name for one in cases), offered[case.name])
+    variants = {case.name: offered[case.name] for case in cases if case.name in offered and not case.skipped}
+    suites = {}
+    for other in dict.fromkeys(other for names in variants.values() for other in names[1:] or ("",)):
+        chosen = tuple(name for name, names in variants.items() if other in (names[1:] or ("",)))
+        part = replace(task, patterns=chosen, compared=bool(other), time_identical=True)
+        trees: dict[Side, TreeSpec] = {"head": tree}
+        if other:
+            trees["reference"] = replace(tree, variant=other)
+        suites[other] = measure_suite(trees, part, progress, environ)
+    return _Suites(tuple(cases), variants, suites)
+
+
+def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
+    """Return the case whose parameter changes.
+
+    Raises UsageError where there are several, or it has no such parameter, UnfitError where it cannot run.
+    """
+    case, *others = cases
+    if why := case.skipped or next((failure.message for failure in case.failures), ""):
+        raise UnfitError(f"{case.name} cannot be measured: {why.rstrip('.')}.", "Fix that and try again, or name another case.")
+    if others:
+        raise UsageError(
+            f"These are {len(cases)} cases, and --over needs one for its other parameters.", f"Name one, such as {case.name}."
+        )
+    if parameter not in case.config.parameters:
+        known = ", ".join(case.config.parameters) or "none"
+        raise UsageError(f"{case.name} has no parameter {parameter}.", f"Its parameters: {known}.")
+    return case
+
+
+def _with_value(case: CaseRun, sweep: Sweep, value: int) -> CaseRun:
+    name = sweep.name(value)
+    config = Config(name=name.partition("/")[2], parameters=case.config.parameters | {sweep.parameter: value})
+    return case.model_copy(update={"name": name, "config": config})
+
+
+def _case(listed: CaseRun, found: _Suites) -> VariantsCase:
+    """Return a case with the times of all its variants."""
+    measured = {other: case for other, suite in found.suites.items() for case in suite.cases if case.name == listed.name}
+    workload = next((case.workload for case in measured.values() if case.workload), None)
+    times: tuple[VariantTime, ...] = ()
+    if measured:
+        own = found.variants[listed.name][0]
+        heads = [worker for case in measured.values() for worker in case.head]
+        figures = performance(heads, workload, CONFIDENCE) if workload else None
+        problem = "" if heads else next((why for case in measured.values() for why in _problems(case, "head")), "")
+        times = (
+            VariantTime(
+                name=own or listed.benchmark,
+                median_ms=figures.median_time_ms if figures else None,
+                low_ms=figures.ci_95_low if figures else None,
+                high_ms=figures.ci_95_high if figures else None,
+                peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
+                problem=problem,
+            ),
+            *(_other(other, case, figures.median_time_ms if figures else None) for other, case in measured.items() if other),
+        )
+    return VariantsCase(
+        name=listed.name,
+        benchmark=listed.benchmark,
+        config=listed.config,
+        workload=workload,
+        variants=times,
+        problem=listed.skipped or next((failure.message for failure in listed.failures), ""),
+        skipped=bool(listed.skipped),
+    )
+
+
+def _other(name: str, case: CaseRun, own_ms: float | None) -> VariantTime:
+    """Return a variant; its time is that of the own one times what the pairs show, so that a slow minute moves both."""
+    comparison = compare_workers(case.head, case.reference, CONFIDENCE)
+    if comparison is None or own_ms is None:
+        return VariantTime(name=name, problem=next(_problems(case, "reference"), "its benchmark's own variant has no time"))
+    return VariantTime(
+        name=name,
+        median_ms=own_ms / comparison.ratio,
+        low_ms=own_ms / comparison.high,
+        high_ms=own_ms / comparison.low,
+        peak_memory_bytes=max(worker.peak_memory_bytes for worker in case.reference),
+        comparison=comparison,
+    )
+
+
+def _problems(case: CaseRun, side: Side) -> Iterator[str]:
+    """Yield why a side of a case has no times."""
+    yield from (failure.message for failure in case.failures if failure.side == side)
+    if case.unfit:
+        yield case.unfit
+    if case.workload and case.reference_workload and case.workload != case.reference_workload:
+        yield f"it does other work: {', '.join(case.workload.differences(case.reference_workload))}"

@@ -1,1 +1,0 @@
-"""Pictures: matplotlib's objects on the Agg canvas, without pyplot's global state and without a display."""

@@ -1,0 +1,1 @@
+"""Try the machine and the gate: calibrate, soak, replay."""

@@ -1,0 +1,240 @@
+"""Recorded pairs, judged again: drawn into simulated pull requests, as they are, or to calibrate a machine.
+
+``ratchet replay`` calls `simulate` and `judge_pairs`, ``ratchet calibrate`` calls `calibrate`. Pure: the caller reads the
+recordings, and every random draw comes from a seed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ratchet.core.errors import Exit
+from ratchet.core.judge.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
+from ratchet.core.judge.drift import Drift
+from ratchet.core.judge.estimate import estimate, quantile
+from ratchet.core.judge.evidence import CaseThresholds, session_of, thresholds_for
+from ratchet.core.judge.outcome import decide
+from ratchet.core.judge.power import needed_change, smallest_slowdown, with_smallest_slowdown
+from ratchet.core.judge.sequential import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.core.judge.verdict import exit_code, headline
+from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord
+from ratchet.core.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
+
+Pools = Mapping[str, Sequence[Pair]]
+"""Case → the pairs that were recorded of it."""
+Answers = dict[str, tuple[Outcome, Comparison]]
+"""Case → its outcome in one pull request, and the comparison behind it."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of the simulated pull requests, and of their cases, by how they ended."""
+
+    any_red: float
+    """Share of them with a red case among those that nothing was planted in."""
+    caught: float | None
+    """Share of the planted cases that were red; None where nothing was planted."""
+    inconclusive: float
+    """Share of the cases without an answer: inconclusive, or slower without proof."""
+    pairs_mean: float
+    """Pairs that a case took."""
+    runs: int
+    red: Mapping[str, float]
+    """Case → share of the pull requests in which it was red."""
+
+
+def simulate(
+    pools: Pools, policy: Policy, *, pairs: int, runs: int, seed: int = 0, planted: Mapping[str, float] | None = None
+) -> Rates:
+    """Draw each case's pairs with replacement from its pool, look at them as a check does, and judge: ``runs`` times, 1 or more.
+
+    ``planted`` multiplies the head's times of a case. Every pool has pairs. Raises ValueError for fewer than 3 ``pairs``.
+    """
+    plants = planted or {}
+    slower = {name: slowed_by(plants.get(name, 1.0), pool) for name, pool in pools.items()}
+    rng = random.Random(seed)  # noqa: S311  a simulation, not a secret
+    red = dict.fromkeys(pools, 0)
+    false, undecided, taken = 0, 0, 0
+    for _ in range(runs):
+        answers = draw(slower, policy, pairs, rng)
+        reds = [name for name, (outcome, _) in answers.items() if outcome is Outcome.REGRESSED]
+        for name in reds:
+            red[name] += 1
+        false += any(name not in plants for name in reds)
+        undecided += sum(outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) for outcome, _ in answers.values())
+        taken += sum(seen.pairs for _, seen in answers.values())
+    cases = runs * len(pools)
+    caught = sum(red[name] for name in plants) / (runs * len(plants)) if plants else None
+    shares = {name: count / runs for name, count in red.items()}
+    return Rates(false / runs, caught, undecided / cases, taken / cases, runs, shares)
+
+
+def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: Mapping[str, Drift] | None = None) -> Answers:
+    """Simulate one pull request: draw the pairs of each case from its pool, as many as a check would take, and judge them.
+
+    ``drifts`` has the cases whose reference is not the best commit of the baseline. Raises ValueError for fewer than 3 pairs.
+    """
+    thresholds = thresholds_for(policy, len(pools), looks_for_change(pairs))
+    comparisons = {
+        name: _measure(rng.choices(pool, k=pairs), thresholds, pairs, (drifts or {}).get(name)) for name, pool in pools.items()
+    }
+    whole = thresholds_of_run(comparisons, policy, pairs)
+    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in comparisons.items()}
+
+
+def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of a head that takes ``factor`` times as long."""
+    return [replace(pair, log_ratio=pair.log_ratio + math.log(factor), head_ms=pair.head_ms * factor) for pair in pool]
+
+
+def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drift: Drift | None) -> Comparison:
+    """Return the comparison at the look at which a check would have stopped; its sessions are those of a check."""
+    taken = [replace(pair, session=session_of(number)) for number, pair in enumerate(drawn)]
+    for count in looks(pairs):
+        comparison = compare_pairs(taken[:count], thresholds.policy.confidence)
+        if comparison and (count == pairs or is_decided(comparison, thresholds, drift)):
+            return comparison
+    raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")
+
+
+# Recorded pairs as they are → a verdict.
+
+
+@dataclass(frozen=True)
+class ReplayVerdict:
+    """The verdict over recorded pairs."""
+
+    cases: tuple[CaseVerdict, ...]
+    headline: str
+    exit_code: int
+
+
+def pool_of(case: CaseRun) -> list[Pair]:
+    """Return the pairs of a case; none where its times do not compare or cannot be trusted."""
+    sound = case.unfit is None and not case.failures and case.workload == case.reference_workload
+    return pairs_of(case.head, case.reference) if sound else []
+
+
+def judge_pairs(pools: Pools, policy: Policy) -> ReplayVerdict:
+    """Judge every case by all its pairs, at the levels of a check that may take as many."""
+    comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
+    most = max(map(len, pools.values()), default=0)
+    thresholds = thresholds_of_run(comparisons, policy, most)
+    cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
+    code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
+    return ReplayVerdict(cases, headline(cases, policy, code), int(code))
+
+
+def worst_code(judged: Iterable[ReplayVerdict]) -> int:
+    """Return the exit code of several together: a regression wins, then not measured."""
+    codes = {recording.exit_code for recording in judged}
+    return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
+
+
+def _verdict(
+    name: str, pairs: Sequence[Pair], comparison: Comparison | None, thresholds: CaseThresholds, most: int
+) -> CaseVerdict:
+    head, reference = _summary([pair.head_ms for pair in pairs]), _summary([pair.reference_ms for pair in pairs])
+    if comparison is None:
+        reason = f"Fewer than {FEWEST_PAIRS} pairs were recorded, too few for an interval."
+        return CaseVerdict(name=name, outcome=Outcome.INCONCLUSIVE, reason=reason, head=head, reference=reference)
+    outcome, reason = decide(comparison, thresholds)
+    shown = with_smallest_slowdown(comparison, thresholds, most)
+    return CaseVerdict(name=name, outcome=outcome, reason=reason, comparison=shown, head=head, reference=reference)
+
+
+def _summary(medians_ms: Sequence[float]) -> SideSummary:
+    """Return a summary without rates, since nothing is known of the work."""
+    return SideSummary(median_ms=statistics.median(medians_ms), gflops=0, gb_s=0, peak_memory_bytes=0)
+
+
+# Calibration: unchanged code against itself → the changes that this machine can detect, and the gate that it can hold.
+
+
+FEWEST = 12
+"""Fewest pairs of a case that is calibrated; one with fewer counts as unmeasured."""
+CHECKS = 3000
+"""Simulated checks of unchanged code, of which the red ones are counted."""
+CAUGHT = 0.95
+"""Share of slowdowns a sixth beyond a gate (3.5 % for a gate of 3 %) that must be caught to hold it."""
+BEYOND = 7 / 6
+_STEP = 0.001
+"""Suggested gates are multiples of this."""
+
+
+def calibrate(run: RunRecord, plan: Plan, policy: Policy, checks: int = CHECKS) -> Calibration | None:
+    """Judge a run of unchanged code against itself, for checks by ``plan``; None where no case has enough pairs."""
+    pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
+    enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
+    unmeasured = tuple(name for name in pools if name not in enough)
+    if not enough:
+        return None
+    pairs = plan.pairs
+    unchanged = simulate(enough, policy, pairs=pairs, runs=checks, seed=run.plan.seed)
+    slower = dict.fromkeys(enough, 1 + policy.regression * BEYOND)
+    slowed = simulate(enough, policy, pairs=pairs, runs=checks // 10, seed=run.plan.seed + 1, planted=slower)
+    cases = tuple(_case(name, pool, policy, pairs, len(enough), unchanged, slowed) for name, pool in enough.items())
+    biased = tuple(case.name for case in cases if _is_biased(case, policy, len(cases)))
+    return Calibration(
+        holds=not unmeasured and not biased and all(case.holds for case in cases),
+        gate=max(case.gate for case in cases),
+        any_red=unchanged.any_red,
+        checks=checks,
+        biased=biased,
+        unmeasured=unmeasured,
+        cases=cases,
+        policy=policy,
+        plan=plan,
+        environment=run.environment,
+        code=run.head,
+        started_at=run.started_at,
+        wall_s=run.wall_s,
+        command=run.command,
+        warnings=run.warnings,
+    )
+
+
+def _case(
+    name: str, pool: Sequence[Pair], policy: Policy, pairs: int, cases: int, unchanged: Rates, slowed: Rates
+) -> CaseCalibration:
+    pooled = estimate([pair.log_ratio for pair in pool], policy.confidence)
+    thresholds = thresholds_for(policy, cases, looks_for_change(pairs))
+    return CaseCalibration(
+        name=name,
+        pairs=len(pool),
+        spread=pooled.spread,
+        bias=pooled.centre,
+        bias_error=pooled.error,
+        detectable_first=smallest_slowdown(pooled.spread, thresholds, first_look_for_change(thresholds, pairs)),
+        detectable_most=smallest_slowdown(pooled.spread, thresholds, pairs),
+        red=unchanged.red[name],
+        caught=slowed.red[name],
+        gate=smallest_gate(pooled.spread, pairs, thresholds),
+        holds=unchanged.red[name] <= policy.false_alarm and slowed.red[name] >= CAUGHT,
+    )
+
+
+def smallest_gate(spread: float, pairs: int, thresholds: CaseThresholds) -> float:
+    """Return the gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs: a multiple of 0.1 %.
+
+    ``spread`` is the standard deviation of one pair's log ratio. At most 100 %.
+    """
+    most = max(thresholds.pairs_needed, pairs)
+
+    def holds(steps: int) -> bool:
+        gate, beyond = (math.log1p(by * steps * _STEP) for by in (1, BEYOND))
+        return needed_change(gate, spread, thresholds, most, CAUGHT) <= beyond
+
+    return (1 + bisect_left(range(1, round(1 / _STEP)), True, key=holds)) * _STEP
+
+
+def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:
+    """Return whether a side is favoured: by more than chance, and by enough to matter to the gate."""
+    certain = abs(case.bias) > quantile(1 - 0.01 / (2 * cases), case.pairs - 1) * case.bias_error
+    return certain and abs(case.bias) > policy.regression / 10

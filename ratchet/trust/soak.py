@@ -1,0 +1,207 @@
+"""Carry out `ratchet soak`: check unchanged code again and again while nobody else wants the device, and count the red ones.
+
+Like a check, `soak` locks the device, checks out the code twice in temporary folders, builds it and
+runs its benchmarks; the trees are imported once for many checks. Each decision is one line of a file in ``results/soak/``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.core import units
+from ratchet.core.actions import append_summary
+from ratchet.core.bench.build import without_secrets
+from ratchet.core.bench.suite import measure_suite
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.turns import Planted
+from ratchet.core.check import task_of
+from ratchet.core.command_result import record_of
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.device.lock import Preempted
+from ratchet.core.errors import BusyError, Exit, UnfitError
+from ratchet.core.git import Repository, Trees, worktrees
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.machine import Machine, machine_of, plan_of
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import save_text
+from ratchet.core.records.run import CaseRun, RunRecord, Side, Tree
+from ratchet.core.records.verdict import CaseVerdict, ReportRecord
+from ratchet.core.report.progress import Progress
+from ratchet.core.request import Request, own_output_globs, results_folder, watched, writable
+from ratchet.core.trees import build_twice, tree_specs
+from ratchet.core.untrusted import fenced
+from ratchet.trust.judge import Meter, meters
+from ratchet.trust.measure import ResidentSessions
+from ratchet.trust.records import SoakCase, SoakCheck, append_check, load_checks
+from ratchet.trust.report import badge, soak_lines
+
+SOAK, BADGE = "soak", "badge.json"
+"""The folder within the results folder, and the badge in it."""
+MOST_PLANTED = 3
+"""Cases that are slowed in one check: if all were, its budget would be over before all could be proven."""
+CHECKS_PER_START = 20
+"""Checks that share their hosts. An offset of the hosts is the same in all of them, so it is drawn anew now and then."""
+PAUSE_S = 30.0
+"""Seconds until a device that was not fit is looked at again."""
+
+
+@dataclass(frozen=True)
+class _Soak:
+    """The facts that all checks of a soak share."""
+
+    request: Request
+    settings: Settings
+    root: Path
+    trees: Trees
+    code: Tree
+    planted: Planted | None
+    environ: Mapping[str, str]
+    deadline: float
+
+
+def soak(request: Request, seconds: float, plant: float | None, progress: Progress, environ: Mapping[str, str]) -> list[Meter]:
+    """Check the checkout against itself for ``seconds``, and return what all checks in the folder say, earlier ones included.
+
+    In every fourth check a few cases are slowed by about ``plant``, if that is given. Raises BuildError where the code does not
+    build, BusyError and UnfitError where the device could not be had before the time was over, and as `measure_suite` does.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    results = writable(repository.root / settings.results)
+    code = repository.working_snapshot(own_output_globs(repository, results))
+    planted = Planted.nearest(plant) if plant else None
+    deadline, environ_of_code = time.monotonic() + seconds, without_secrets(environ)
+    with worktrees(repository, code, code) as trees, watched(repository.root, results, progress):
+        build_twice(settings, trees, code, progress, environ_of_code)
+        common = _Soak(request, settings, repository.root, trees, code.tree, planted, environ_of_code, deadline)
+        numbers = itertools.count(1)
+
+        def keep(check: SoakCheck) -> None:
+            key = check.environment.fingerprint.key
+            append_check(results / SOAK / f"{check.started_at:%Y-%m-%d}-{key}.jsonl", check)
+            slowed = [case.name for case in check.cases if case.planted]
+            kind = f"{units.listed(slowed)} slowed by {units.percent(check.planted, 2)}" if slowed else "unchanged"
+            progress.announce(f"Check {next(numbers)}, {kind}, {units.wall(check.wall_s)}: {check.headline}")
+
+        _check_until_over(common, keep, progress, environ)
+    return report_soak(request, environ)
+
+
+def report_soak(request: Request, environ: Mapping[str, str]) -> list[Meter]:
+    """Return what all checks that were kept say, and write the badge. Raises UnfitError where there are none."""
+    folder = results_folder(request, environ) / SOAK
+    found = meters(check for path in sorted(folder.glob("*.jsonl")) for check in load_checks(path))
+    if not found:
+        raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet soak --time 30m`.")
+    save_text(folder / BADGE, json.dumps(badge(found), indent=2, ensure_ascii=False) + "\n")
+    append_summary(fenced(soak_lines(found), most=1000), environ)
+    return found
+
+
+def exit_code(found: Sequence[Meter]) -> Exit:
+    """Return whether the promised share of false alarms is kept on each machine."""
+    return Exit.PASS if all(meter.holds for meter in found) else Exit.NOT_MEASURED
+
+
+def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress: Progress, environ: Mapping[str, str]) -> None:
+    """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
+    planted, held = itertools.cycle((common.planted, None, None, None)), False
+    what = f"ratchet soak in {common.root}"
+    while (left := common.deadline - time.monotonic()) > 0:
+        waiting = replace(common.request.devices, wait_s=left)
+        try:
+            with machine_of(waiting, common.settings, what, progress, environ, gives_way=True) as machine:
+                held = True  # there was a fit device, so it may come back
+                _check_while_held(common, machine, planted, keep, progress)
+        except Preempted:
+            progress.announce("Another run needs the device. This soak pauses and continues when that run is done.")
+        except (BusyError, UnfitError) as error:
+            if not held:
+                raise
+            progress.announce(str(error))
+            time.sleep(max(0.0, min(PAUSE_S, common.deadline - time.monotonic())))
+        else:
+            return
+
+
+def _check_while_held(
+    common: _Soak,
+    machine: Machine,
+    planted: Iterator[Planted | None],
+    keep: Callable[[SoakCheck], None],
+    progress: Progress,
+) -> None:
+    specs = tree_specs(common.settings, machine, common.root, common.trees.head, common.trees.reference)
+    longest_s, done, kinds, timed = 0.0, 0, 2 if common.planted else 1, list[str]()
+    while True:
+        with contextlib.closing(ResidentSessions(specs, common.environ, len(os.sched_getaffinity(0)))) as sessions:
+            for _ in range(CHECKS_PER_START):
+                level = next(planted) if timed else None
+                slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
+                check = _check(common, machine, specs, sessions, {name: level for name in slowed if level}, progress)
+                keep(check)
+                timed = [case.name for case in check.cases if case.ratio]
+                longest_s, done = max(longest_s, check.wall_s), done + 1
+                if done >= kinds and time.monotonic() + longest_s > common.deadline:
+                    return
+
+
+def _check(
+    common: _Soak,
+    machine: Machine,
+    specs: Mapping[Side, TreeSpec],
+    sessions: ResidentSessions,
+    planted: Mapping[str, Planted],
+    progress: Progress,
+) -> SoakCheck:
+    """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
+    clock, started = time.monotonic(), datetime.now(UTC)
+    settings = common.settings.model_copy(update={"order_seed": secrets.randbelow(2**31)})  # as each check draws its own
+    timing = plan_of(settings, machine.device, sessions=True)
+    task = task_of(settings, machine, timing, common.request.patterns, settings.policy, {})
+    task = replace(task, time_identical=True, planted=planted)
+    suite = measure_suite(specs, task, progress, common.environ, sessions)
+    seconds = time.monotonic() - clock
+    run = record_of("check", common.request.command, settings, machine, suite, (started, seconds), common.code, common.code)
+    return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
+
+
+def _decision(run: RunRecord, report: ReportRecord, planted: Mapping[str, float]) -> SoakCheck:
+    return SoakCheck(
+        started_at=report.started_at,
+        wall_s=report.wall_s,
+        environment=report.environment,
+        policy=report.policy,
+        code=report.head,
+        planted=max(planted.values(), default=0.0),
+        exit_code=report.exit_code,
+        headline=report.headline,
+        cases=tuple(
+            _case(case, verdict, planted.get(case.name, 0.0)) for case, verdict in zip(run.cases, report.cases, strict=True)
+        ),
+        warnings=report.warnings,
+    )
+
+
+def _case(measured: CaseRun, case: CaseVerdict, planted: float) -> SoakCase:
+    found = SoakCase(
+        name=case.name,
+        outcome=case.outcome,
+        planted=planted,
+        reference_ms=case.reference.median_ms if case.reference else None,
+        telemetry=measured.telemetry,
+    )
+    if case.comparison is None:
+        return found
+    figures = case.comparison.model_dump(include={"ratio", "low", "high", "spread", "detectable", "pairs"})
+    return found.model_copy(update={**figures, "outliers": case.comparison.rogues})

@@ -1,0 +1,15 @@
+"""What this tool adds to the core (`ratchet.tools` says what each name means)."""
+
+COMMANDS = {
+    "Find out why, make it faster": {
+        "tune": ("ratchet.tune.cli:tune_command", "Search the parameters of a case and confirm the best against today's values."),
+    },
+}
+EXAMPLES = {
+    "tune": (
+        "ratchet tune norm/rows_4k --time-budget 10m",
+        "ratchet tune norm/rows_4k --resume --apply",
+    ),
+}
+WORKER_MODULES = ("ratchet.tune.child",)
+RECORDS = {"tuning": "ratchet.tune.records:TuningRecord"}

@@ -1,0 +1,314 @@
+"""Do the work of tuning on one device: compile and time configurations, and confirm the best few.
+
+`LocalStation` is an executor of one place; `ratchet tune` has one for each device, on this host or in a Ray actor. It starts a
+host with its workers, works in a daemon thread, and watches the GPU during the finals. It writes no record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.core.bench.client import HostClient, Hosts
+from ratchet.core.bench.duet import CaseSides, Duet, Measured, Rounds
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.workers import Variant
+from ratchet.core.config import Settings
+from ratchet.core.device.gpu import Gpu
+from ratchet.core.device.telemetry import Sampler
+from ratchet.core.errors import RatchetError
+from ratchet.core.judge.comparison import FEWEST_PAIRS, compare_workers
+from ratchet.core.judge.outcome import decide
+from ratchet.core.records.run import SIDES, Plan, Policy, Side
+from ratchet.core.records.verdict import Comparison, Outcome
+from ratchet.core.workload import Device
+from ratchet.tune.answers import Compiled
+from ratchet.tune.judge import FINAL_PAIRS, thresholds_of_finals
+from ratchet.tune.records import Configuration, Confirmation, Done, Task
+from ratchet.tune.trials import Compilers, OutOfTime, Timer, TrialTarget, compiling_processes
+
+
+@dataclass(frozen=True)
+class StationPlace:
+    """A checkout and a device to tune on."""
+
+    root: Path
+    """The checkout, measured in place."""
+    settings: Settings
+    device: Device
+    gpu: Gpu | None
+    environ: Mapping[str, str]
+    logs: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.gpu.name} [{self.gpu.index}]" if self.gpu else "CPU"
+
+    def hosts(self) -> Hosts:
+        """Start a host for the checkout; it takes seconds until it lists its cases."""
+        address = self.gpu.address if self.gpu else None
+        return Hosts(
+            {"head": TreeSpec.of(self.settings, self.root, checkout=self.root, device=self.device, gpu_uuid=address)},
+            self.environ,
+        )
+
+
+USUAL = 10
+"""Pairs after which a winner gets no more."""
+
+
+class _Silent:
+    """A progress display that shows nothing."""
+
+    def start(self, total_cases: int, pairs: int) -> None: ...
+
+    def stage(self, text: str) -> None: ...
+
+    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Finals:
+    """The best few configurations, each compared with the default as a check compares two commits."""
+
+    case: str
+    configurations: Sequence[Configuration]
+    plan: Plan
+    policy: Policy
+    seconds: float
+
+    def confirmed(self, hosts: Mapping[Side, HostClient], sampler: Sampler | None) -> tuple[Confirmation, ...]:
+        """Measure each configuration as the head, with the workload's own tuning as the reference.
+
+        Ends after ``seconds`` with the pairs that there are. Raises HostError.
+        """
+        variants = {str(number): Variant(self.case, {"head": each}) for number, each in enumerate(self.configurations)}
+        until = time.monotonic() + self.seconds
+        for host in hosts.values():
+            host.until = until
+        duet = Duet(hosts, self.plan, _Silent(), sampler, variants)
+        looks = tuple(range(1, self.plan.pairs + 1))
+        # The next pair may take as long as the last one: in the last tenth of the time none begins.
+        finals = self
+
+        class UntilOneIsBest(Rounds):
+            def undecided(self, results: Mapping[str, Measured]) -> list[str]:
+                return finals._undecided(results, sampler)
+
+        rounds = UntilOneIsBest(looks, max(0.1, self.seconds * 0.9))
+        measured = duet.measure([CaseSides(name, SIDES) for name in variants], rounds)
+        config, late = self.case.partition("/")[2], time.monotonic() >= until
+        return tuple(
+            self._confirmation(configuration, config, measured[name], sampler, late=late)
+            for name, configuration in zip(variants, self.configurations, strict=True)
+        )
+
+    def _undecided(self, measured: Mapping[str, Measured], sampler: Sampler | None) -> list[str]:
+        """Return the configurations that may still be the best and are not decided; all before there are `FINAL_PAIRS`."""
+        pairs = max((len(each.workers["head"]) for each in measured.values()), default=0)
+        if pairs < FINAL_PAIRS:
+            return list(measured)
+        found = {name: made for name, each in measured.items() if (made := self._compared(each, sampler)) is not None}
+        if not found:
+            return list(measured)
+        best = min(found.values(), key=lambda comparison: comparison.ratio)
+        return [name for name, made in found.items() if made.low <= best.high and not self._settled(made)]
+
+    def _settled(self, found: Comparison) -> bool:
+        """Return whether more pairs would hardly help: it cannot win, or it wins and has as many pairs as usual."""
+        improved = decide(found, thresholds_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
+        return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
+
+    def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:
+        head, reference = (
+            [one.samples(sampler) for one in turned] for turned in (measured.workers["head"], measured.workers["reference"])
+        )
+        return compare_workers(head, reference, self.policy.confidence)
+
+    def _confirmation(
+        self, configuration: Configuration, config: str, measured: Measured, sampler: Sampler | None, *, late: bool
+    ) -> Confirmation:
+        found = self._compared(measured, sampler)
+        failure = next(iter(measured.failures), None)
+        if failure is not None and not late:  # a pair that the end of the time cut off has not failed
+            found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
+        elif measured.unfit is not None:
+            found, reason = None, measured.unfit
+        elif found is None:
+            reason = f"only {len(measured.workers['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
+        else:
+            reason = ""
+        return Confirmation(configuration=configuration, config=config, comparison=found, reason=reason)
+
+
+Report = Callable[[Done], None]
+_AHEAD = 2
+"""Tasks beyond those that are being compiled, so that the device does not wait for the search."""
+
+
+class LocalStation:
+    """The station on one device of this host."""
+
+    def __init__(self, place: StationPlace, aim: TrialTarget, hosts: Hosts, stations: int = 1) -> None:
+        """Take over ``hosts``, whose head may still be importing its benchmarks; they belong to the station from now on.
+
+        ``stations`` share the cores of this host.
+        """
+        self._place, self._aim = place, aim
+        self._hosts, self._head = hosts, hosts.sides["head"]
+        self._done: queue.Queue[Done] = queue.Queue()
+        self._report: Report = self._done.put
+        self._ready: queue.Queue[tuple[Task, Compiled | None] | None] = queue.Queue()
+        self._early: list[Task] | None = []
+        """Tasks from before the host was ready to compile; None from then on."""
+        self._in_hand: dict[int, Task] = {}
+        self._timed: int | None = None
+        self._lock = threading.Lock()
+        self._alone = threading.RLock()
+        self._closed = False
+        self._gone = ""
+        """Why nothing can be done here any more."""
+        self._confirm_until = math.inf
+        self._compilers: Compilers | None = None
+        self._processes = compiling_processes(place.gpu, aim.bytes, stations) if place.gpu else 0
+        self._timer = Timer(self._head, aim, place.name, self._alone)
+        threading.Thread(target=self._work, name=f"ratchet-station-{place.name}", daemon=True).start()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return () if self._closed or self._gone else (self._place.name,)
+
+    @property
+    def room(self) -> int:
+        """The number of tasks that may be submitted now."""
+        ahead = self._processes + _AHEAD if self._processes else 1
+        return max(0, ahead - len(self._in_hand)) if self.places else 0
+
+    def report_to(self, report: Report) -> None:
+        """Send results to this function instead of `results`."""
+        self._report = report
+
+    def submit(self, task: Task) -> None:
+        """Queue a task; its result says so at once where the station is lost."""
+        with self._lock:
+            if self._gone:
+                self._report(Done(task=task, place=self._place.name, lost=self._gone))
+                return
+            self._in_hand[task.number] = task
+            until = time.monotonic() + task.seconds if task.seconds is not None else math.inf
+            if task.what == "confirm":
+                self._confirm_until = until
+            elif task.seconds is not None:
+                self._head.until = until
+            if self._early is not None:
+                self._early.append(task)
+            else:
+                self._enter(task)
+
+    def results(self, timeout_s: float) -> list[Done]:
+        """Return the results that are there; wait up to ``timeout_s`` seconds for a first one."""
+        try:
+            found = [self._done.get(timeout=max(0.0, timeout_s))]
+        except queue.Empty:
+            return []
+        while not self._done.empty():
+            found.append(self._done.get_nowait())
+        return found
+
+    def withdraw(self) -> None:
+        """Drop all tasks but the one that is being timed."""
+        with self._lock:
+            if self._compilers is not None:
+                self._compilers.rest()  # not ended: while a driver takes down a dozen processes, no other one gets its device
+                self._compilers = None
+            if self._early is not None:
+                self._early.clear()
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._ready.get_nowait()
+            self._in_hand = {number: task for number, task in self._in_hand.items() if number == self._timed}
+
+    def close(self) -> None:
+        """End the station and its host, with everything that runs there."""
+        self._closed = True
+        self.withdraw()
+        self._ready.put(None)
+        self._hosts.__exit__()
+
+    def _enter(self, task: Task) -> None:
+        if self._compilers is not None and task.what == "evaluate":
+            self._compilers.submit(task)
+        else:
+            self._ready.put((task, None))
+
+    def _work(self) -> None:
+        try:
+            self._begin()
+            while not self._closed and (entry := self._next()) is not None:
+                task, compiled = entry
+                self._timed = task.number
+                self._report_done(self._carried_out(task, compiled))
+        except RatchetError as error:  # of the host: nothing can be forked here any more
+            if not self._closed:
+                self._report_lost(str(error))
+
+    def _next(self) -> tuple[Task, Compiled | None] | None:
+        """Return the next task that is ready for the device, None at the end. A device that waits needs more compilers."""
+        with contextlib.suppress(queue.Empty):
+            return self._ready.get_nowait()
+        with self._lock:
+            if self._compilers is not None:
+                self._compilers.more()
+        return self._ready.get()
+
+    def _begin(self) -> None:
+        """Wait for the host's cases, and pass the tasks that came meanwhile on to the compilers."""
+        self._head.listing()
+        with self._lock:
+            if self._processes and not self._closed:
+                self._compilers = Compilers(self._head, self._aim, self._processes, self._alone, self._deliver)
+            early, self._early = self._early or [], None
+            for task in early:
+                self._enter(task)
+
+    def _deliver(self, task: Task, compiled: Compiled | None) -> None:
+        if task.number in self._in_hand:
+            self._ready.put((task, compiled))
+
+    def _carried_out(self, task: Task, compiled: Compiled | None) -> Done | None:
+        """Return the result of a task; None where the time was over in the middle of it."""
+        if task.what == "confirm":
+            return Done(task=task, place=self._place.name, confirmations=self._confirmed(task))
+        try:
+            evaluation = self._timer.evaluate(task.configurations[0], task.best, compiled)
+        except OutOfTime:
+            return None
+        return Done(task=task, place=self._place.name, evaluation=evaluation)
+
+    def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
+        """Compare the task's configurations with the default in pairs. Raises HostError where a host is gone."""
+        self._timer.end()  # the pairs have the device to themselves
+        settings, gpu = self._place.settings, self._place.gpu
+        seconds = max(0.0, self._confirm_until - time.monotonic())
+        finals = Finals(task.case, task.configurations, self._aim.plan, settings.policy, seconds)
+        with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
+            return finals.confirmed({"reference": self._head.named("reference"), "head": self._head}, sampler)
+
+    def _report_done(self, done: Done | None) -> None:
+        self._in_hand.pop(self._timed or 0, None)
+        self._timed = None
+        if done is not None and not self._closed:
+            self._report(done)
+
+    def _report_lost(self, why: str) -> None:
+        with self._lock:
+            self._gone = why
+            lost, self._in_hand = list(self._in_hand.values()), {}
+        for task in lost:
+            self._report(Done(task=task, place=self._place.name, lost=why))
