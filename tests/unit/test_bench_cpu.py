@@ -205,8 +205,8 @@ def test_script_without_ratchet(script: str) -> None:
 
 def test_script_keeps_the_standard_library(tmp_path: Path) -> None:
     """While the script runs, `copy` is the standard library's and not bench/copy.py."""
-    (tmp_path / "ratchet").mkdir()
-    (tmp_path / "ratchet" / "cli.py").write_text("import copy\ndef main(arguments): print(copy.copy(arguments))\n")
+    (tmp_path / "ratchet" / "core").mkdir(parents=True)
+    (tmp_path / "ratchet" / "core" / "cli.py").write_text("import copy\ndef main(arguments): print(copy.copy(arguments))\n")
     command = [sys.executable, "-S", str(BENCH / "integrated_test.py"), "--config", "training_512"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)})
     assert done.stdout == "['run', 'training_512']\n"

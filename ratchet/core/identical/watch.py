@@ -37,15 +37,15 @@ _IMPORT = ("python:importlib._bootstrap",)
 # Code by file: "python:" or "ratchet:" and a path for Python's own library and the harness, else a path as installed packages
 # have it. Each list names code that makes no more of what it sees than is said below it. What is on no list costs time.
 _READERS = tuple(
-    f"ratchet:{name}"
+    f"ratchet:core/{name}"
     for name in (
-        *("records/", "error_lines.", "subprocesses.", "measure/child/host.", "measure/child/loader.", "measure/child/registry."),
-        *("measure/child/areas.", "measure/child/boundary.", "measure/child/gpu_facts.", "measure/child/libraries."),
-        *("measure/child/reads.", "measure/child/state."),
+        *("records/", "error_lines.", "processes."),
+        *(f"bench/child/{module}." for module in ("host", "loader", "registry", "areas", "boundary")),
+        *(f"bench/child/{module}." for module in ("gpu_facts", "libraries", "reads", "state")),
     )
 )
 """The harness where it reads the tree itself, and calls no function of an author's."""
-_BETWEEN = ("python:", "ratchet:measure/child/imports.")
+_BETWEEN = ("python:", "ratchet:core/bench/child/imports.")
 """Python's own library, and the harness where it passes each import of the tree on: they ask for somebody else."""
 _COMPILERS = (
     *("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/"),

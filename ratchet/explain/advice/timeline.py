@@ -38,7 +38,7 @@ WARM = 0.1
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
 _BUILTIN = re.compile(r"<built-in (?:method|function) (?P<name>[\w.]+)")
 _NOT_OURS = ("torch/", "triton/", "numpy/", "ratchet/", "functorch/", "<")
-_INSTALLED = re.compile(r"site-packages|/lib/python3|ratchet/measure/child/")
+_INSTALLED = re.compile(r"site-packages|/lib/python3|ratchet/(core/bench|explain)/child/")
 
 
 class CodePlace(NamedTuple):
