@@ -1,6 +1,6 @@
 """The antipatterns that rules name: category, what to do, the gain to expect, and what a checklist asks about each. Pure.
 
-Gains and names of quick wins are those of the quick-start guide that users have; `docs/advise.md` lists them.
+Gains and names of quick wins are those of the quick-start guide that users have; docs/profiling.md lists the patterns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find what a profile shows, or what differs between two, as sentences for people. Pure.
 
 `ratchet.explain` calls `diagnose`, which applies the rules of all themes (`throughput`, `occupancy`, `traced`),
-ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
+ranks what they found and drops what only follows from something else. docs/profiling.md explains the method.
 """
 
 from __future__ import annotations
