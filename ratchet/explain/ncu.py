@@ -95,7 +95,8 @@ def _version(path: Path) -> tuple[tuple[int, ...], str]:
 
 # Nsight Compute over one call: hardware counters of each kernel in the marked range, in a ``.ncu-rep`` file.
 #
-# ``--clock-control none``: ncu would lock the clocks to the base clock, at which nobody runs (docs/decisions/0010-profiles.md).
+# ``--clock-control none``: ncu would lock the clocks to the base clock, at which nobody runs
+# (docs/decisions/0017-one-process-a-side.md).
 # ``--profile-from-start off``: tuning and warm-up run at full speed and stay out of the report. (Nsight Compute CLI, Command
 # Line Options.)
 

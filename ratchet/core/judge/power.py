@@ -20,7 +20,7 @@ EFFICIENCY = 0.9
 MOST_SUGGESTED = 400
 """If more pairs than this would be needed, the advice is a quieter machine instead."""
 RESERVE = 1.3
-"""Factor on the pairs that should settle a case, since its centre moves as well. A choice (docs/decisions/0003-rule.md)."""
+"""Factor on the pairs that should settle a case, since its centre moves as well. A choice."""
 
 
 def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RESERVE) -> int | None:
