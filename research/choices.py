@@ -1,4 +1,4 @@
-"""Constants that are choices, at half and at double: ``python research/choices.py`` prints tables of docs/trust.md.
+"""Constants that are choices, at half and at double: ``python research/choices.py`` prints tables of research/README.md.
 
 ``--scale`` multiplies the number of simulated histories, 300 of each row.
 """

@@ -1,4 +1,4 @@
-"""Coverage of six kinds of 95 % intervals: ``python research/intervals.py`` prints the tables of docs/trust.md.
+"""Coverage of six kinds of 95 % intervals: ``python research/intervals.py`` prints a table of research/README.md.
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
 tests/data/README.md), smoothed a little because the pools are finite, and counts how often each nominal 95 % interval holds the

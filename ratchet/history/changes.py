@@ -4,7 +4,7 @@ The reports of a history call `change_points`. Each value is clipped to the runn
 outlier is no level of its own; then the cheapest cut into constant stretches is found, where each cut costs `PENALTY`, and more
 where noise lasts from run to run: PELT, R. Killick, P. Fearnhead and I. Eckley, Journal of the American Statistical Association
 107 (2012), 1590. The package ruptures gives the same cuts (a test compares them), but takes more than a second to load and knows
-no weights. How often a change is found, how late, and how often there is none: research/change_points.py and docs/trust.md. Pure.
+no weights. How often a change is found, how late, and how often there is none: change_points.py and README.md in research/. Pure.
 """
 
 from __future__ import annotations

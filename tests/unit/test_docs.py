@@ -11,7 +11,7 @@ from ratchet.core import errors
 from ratchet.core.errors import RatchetError
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -18,7 +18,7 @@ from ratchet.core.records.baseline import BaselineEntry
 from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import Comparison, Outcome
 
-# All four are choices; docs/trust.md has what happens at half and at double of the first three (research/choices.py).
+# All four are choices; what happens at half and at double of the first three stands in research/README.md.
 NEAR = 0.8
 """Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
 OWN_LEVEL = 0.005
