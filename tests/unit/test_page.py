@@ -487,7 +487,8 @@ def test_without_a_home(tmp_path: Path) -> None:
 
 def test_without_matplotlib(tmp_path: Path) -> None:
     """Where matplotlib is missing, one sentence says so and how to get it."""
-    code = "import sys; sys.modules['matplotlib'] = None\nfrom ratchet.core.report.figure_style import drawing\nwith drawing(): pass"
+    lines = ["import sys", "sys.modules['matplotlib'] = None", "from ratchet.core.report import figure_style as style"]
+    code = "\n".join([*lines, "with style.drawing(): pass"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert PageError.__name__ in done.stderr
     assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr
