@@ -124,7 +124,7 @@ def test_no_token(scene: Scene, command: Callable[..., Finished]) -> None:
 def test_a_defect_exits_with_3(scene: Scene, command: Callable[..., Finished]) -> None:
     """It is no regression, and no verdict that was published."""
     scene.artifact(SAME)
-    broken = "import ratchet.github.artifact\nratchet.forge.artifact.take_in = lambda *_: 1 / 0\n"
+    broken = "import ratchet.github.artifact\nratchet.github.artifact.take_in = lambda *_: 1 / 0\n"
     (scene.folder / "sitecustomize.py").write_text(broken, encoding="utf-8")
     done = command(PYTHONPATH=os.pathsep.join([str(scene.folder), str(HARNESS)]))
     assert done.code == 3
