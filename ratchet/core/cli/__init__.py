@@ -58,9 +58,12 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "In workflows": {},
     "Other harnesses": {},
 }
-"""Section of ``ratchet --help`` → name → where the command is, and its line there. Tools add theirs (`ratchet.tools`)."""
+"""Section of ``ratchet --help`` → name → where the command is, and its line there. Tools add theirs (`ratchet.tools`).
+
+A newcomer's first command, `init`, comes first.
+"""
 for _section, _commands in tools.commands():
-    SECTIONS[_section] |= _commands
+    SECTIONS[_section] = dict(sorted({**SECTIONS[_section], **_commands}.items(), key=lambda command: command[0] != "init"))
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 _RENAMED = {"study": ("variants",), "sweep": ("variants",), "quickwins": ("variants", "--quickwins")}
 """Names that commands had → their words now."""
