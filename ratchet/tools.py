@@ -3,11 +3,11 @@
 A tool is a folder with a ``plugin.py``, which imports nothing and may set:
 
 - ``COMMANDS``: section of ``ratchet --help`` → name → (module and function, line of the help);
+- ``SUBCOMMANDS``: group of the core → name → module and function;
 - ``EXAMPLES``: command → examples at the end of its help page;
 - ``WORKER_MODULES``: modules whose ``OPERATIONS`` say what a worker answers beside what timing needs;
 - ``RECORDS``: kind of a file that crosses a machine → module and class;
-- ``IMPORTER``: a function that makes a run of files of another harness: files, its format if that is known, settings, command;
-- ``KEEP_RUNS``: a function that keeps judged runs: folder of results, pairs of run and report, the baseline that they led to.
+- ``PARTS``: name → module, of what the core or another tool uses where it is there. A name is added by one tool.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from ratchet.core.records.run import RunRecord
+from typing import Any
 
 TOOLS = ("adopt", "history", "trust", "explain", "lab", "tune", "github", "harness")
 """In the order of their lines in ``ratchet --help``."""
@@ -53,11 +50,12 @@ def records() -> dict[str, Any]:
     return {kind: pkgutil.resolve_name(place) for records in _added("RECORDS") for kind, place in records.items()}
 
 
-def importer() -> Callable[..., RunRecord]:
-    """Return the ``IMPORTER``."""
-    return cast("Callable[..., RunRecord]", pkgutil.resolve_name(next(_added("IMPORTER"))))
+def subcommands(group: str) -> Iterator[tuple[str, str]]:
+    """Yield name and place of the commands that tools add to a group."""
+    for groups in _added("SUBCOMMANDS"):
+        yield from groups.get(group, {}).items()
 
 
-def keep_runs() -> Callable[..., None]:
-    """Return the function of ``KEEP_RUNS``."""
-    return cast("Callable[..., None]", pkgutil.resolve_name(next(_added("KEEP_RUNS"))))
+def part(name: str) -> Any:
+    """Return a module of `PARTS`; it is imported now."""
+    return importlib.import_module(next(parts[name] for parts in _added("PARTS") if name in parts))

@@ -9,9 +9,9 @@ from typing import Any
 
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import CaseRun, RunRecord
 from ratchet.core.records.verdict import Outcome, ReportRecord
-from ratchet.explain.records import Profiles
 from ratchet.github.comment import CommentPage
 from ratchet.github.publish import joined
 from ratchet.github.records import Acceptance

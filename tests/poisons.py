@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.core.records.files import dumps
+from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import Policy, RunRecord
-from ratchet.explain.records import Profiles
 from tests import examples, history_examples
 from tests.examples import compared
 from tests.history_examples import gone, timed

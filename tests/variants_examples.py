@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ratchet.core.records.profile import Roof
 from ratchet.core.records.run import Config, WorkloadIdentity
 from ratchet.core.records.verdict import Comparison
-from ratchet.explain.records import Roof
 from ratchet.lab.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
 from ratchet.lab.variants import with_roofline
 from tests import examples

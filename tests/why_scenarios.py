@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ratchet.core.records.profile import Activity, KernelProfile, Profile
 from ratchet.explain.metrics import bare
-from ratchet.explain.records import Activity, KernelProfile, Profile
 
 CALLS = 10
 

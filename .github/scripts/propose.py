@@ -40,6 +40,7 @@ def propose(artifact: Path, clone: Path) -> str:
     verdicts: list[tuple[str, str]] = []
     applied = False
     with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=os.environ.get("RUNNER_TEMP")) as workspace:
+        record: TuningRecord
         for record in take_in_tuning(artifact, Path(workspace)):  # one at a time: together they may not fit into the memory
             path = tuning_path(clone / "tuning", record.case, record.environment.fingerprint)
             if path.exists() and load(path, TuningRecord) == record:

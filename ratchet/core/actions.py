@@ -79,3 +79,9 @@ def _append(variable: str, text: str, environ: Mapping[str, str]) -> None:
         raise OutputError(
             f"{variable} ({place}) cannot be written: {error.strerror}.", f"Free some space, or unset {variable}; then run again."
         ) from None
+
+
+def run_url(environ: Mapping[str, str]) -> str | None:
+    """Return the address of the workflow run of this job; None outside a workflow."""
+    parts = [environ.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
+    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None

@@ -52,7 +52,7 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
     done = [judge_again(run, request, environ) for run in recorded or (None,)]
     after = judge_baseline.record(before, [(result.run, result.report) for result in done])
     _save(path, before, after.baseline)
-    tools.keep_runs()(path.parent, [(result.run, result.report) for result in done], after.baseline)
+    tools.part("kept_runs").keep_runs(path.parent, [(result.run, result.report) for result in done], after.baseline)
     return path, after
 
 

@@ -19,8 +19,6 @@ from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, settings_of, writable
-from ratchet.explain import results as profile_files
-from ratchet.explain.results import with_stored_profiles
 
 _OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
 
@@ -47,7 +45,7 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     results = root / settings.results
     past = load(recorded or results / CURRENT, RunRecord)
     report = judge_run(past, load_baseline(results), settings.overriding(past.policy, request.options))
-    return CommandResult(past, with_stored_profiles(report, past, results), results)
+    return CommandResult(past, tools.part("profile_files").with_stored_profiles(report, past, results), results)
 
 
 # `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
@@ -61,24 +59,11 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
     root, settings = settings_of(request, environ)
     results = writable(root / settings.results)
     run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
+    profile_files = tools.part("profile_files")
     for path in paths:
-        _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
+        profile_files.take_profiles(path.parent, results)
     report = judge_run(run, load_baseline(results))
-    return CommandResult(run, with_stored_profiles(report, run, results), results)
-
-
-def _take_profiles(source: Path, folder: Path) -> None:
-    """Copy the profiles beside a shard's run, and their files, into the folder."""
-    profiles = profile_files.read_index(source).profiles
-    if not profiles or source.resolve() == folder.resolve():
-        return
-    for profile in profiles:
-        profile_files.clear(folder, profile.case)
-        for name in profile.files.values():
-            place = source / Path(name).name
-            if place.is_file():
-                profile_files.keep(place, folder, place.name)
-    profile_files.add_to_index(folder, profiles)
+    return CommandResult(run, profile_files.with_stored_profiles(report, run, results), results)
 
 
 def load_run(path: Path, format_: str | None, settings: Settings, command: tuple[str, ...]) -> RunRecord:
@@ -89,4 +74,5 @@ def load_run(path: Path, format_: str | None, settings: Settings, command: tuple
                 return load(path, RunRecord)
     if format_ is None and not path.exists():
         return load(path, RunRecord)  # whose error says what to do
-    return tools.importer()([path], format_, settings, command)
+    run: RunRecord = tools.part("importer").run_of([path], format_, settings, command)
+    return run

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ratchet import tools
 from ratchet.core.bench.build import build_tree
 from ratchet.core.bench.child.reads import BUILT
 from ratchet.core.bench.suite import CaseTask, Suite, list_cases, measure_suite
@@ -26,7 +27,6 @@ from ratchet.core.records.run import CaseRun, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.units import listed, size
 from ratchet.core.untrusted import clean
-from ratchet.harness.pairs import Harness, list_harness, measure_harness
 
 
 def build(
@@ -136,19 +136,19 @@ def measure(
 ) -> Suite:
     """Measure the benchmarks of these trees, or what the command of the settings reports. Raises as either does."""
     if settings.command:
-        return measure_harness(trees, _harness(settings), task, progress, environ)
+        harness = tools.part("harness")
+        suite: Suite = harness.measure_harness(trees, harness.harness_of(settings), task, progress, environ)
+        return suite
     return measure_suite(trees, task, progress, environ)
 
 
 def cases_of(settings: Settings, tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
     """List the cases of a tree; a command of the settings has to run once for that. Raises as `measure` does."""
     if settings.command:
-        return list_harness(tree, _harness(settings), patterns, environ)
+        harness = tools.part("harness")
+        cases: list[CaseRun] = harness.list_harness(tree, harness.harness_of(settings), patterns, environ)
+        return cases
     return list_cases(tree, patterns, environ)
-
-
-def _harness(settings: Settings) -> Harness:
-    return Harness(settings.command, settings.format, settings.command_timeout, settings.project)
 
 
 # Changes between two commits that a check cannot see, since both sides run in one environment.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ratchet.core.records import Record
-from ratchet.explain.records import Activity
+from ratchet.core.records.profile import Activity
 
 
 class Traced(Record):

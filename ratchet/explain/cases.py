@@ -22,9 +22,11 @@ from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository, Trees, worktree, worktrees
+from ratchet.core.judge.profile import matched
 from ratchet.core.judge.verdict import worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report.figure_style import preload
@@ -33,10 +35,8 @@ from ratchet.core.request import Request, load_baseline, own_output_globs, refer
 from ratchet.core.trees import build, tree_spec, tree_specs
 from ratchet.core.units import plural
 from ratchet.explain.diagnosis import diagnose
-from ratchet.explain.judge import matched
 from ratchet.explain.ncu import NcuOptions, SetName
 from ratchet.explain.readers import read
-from ratchet.explain.records import CaseProfile
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
 

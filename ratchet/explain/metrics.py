@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ratchet.core.records.environment import Peaks
-from ratchet.explain.records import KernelProfile, Rule
+from ratchet.core.records.profile import KernelProfile, Rule
 
 _OPENING, _CLOSING = "<([{", ">)]}"
 

@@ -18,8 +18,8 @@ from typing import Generic, Literal, TypeVar
 
 from ratchet.core.errors import RatchetError
 from ratchet.core.processes import Ended, Program, started
+from ratchet.core.records.profile import Profile
 from ratchet.core.untrusted import clean
-from ratchet.explain.records import Profile
 
 Key = TypeVar("Key", bound=Hashable)
 

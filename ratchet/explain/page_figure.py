@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.core import units
+from ratchet.core.judge.profile import matched
 from ratchet.core.records.environment import Environment
+from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline
 from ratchet.core.records.run import SIDES, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report import figure_style as style
 from ratchet.core.report import words
 from ratchet.core.report.figure_style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 from ratchet.core.report.words import NOTHING
-from ratchet.explain.judge import matched
-from ratchet.explain.records import Activity, CaseProfile, Effect, KernelProfile, Roofline
 from ratchet.explain.report import FigureRow, findings_of, unexplained
 from ratchet.explain.roofline_figure import sides_sections
 

@@ -30,7 +30,9 @@ EXAMPLES = {
     ),
 }
 WORKER_MODULES = ("ratchet.explain.child.trace",)
-RECORDS = {
-    "profiles": "ratchet.explain.records:Profiles",
-    "roofline": "ratchet.explain.records:Roofline",
+PARTS = {
+    "profile_text": "ratchet.explain.report",
+    "profile_files": "ratchet.explain.results",
+    "roofline": "ratchet.explain.roofline",
+    "roofline_figure": "ratchet.explain.roofline_figure",
 }

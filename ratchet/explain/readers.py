@@ -24,11 +24,11 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from ratchet.core.errors import RecordError
+from ratchet.core.records.profile import Profile, Rule
 from ratchet.core.untrusted import clean
 from ratchet.explain.metrics import RawKernel, in_base_units, kernel_profile
 from ratchet.explain.ncu import ProfileError, Surroundings, find_ncu, last_line, run, signal_name
 from ratchet.explain.ncu_child import NO_MODULE
-from ratchet.explain.records import Profile, Rule
 
 _COMPRESSED = ".ncu-repz"
 _TEMPORARY = "derived_tempMetric"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,15 +21,14 @@ from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.judge.verdict import worst_first
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Environment
-from ratchet.core.records.files import load, replaced, save, save_text
+from ratchet.core.records.files import file_stem, load, replaced, save, save_text
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
 from ratchet.core.records.run import SIDES, CaseRun, Performance, RunRecord, Side
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
-from ratchet.explain.records import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
 
 FOLDER, INDEX = "nsight", "profiles.json"
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]")
 _OF_A_CASE = (*(f"{side}.ncu-rep" for side in SIDES), "csv", "png", "svg")
 
 Reports = Mapping[Side, Path]
@@ -89,7 +87,7 @@ def save_case(
     """
     from ratchet.explain.page_figure import draw_page
 
-    stem, folder, written = stem_of(profile.case), background.folder, dict(profile.files)
+    stem, folder, written = file_stem(profile.case), background.folder, dict(profile.files)
     steps = list(profile.steps_down)
     try:
         clear(folder, profile.case)
@@ -138,17 +136,12 @@ def _relative(path: Path) -> str:
 # The files of the folder, and their index.
 
 
-def stem_of(case: str) -> str:
-    """Return a plain file name for any case: ``attention.training_512`` for ``attention/training_512``."""
-    return _NOT_IN_NAMES.sub("_", case.replace("/", ".")).lstrip(".")[:150] or "case"
-
-
 def clear(folder: Path, case: str) -> None:
     """Remove the files of this case from an earlier run. Raises OutputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for ending in _OF_A_CASE:
-            (folder / f"{stem_of(case)}.{ending}").unlink(missing_ok=True)
+            (folder / f"{file_stem(case)}.{ending}").unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"{folder} cannot be written: {error.strerror}.", "Check its permissions.") from None
 
@@ -199,6 +192,21 @@ def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
     for name in (name for name in unnamed - named if name.endswith(".ncu-rep")):
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)
+
+
+def take_profiles(source: Path, results: Path) -> None:
+    """Copy the profiles beside a shard's run, and their files, to this results folder. Raises OutputError."""
+    source, folder = source / FOLDER, results / FOLDER
+    profiles = read_index(source).profiles
+    if not profiles or source.resolve() == folder.resolve():
+        return
+    for profile in profiles:
+        clear(folder, profile.case)
+        for name in profile.files.values():
+            place = source / Path(name).name
+            if place.is_file():
+                keep(place, folder, place.name)
+    add_to_index(folder, profiles)
 
 
 def _cell(text: str) -> str:

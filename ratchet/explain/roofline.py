@@ -10,8 +10,8 @@ from typing import Literal
 
 from ratchet.core.judge.roofs import Roofs, cached, is_warm
 from ratchet.core.records.environment import Peaks
+from ratchet.core.records.profile import Bound, Profile, Roof, Roofline, RooflinePoint
 from ratchet.core.records.run import Side, WorkloadIdentity
-from ratchet.explain.records import Bound, Profile, Roof, Roofline, RooflinePoint
 
 # Roofs and points.
 

@@ -17,12 +17,12 @@ from ratchet.core.judge.roofs import Roofs, cached, measured_roofs
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.files import load, save
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
 from ratchet.core.records.run import RunRecord, Tree, WorkloadIdentity
 from ratchet.core.request import BASELINE, CURRENT, Request, load_baseline, results_folder
 from ratchet.core.units import percent
 from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
-from ratchet.explain.records import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
 from ratchet.explain.results import FOLDER as PROFILE_FOLDER
 from ratchet.explain.results import INDEX
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet.core import units
+from ratchet.core.records.profile import Roof, Roofline, RooflinePoint
 from ratchet.core.report import figure_style as style
 from ratchet.core.report.baseline import table
 from ratchet.core.report.figure_style import FAINT, INK, NOTE, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section
 from ratchet.core.report.words import ABOVE, NOTHING
 from ratchet.core.untrusted import CELL, log_line
-from ratchet.explain.records import Roof, Roofline, RooflinePoint
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

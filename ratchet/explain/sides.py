@@ -20,14 +20,14 @@ from ratchet.core.bench.survey import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import RatchetError
+from ratchet.core.records.files import file_stem
+from ratchet.core.records.profile import Activity, Profile
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
 from ratchet.explain import ncu, traces
 from ratchet.explain.child.profile_target import MARK, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
-from ratchet.explain.records import Activity, Profile
-from ratchet.explain.results import stem_of
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
@@ -88,7 +88,7 @@ class CaseGroup:
         """Return a name for the files that these cases share, which no other group has."""
         first, *others = self.cases
         digest = hashlib.sha256("\n".join(self.cases).encode()).hexdigest()[:8]
-        return f"{stem_of(first)}+{len(others)}.{digest}" if others else stem_of(first)
+        return f"{file_stem(first)}+{len(others)}.{digest}" if others else file_stem(first)
 
 
 TracedCases = Mapping[str, Mapping[Side, SideTrace]]

@@ -20,18 +20,19 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ratchet import tools
 from ratchet.core.errors import ArtifactError, RecordError
 from ratchet.core.judge.consistency import CASE_NAME, contradictions, with_own_figures
 from ratchet.core.processes import run
 from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, load, save_bytes
+from ratchet.core.records.profile import CaseProfile, Profiles
 from ratchet.core.records.run import Block, RunRecord, WorkerSamples
 from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
-from ratchet.explain.records import CaseProfile, Profiles
 from ratchet.github import reading_child
-from ratchet.tune.records import TuningRecord
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
@@ -98,7 +99,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
     return Intake(with_own_figures(record), profiles, others, tuple(problems))
 
 
-def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[TuningRecord]:
+def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[Any]:
     """Yield the records of searches in a folder or a zip archive, one after the other. ``workspace`` gets copies of them.
 
     Raises ArtifactError where the artifact is unsafe in any part, has no record or too many, or one is damaged.
@@ -111,7 +112,7 @@ def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[TuningRecord]:
         most = f"{MOST_TUNING} records or {LARGEST_TUNING // 2**20} MiB"
         raise ArtifactError(f"The artifact holds more than {most} of searches.", "Tune fewer cases at once.")
     for name in names:
-        record = _record(box, name, workspace / name, LARGEST_SEARCH, TuningRecord)
+        record = _record(box, name, workspace / name, LARGEST_SEARCH, tools.records()["tuning"])
         if not CASE_NAME.fullmatch(record.case) or record.case != f"{record.benchmark}/{record.config}":
             raise ArtifactError(f"{name} is of a case with an impossible name.", _LOOK_AT_JOB)
         yield record

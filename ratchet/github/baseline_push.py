@@ -13,9 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet import tools
+from ratchet.core.actions import run_url
 from ratchet.core.baseline import intact
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, UsageError
+from ratchet.core.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.core.judge.baseline import steps
 from ratchet.core.judge.baseline import update as judge_baseline
 from ratchet.core.judge.baseline.chain import joined
@@ -31,9 +34,7 @@ from ratchet.github.artifact import Intake, take_in
 from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of
 from ratchet.github.judge_again import acceptances_of, by_case, with_sent_profiles
-from ratchet.github.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.github.records import Acceptance, WorkflowRun
-from ratchet.history.command import push_runs, run_url
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.github.client import GitHub
@@ -86,7 +87,7 @@ def push_baseline(
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
     judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
-    kept = push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
+    kept = tools.part("kept_runs").push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
     notes = (*notes, *moving.notes, *kept)
     done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
     if target.mode != "pull-request" or pushed.commit is None:

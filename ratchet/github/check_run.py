@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ratchet import tools
 from ratchet.core import untrusted
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.core.report import words
-from ratchet.explain import report as profile
 from ratchet.github.comment import CommentPage, render_part
 from ratchet.github.records import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Conclusion, Level
 
@@ -35,7 +35,7 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
     """Return the conclusion of the check run and its output."""
-    title = profile.headline(page.report) if page.report else page.problem or "There is no verdict."
+    title = tools.part("profile_text").headline(page.report) if page.report else page.problem or "There is no verdict."
     output = CheckOutput(
         title=untrusted.plain(title, TITLE),
         summary=render_part(page, "summary"),
@@ -97,7 +97,7 @@ def _title(case: CaseVerdict) -> str:
 def _message(page: CommentPage, case: CaseVerdict) -> str:
     """Return the reason of the outcome, and the cause where a profile shows one."""
     profiles = page.report.profiles if page.report else ()
-    cause = next((profile.first_sentence(of_case) for of_case in profiles if of_case.case == case.name), "")
+    cause = next((tools.part("profile_text").first_sentence(of_case) for of_case in profiles if of_case.case == case.name), "")
     return untrusted.plain(f"{untrusted.clean(case.reason)} {untrusted.clean(cause)}", MESSAGE)
 
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
+from ratchet import tools
 from ratchet.core import untrusted
 from ratchet.core.errors import UsageError
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.core.untrusted import Markdown
-from ratchet.explain import report as profile
 from ratchet.github.event import MOST_CASES, is_case
 from ratchet.github.records import Acceptance, Conclusion
 from ratchet.github.state import Gap, PublishedState, state_of
@@ -159,7 +159,7 @@ def _cell(case: CaseVerdict | None) -> str:
 
 def _headline(report: ReportRecord) -> str:
     """Return the headline without its full stop, and without the reason of a case, which stands below."""
-    headline = profile.headline(report)
+    headline: str = tools.part("profile_text").headline(report)
     reason = next((case.reason for case in report.cases if case.reason and headline.endswith(f". {case.reason}")), "")
     return headline.removesuffix(reason).rstrip(" .")
 
@@ -225,7 +225,7 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
     """Return text for each case that has some: the cause that its profile shows, else its reason if the table is not enough."""
-    causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
+    causes = {of_case.case: tools.part("profile_text").first_sentence(of_case) for of_case in report.profiles}
     texts = {case.name: causes.get(case.name) or (case.reason if _needs_reason(case) else "") for case in group.shown}
     return {name: text for name, text in texts.items() if text}
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.explain.records import CaseProfile
 from ratchet.github.records import SlowCase, SlowCause
 
 _SETTLED = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL, Outcome.MISSING)

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ratchet import tools
 from ratchet.core import units
 from ratchet.core.config import load_settings
 from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.git_push import Remote
 from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.request import Request, load_baseline
-from ratchet.explain import report as profile_text
-from ratchet.explain.records import CaseProfile
 from ratchet.github.baseline_push import acceptances_of_push, run_of_main, taken_in
 from ratchet.github.client import GitHub
 from ratchet.github.judge_again import by_case, with_sent_profiles
 from ratchet.github.notice import IssuePlan, causes_of, confirmed, plan_issues, settled
 from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
-from ratchet.github.push import Remote
 from ratchet.github.records import Issue, Notice, SlowCause
 
 LABEL = "ratchet-regression"
@@ -96,7 +96,7 @@ def _headline(causes: Sequence[SlowCause]) -> str:
 
 def _with_counters(cause: SlowCause, profiles: Mapping[str, CaseProfile]) -> SlowCause:
     profile = profiles.get(cause.cases[0].name)
-    rows = [row for table in profile_text.tables(profile)[:1] for row in table.rows] if profile else []
+    rows = [row for table in tools.part("profile_text").tables(profile)[:1] for row in table.rows] if profile else []
     lines = [f"{row.title}: {row.reference} → {row.head} {row.change}".strip() for row in rows[:COUNTERS]]
     return cause.model_copy(update={"counters": tuple(lines)})
 

@@ -15,3 +15,4 @@ EXAMPLES = {
     "notify": ("ratchet notify first/ second/ --issues --webhook slack",),
     "publish": ("ratchet publish run-artifact/ --no-comment",),
 }
+SUBCOMMANDS = {"baseline": {"push": "ratchet.github.baseline_cli:push_command"}}

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ratchet import tools
 from ratchet.core.actions import LARGEST_SUMMARY
 from ratchet.core.errors import Exit, LockedError, RatchetError
 from ratchet.core.records.files import save, save_text
@@ -22,7 +23,6 @@ from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.core.report.markdown import render_markdown
 from ratchet.core.request import MARKDOWN, REPORT
 from ratchet.core.untrusted import log_line, markdown
-from ratchet.explain.report import headline
 from ratchet.github.check_run import check_output
 from ratchet.github.client import GitHub
 from ratchet.github.comment import CommentPage, marker, render_comment, run_id_of, sha_of
@@ -236,7 +236,7 @@ def lines_of(done: Publication) -> Iterator[str]:
     if done.subject.ended:
         yield log_line(done.subject.why)
     elif done.page:
-        yield log_line(headline(done.report) if done.report else f"No verdict: {done.page.problem}")
+        yield log_line(tools.part("profile_text").headline(done.report) if done.report else f"No verdict: {done.page.problem}")
     yield from (log_line(note) for note in done.notes)
     yield from (f"{label} {url}" for label, url in (("Check run:", done.check_url), ("Comment:", done.comment_url)) if url)
 
@@ -258,7 +258,7 @@ def joined(pages: Mapping[str, CommentPage]) -> CommentPage:
     worst = min(apart, key=lambda model: (apart[model].state is not PublishedState.REGRESSION, apart[model].state.value))
     page = apart[worst]
     others = tuple(
-        f"{model}: {headline(one.report) if one.report else one.problem}"
+        f"{model}: {tools.part('profile_text').headline(one.report) if one.report else one.problem}"
         for model, one in apart.items()
         if model != worst and one.state.conclusion != "success"
     )

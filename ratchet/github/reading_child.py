@@ -13,16 +13,16 @@ import resource
 import sys
 from pathlib import Path
 
+from ratchet import tools
 from ratchet.core.errors import RecordError
 from ratchet.core.records import Record
 from ratchet.core.records.files import load
+from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import RunRecord
-from ratchet.explain.records import Profiles
-from ratchet.tune.records import TuningRecord
 
 REFUSED = 65
 """Exit status for an invalid record."""
-KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (RunRecord, Profiles, TuningRecord)}
+KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (RunRecord, Profiles, *tools.records().values())}
 
 
 def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:

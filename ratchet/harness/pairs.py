@@ -22,6 +22,7 @@ from ratchet.core.bench.duet import MeasureProgress, order_of_pair
 from ratchet.core.bench.lost import REPEATS, could_not_measure, in_every_try
 from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.config import Settings
 from ratchet.core.device.fitness import problem_during
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError, RecordError, UsageError
@@ -52,6 +53,11 @@ class Harness:
     def shown(self) -> str:
         """The command as somebody would type it."""
         return shlex.join(self.command).replace(f"'{FILE}'", FILE).replace(f"'{FOLDER}'", FOLDER)
+
+
+def harness_of(settings: Settings) -> Harness:
+    """Return the harness that the settings name."""
+    return Harness(settings.command, settings.format, settings.command_timeout, settings.project)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ratchet.core.judge.outcome import compared, decide
 from ratchet.core.judge.sequential import GateRule, looks_for_change
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.files import load, save
+from ratchet.core.records.files import file_stem, load, save
 from ratchet.core.records.run import CaseRun, Side
 from ratchet.core.records.verdict import Comparison, Outcome
 from ratchet.core.report.progress import Progress
@@ -38,7 +38,6 @@ from ratchet.core.request import CommandResult, Request, own_output_globs, watch
 from ratchet.core.trees import build, cases_of, measure, tree_specs
 from ratchet.core.untrusted import clean
 from ratchet.explain.cases import EarlyProfilers, ProfileSite
-from ratchet.explain.results import stem_of
 from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
 from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
 
@@ -90,7 +89,7 @@ def bisect(
     first, last = repository.commit_snapshot(good), repository.commit_snapshot(bad)
     commits = _range(repository, first, last)
     results = writable(repository.root / settings.results)
-    folder = writable(results / FOLDER / f"{stem_of(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
+    folder = writable(results / FOLDER / f"{file_stem(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
     head = repository.working_snapshot(own_output_globs(repository, results))
     progress.announce(f"{units.plural(len(commits), 'commit')} after {named(first.tree)} up to {named(last.tree)}")
     with (

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from ratchet import tools
 from ratchet.core.cli.options import common, measuring, request_of
 from ratchet.core.cli.output import print_paths, print_result, progressing, show, shown
 from ratchet.core.command_result import write
 from ratchet.core.errors import Exit
-from ratchet.explain.report import profile_lines
 from ratchet.history.bisect import bisect
 from ratchet.history.bisection import decision_threshold
 from ratchet.history.bisection_report import search_lines
@@ -39,7 +39,8 @@ def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
     if done.check and not options["as_json"]:
         report = done.check.report
         show(report, as_json=False)
-        lines = [line for profile in report.profiles for line in profile_lines(profile, shown(done.check.results))]
+        words, folder = tools.part("profile_text"), shown(done.check.results)
+        lines = [line for profile in report.profiles for line in words.profile_lines(profile, folder)]
         print_result(None, lines, as_json=False)
         print_paths(paths, quiet=False)
     print_result(done.search, search_lines(done.search), as_json=options["as_json"])

@@ -19,6 +19,7 @@ from ratchet.core.cache import cache_root
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Blob, Repository
+from ratchet.core.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.core.judge.mutes import warnings
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import RunRecord
@@ -26,7 +27,6 @@ from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.units import did_you_mean, first_of
-from ratchet.github.push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.history.judge import history_run
 from ratchet.history.records import Series
 from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, append, name_of, text_of
@@ -153,12 +153,6 @@ def keep_runs(results: Path, judged: Iterable[tuple[RunRecord, ReportRecord]], b
     """Add judged runs to the history in the folder of results. Raises OutputError."""
     for run, report in judged:
         append(results / HISTORY, history_run(run, report, baseline))
-
-
-def run_url(environ: Mapping[str, str]) -> str | None:
-    """Return the address of the workflow run of this job; None outside a workflow."""
-    parts = [environ.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")]
-    return "{}/{}/actions/runs/{}".format(*parts) if all(parts) else None
 
 
 def push_runs(

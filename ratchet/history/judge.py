@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ratchet.core.judge.baseline.anchors import anchors_of
+from ratchet.core.judge.profile import shortened
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
-from ratchet.explain.judge import shortened
-from ratchet.explain.records import CaseProfile
 from ratchet.history.records import HistoryCase, HistoryRun, Point, RatioTo, Series
 
 MOST_PROFILES = 100

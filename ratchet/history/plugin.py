@@ -28,4 +28,4 @@ EXAMPLES = {
     ),
 }
 RECORDS = {"history": "ratchet.history.records:HistoryRun"}
-KEEP_RUNS = "ratchet.history.command:keep_runs"
+PARTS = {"kept_runs": "ratchet.history.command"}

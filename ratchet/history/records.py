@@ -13,8 +13,8 @@ from pydantic import AwareDatetime, Field
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.baseline import Commit
 from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.verdict import Outcome
-from ratchet.explain.records import CaseProfile
 
 
 class RatioTo(Record):
@@ -51,7 +51,7 @@ class HistoryCase(Record):
     why: str | None = None
     """The likeliest cause of the outcome, as its profile shows it."""
     profile: CaseProfile | None = None
-    """What `ratchet.explain.judge.shortened` leaves of its profile: findings, and the main counters of both sides."""
+    """What `ratchet.core.judge.profile.shortened` leaves of its profile: findings, and the main counters of both sides."""
     muted: str | None = None
     """One sentence: until when, by whom and why."""
 

@@ -16,9 +16,9 @@ from ratchet.core.cli.options import as_json, common, device, duration, parsed, 
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save
+from ratchet.core.records.profile import Category
 from ratchet.core.request import results_folder
 from ratchet.core.units import parse_size
-from ratchet.explain.records import Category
 from ratchet.lab.evaluate import EvaluationRequest, evaluate, read_certificate, read_source, request_again
 from ratchet.lab.experiment import StartRequest, handoff, show_experiment, show_status, start, status_of
 from ratchet.lab.experiment_run import RunRequest, run

@@ -20,12 +20,12 @@ from ratchet.core.errors import UsageError
 from ratchet.core.git import Repository, Snapshot, worktrees
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of_case
 from ratchet.core.processes import run as run_program
+from ratchet.core.records.profile import Category
 from ratchet.core.records.run import Failure
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, tree_specs
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.explain.records import Category
 from ratchet.lab.experiment import BLOCKS, minutes_left, open_session, pairs_by_stage, save_session, settings_of
 from ratchet.lab.judge import (
     MICRO,

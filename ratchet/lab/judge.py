@@ -23,9 +23,9 @@ from ratchet.core import units
 from ratchet.core.errors import Exit
 from ratchet.core.judge.comparison import Pair, compare_pairs, compare_workers
 from ratchet.core.judge.sequential import looks
+from ratchet.core.records.profile import Category
 from ratchet.core.records.run import WorkerSamples
 from ratchet.core.records.verdict import Comparison
-from ratchet.explain.records import Category
 from ratchet.lab.records.evaluation import EvaluationVerdict, Slope, Violation
 from ratchet.lab.records.experiment import (
     PROFILED_CALLS,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ratchet import tools
 from ratchet.core.bench.client import Hosts
 from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.selection import choose_cases
@@ -24,12 +25,11 @@ from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import environment_of, machine_of, plan_of
 from ratchet.core.records.files import load
+from ratchet.core.records.profile import Roof
 from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, load_baseline, settings_of, watched, writable
 from ratchet.core.trees import tree_spec
-from ratchet.explain.records import Roof
-from ratchet.explain.roofline import declared, precision_of, roofline, roofs_from, roofs_measured
 from ratchet.lab.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
 
 CONFIDENCE = 0.95
@@ -106,11 +106,11 @@ def variants(
 
 def _by_benchmark(record: VariantsRecord, results: Path) -> tuple[VariantsRecord, ...]:
     """Return a record for each benchmark, below the roofs of the GPU's datasheet and those that the stored baseline reached."""
-    machine = record.environment.fingerprint
+    pure, machine = tools.part("roofline"), record.environment.fingerprint
     sheet, stored = printed_peaks(machine), load_baseline(results).entries(machine)
     roofs = (
-        *(roofs_from("datasheet", sheet) if sheet else ()),
-        *roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
+        *(pure.roofs_from("datasheet", sheet) if sheet else ()),
+        *pure.roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
     )
     parts: dict[str, list[VariantsCase]] = {}
     for case in record.cases:
@@ -120,15 +120,16 @@ def _by_benchmark(record: VariantsRecord, results: Path) -> tuple[VariantsRecord
 
 def with_roofline(record: VariantsRecord, roofs: tuple[Roof, ...]) -> VariantsRecord:
     """Return the record with its variants below those of the roofs that hold them."""
-    needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
+    pure = tools.part("roofline")
+    needed = {"dram", *(pure.precision_of(case.workload.dtype) for case in record.cases if case.workload)}
     points = [
-        declared(f"{one.name}/{case.config.name}", None, case.workload, one.median_ms * 1e-3, record.environment.l2_bytes)
+        pure.declared(f"{one.name}/{case.config.name}", None, case.workload, one.median_ms * 1e-3, record.environment.l2_bytes)
         for case in record.cases
         for one in case.variants
         if case.workload and case.workload.declares_work and one.median_ms
     ]
     near = tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)
-    return record.model_copy(update={"roofline": roofline(record.environment.fingerprint.processor, points, near)})
+    return record.model_copy(update={"roofline": pure.roofline(record.environment.fingerprint.processor, points, near)})
 
 
 @dataclass(frozen=True)

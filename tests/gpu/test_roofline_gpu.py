@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
+from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import WorkloadIdentity
 from ratchet.explain import roofline
-from ratchet.explain.records import Profile
 from tests.gpu.test_profile_gpu import look
 from tests.integration.playground import HARNESS, Playground
 

@@ -17,15 +17,15 @@ import pytest
 from ratchet.core.bench.survey import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
-from ratchet.core.records.files import load
+from ratchet.core.records.files import file_stem, load
+from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
 from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.workload import Device
 from ratchet.explain.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions
 from ratchet.explain.readers import read
-from ratchet.explain.records import Activity, CaseProfile, KernelProfile, Profile, Profiles
-from ratchet.explain.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
+from ratchet.explain.results import FOLDER, INDEX, add_to_index, write_metrics
 from ratchet.explain.sides import (
     INSTEAD,
     NOT_IN_TIME,
@@ -636,10 +636,10 @@ def test_a_shared_report_goes_with_the_last_case_that_names_it(tmp_path: Path) -
 
 def test_names_of_files_are_plain() -> None:
     """Nothing in a case's name leads out of the folder, or hides a file."""
-    assert stem_of("attention/training_512") == "attention.training_512"
-    assert "/" not in stem_of("../../etc/passwd")
-    assert not stem_of("../x").startswith(".")
-    assert stem_of("...") == "case"
+    assert file_stem("attention/training_512") == "attention.training_512"
+    assert "/" not in file_stem("../../etc/passwd")
+    assert not file_stem("../x").startswith(".")
+    assert file_stem("...") == "case"
 
 
 def test_metrics_as_csv(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.errors import Exit
+from ratchet.core.records.profile import CaseProfile
 from ratchet.explain.ncu import ProfileError, find_ncu
 from ratchet.explain.readers import read, read_report
-from ratchet.explain.records import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ratchet.core.records.files import dumps, save
+from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import Tree
-from ratchet.explain.records import Profiles
 from tests import examples
 from tests.history_examples import timed
 from tests.integration.playground import Finished

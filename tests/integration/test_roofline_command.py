@@ -11,8 +11,8 @@ import pytest
 
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roofline
 from ratchet.core.records.run import Performance, RunRecord, Tree
-from ratchet.explain.records import CaseProfile, Profile, Profiles, Roofline
 from tests import examples
 from tests.integration.playground import HARNESS, Finished, Playground
 

@@ -43,10 +43,10 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import dumps
+from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import CaseRun, LostWorker, Plan, Policy, Side
 from ratchet.core.records.verdict import Outcome
 from ratchet.explain.answers import Traced
-from ratchet.explain.records import Activity
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")

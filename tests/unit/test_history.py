@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Repository
 from ratchet.core.judge.baseline.anchors import anchors_of, by_anchor
+from ratchet.core.judge.profile import shortened
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import Tree
 from ratchet.core.records.verdict import Outcome
-from ratchet.explain.judge import shortened
-from ratchet.explain.records import Profile
 from ratchet.explain.report import tables
 from ratchet.history.cli import history_command
 from ratchet.history.command import BranchFiles, case_histories

@@ -32,11 +32,11 @@ from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import load
+from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report import figure_style as style
 from ratchet.explain import page_figure as page
 from ratchet.explain import roofline as pure
-from ratchet.explain.records import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.explain.roofline_figure import draw_roofline, marks_of, needed_roofs, roofline_figure
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants_figure import variants_figure
@@ -473,7 +473,7 @@ def test_without_a_home(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     code = (
-        "import sys; from pathlib import Path; from ratchet.explain.records import Roofline;"
+        "import sys; from pathlib import Path; from ratchet.core.records.profile import Roofline;"
         " from ratchet.explain.roofline_figure import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )

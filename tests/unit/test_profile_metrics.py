@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.explain.judge import matched
+from ratchet.core.judge.profile import matched
+from ratchet.core.records.profile import KernelProfile, Profile, Rule
 from ratchet.explain.metrics import NAMES, RawKernel, bare, in_base_units, kernel_profile, limiter
-from ratchet.explain.records import KernelProfile, Profile, Rule
 
 CYCLES = 499333.51515151514
 

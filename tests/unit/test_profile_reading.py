@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.errors import RatchetError, RecordError
+from ratchet.core.records.profile import KernelProfile, Profile
 from ratchet.explain.ncu import ProfileError
 from ratchet.explain.readers import examine, read, rules
-from ratchet.explain.records import KernelProfile, Profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.errors import GitError
-from ratchet.github.push import FileChange, PushAnswer, PushTarget, Remote, RemoteFile, answer_of, push_file
+from ratchet.core.git_push import FileChange, PushAnswer, PushTarget, Remote, RemoteFile, answer_of, push_file
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from ratchet.core.records.profile import CaseProfile, Finding, Profile
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report.markdown import render_markdown
 from ratchet.core.report.terminal import plain_lines
-from ratchet.explain.records import CaseProfile, Finding, Profile
 from ratchet.explain.report import first_sentence, profile_lines, tables, why_lines
 from ratchet.explain.results import diagnosed
 from tests import examples, reports

@@ -23,12 +23,12 @@ from ratchet.core.device.vendor import Amd, vendor_here
 from ratchet.core.errors import UnfitError
 from ratchet.core.records.environment import Environment, Fingerprint
 from ratchet.core.records.files import load, save
+from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import RunRecord
 from ratchet.core.report.progress import SilentProgress
 from ratchet.core.request import DeviceChoice
 from ratchet.explain import sides
 from ratchet.explain.ncu import NcuOptions
-from ratchet.explain.records import Activity
 from tests import examples
 
 UNSUPPORTED = "ratchet does not support AMD GPUs"

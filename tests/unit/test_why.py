@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.core.records.profile import CaseProfile, Profile
 from ratchet.explain.diagnosis.rule import ADVICE_AGAINST_SLOWER, ADVICE_WHEN_FASTER
-from ratchet.explain.records import CaseProfile, Profile
 from ratchet.explain.report import first_sentence
 from ratchet.explain.results import diagnosed
 from tests import examples

@@ -21,9 +21,9 @@ from ratchet.core.bench.messages import HostCode, Identified, Prepared
 from ratchet.core.bench.workers import PairWorkers, Workers
 from ratchet.core.errors import RatchetError
 from ratchet.core.identical import OPENED_ELSEWHERE
+from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
 from ratchet.explain.answers import Traced
-from ratchet.explain.records import Activity
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")

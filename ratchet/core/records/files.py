@@ -14,6 +14,7 @@ import functools
 import gc
 import json
 import os
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -122,6 +123,11 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
         except RecordError as error:
             raise RecordError(f"{error.message} It was left as it is.", error.hint) from error
     save(path, record)
+
+
+def file_stem(case: str) -> str:
+    """Return a plain file name for any case: ``attention.training_512`` for ``attention/training_512``."""
+    return re.sub(r"[^A-Za-z0-9_.+-]", "_", case.replace("/", ".")).lstrip(".")[:150] or "case"
 
 
 def dumps(record: Record) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from ratchet import tools
 from ratchet.core.records import Record
 from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.profile import Profiles, Roofline
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.tuned import Tuned
 from ratchet.core.records.verdict import Calibration, ReportRecord
@@ -27,6 +28,8 @@ SCHEMAS: dict[str, type[Record]] = {
     "report": ReportRecord,
     "calibration": Calibration,
     "tuned": Tuned,
+    "profiles": Profiles,
+    "roofline": Roofline,
     **tools.records(),
 }
 

@@ -13,8 +13,8 @@ from pydantic import AwareDatetime, Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import Plan, Policy, Tree
-from ratchet.explain.records import CaseProfile
 
 
 class Outcome(StrEnum):

@@ -15,6 +15,7 @@ from typing import Any
 
 import jinja2
 
+from ratchet import tools
 from ratchet.core import units, untrusted
 from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.core.records.environment import Fingerprint
@@ -22,7 +23,6 @@ from ratchet.core.records.run import Tree
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.core.report import words
 from ratchet.core.untrusted import Markdown
-from ratchet.explain import report as profile
 
 _SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
 _WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
@@ -117,7 +117,7 @@ def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVe
         "dropped": [case for case in shown if case.dropped_blocks],
         "profiles": report.profiles[: detail.cases],
         "unprofiled": report.unprofiled[: detail.cases],
-        "tables": profile.tables if detail.figures else lambda _: (),
+        "tables": tools.part("profile_text").tables if detail.figures else lambda _: (),
         "machine": machine(report.environment.fingerprint),
         "reproduce": reproduce(report, listed) if detail.cases else None,
     }
@@ -129,7 +129,7 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
     shown = timed[: detail.cases]
     return shared_content(report, detail, timed) | {
         "mark": words.mark(report),
-        "headline": profile.headline(report),
+        "headline": tools.part("profile_text").headline(report),
         "cases": [case for case in shown if case.head or case.reference or words.compares(report)],
         "hidden": len(timed) - len(shown),
         "reasons": reasons(report, shown),
@@ -155,6 +155,7 @@ def template(file: str) -> jinja2.Template:
 
 @cache
 def _environment() -> jinja2.Environment:
+    profile_text = tools.part("profile_text")
     environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
         loader=jinja2.FunctionLoader(template_source),
         trim_blocks=True,
@@ -191,10 +192,10 @@ def _environment() -> jinja2.Environment:
             units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
         ),
         "names": _names,
-        "findings": profile.findings_of,
-        "profile_notes": profile.notes,
-        "first_sentence": profile.first_sentence,
-        "unexplained": profile.unexplained,
+        "findings": profile_text.findings_of,
+        "profile_notes": profile_text.notes,
+        "first_sentence": profile_text.first_sentence,
+        "unexplained": profile_text.unexplained,
         "shell": shlex.join,
         "plural": units.plural,
     }

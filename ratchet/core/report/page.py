@@ -15,15 +15,15 @@ from functools import cache
 
 import jinja2
 
+from ratchet import tools
 from ratchet.core import units
 from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import Tree
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.markdown import commands_again, machine, template_source
 from ratchet.core.untrusted import clean
-from ratchet.explain import report as profile
-from ratchet.explain.records import CaseProfile
 
 MOST_CASES = 200
 """Cases that a page shows, the worst first: more would load slowly, and nobody reads them."""
@@ -93,7 +93,7 @@ def render_page(report: ReportRecord, data: PageData) -> str:
     return html_template("page.html.j2").render(
         report=report,
         mark=words.mark(report),
-        headline=profile.headline(report),
+        headline=tools.part("profile_text").headline(report),
         compares=words.compares(report),
         counted=words.counted(report),
         cases=shown,
@@ -164,6 +164,7 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: value if isinstance(value, str) else clean(value, 4000),
     )
+    words_of = tools.part("profile_text")
     environment.filters |= {
         "clean": clean,
         "whole": lambda text: re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text),  # no line begins with a percent sign
@@ -177,10 +178,10 @@ def _environment() -> jinja2.Environment:
         "interval": lambda case: words.interval(case.comparison),
         "detectable": lambda case: words.detectable(case.comparison),
         "delta": lambda case: words.delta(case.comparison),
-        "findings": profile.findings_of,
-        "first_sentence": profile.first_sentence,
-        "counters": profile.tables,
-        "profile_notes": profile.notes,
+        "findings": words_of.findings_of,
+        "first_sentence": words_of.first_sentence,
+        "counters": words_of.tables,
+        "profile_notes": words_of.notes,
     }
     environment.filters |= {
         "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ratchet import tools
 from ratchet.core import units, untrusted
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
-from ratchet.explain.report import headline, why_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,7 @@ def print_report(report: ReportRecord, console: Console) -> None:
         console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
     console.print()
     style = {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")
-    console.print(Text(untrusted.clean(headline(report)), style=style))
+    console.print(Text(untrusted.clean(tools.part("profile_text").headline(report)), style=style))
 
 
 def plain_lines(report: ReportRecord) -> list[str]:
@@ -109,13 +109,13 @@ def plain_lines(report: ReportRecord) -> list[str]:
     lines += _why(report)
     lines += _notes(listed)
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
-    return [*lines, untrusted.log_line(headline(report))]
+    return [*lines, untrusted.log_line(tools.part("profile_text").headline(report))]
 
 
 def _why(report: ReportRecord) -> list[str]:
     """Return a line where the sides shared benchmarks, one for each profile, and one for the changed cases that have none."""
     shared = [f"Measured with the {words.BENCH_FROM_HEAD}."] if report.bench_from else []
-    lines = [*shared, *(line for profile in report.profiles for line in why_lines(profile))]
+    lines = [*shared, *(line for profile in report.profiles for line in tools.part("profile_text").why_lines(profile))]
     if report.unprofiled:
         more = units.plural(len(report.unprofiled), "more changed case")
         lines.append(f"Not profiled: {more}; run `ratchet profile CASE` for each.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ratchet.explain.records import Category
+from ratchet.core.records.profile import Category
 
 PINNED_MEMORY = "Enable Pinned Memory in PyTorch"
 PREALLOCATE = "Preallocate Tensors"

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ratchet.core.datasheets import highest
+from ratchet.core.records.profile import Category
 from ratchet.core.units import duration, plural, rate, size
 from ratchet.explain.advice.patterns import PATTERNS, QUICK_WIN_CASES
 from ratchet.explain.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, CodePlace, Cover, Piece, Timeline, grouped, top
 from ratchet.explain.advice.trace import Event
-from ratchet.explain.records import AdviceFinding, Category, Where
+from ratchet.explain.records import AdviceFinding, Where
 
 FLOOR_US = 100.0
 """Smallest time that is a finding."""

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ratchet.core.records.profile import Activity
 from ratchet.core.workload import Device
-from ratchet.explain.records import Activity
 
 if TYPE_CHECKING:
     from ratchet.core.bench.child.worker import Worker

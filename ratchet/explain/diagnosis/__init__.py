@@ -6,6 +6,8 @@ ranks what they found and drops what only follows from something else. docs/prof
 
 from __future__ import annotations
 
+from ratchet.core.judge.profile import matched
+from ratchet.core.records.profile import Finding, KernelProfile, Profile
 from ratchet.explain.diagnosis import occupancy, throughput
 from ratchet.explain.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
 from ratchet.explain.diagnosis.traced import (
@@ -19,8 +21,6 @@ from ratchet.explain.diagnosis.traced import (
     trace_changes,
     traced_times,
 )
-from ratchet.explain.judge import matched
-from ratchet.explain.records import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (
     *occupancy.SPILL_CHANGES,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from ratchet.core import units
+from ratchet.core.records.profile import KernelProfile
 from ratchet.explain.diagnosis import rule as at
 from ratchet.explain.diagnosis.rule import (
     Change,
@@ -26,7 +27,6 @@ from ratchet.explain.diagnosis.rule import (
     whole,
 )
 from ratchet.explain.metrics import ATOMICS, LOAD_SECTORS, LOCAL_SECTORS, REQUESTS, SECTOR_BYTES, SM_ACTIVE, SM_ELAPSED
-from ratchet.explain.records import KernelProfile
 
 
 def spilled_bytes(kernel: KernelProfile) -> float | None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ratchet.core import units
+from ratchet.core.records.profile import Effect, Finding, KernelProfile
 from ratchet.explain.metrics import LOAD_SECTORS, STORE_SECTORS
-from ratchet.explain.records import Effect, Finding, KernelProfile
 
 
 def ratio(head: float | None, reference: float | None) -> float | None:

@@ -7,6 +7,7 @@ in flight. `diagnose` applies `CHANGES` to both sides of a launch and `STATES` t
 from __future__ import annotations
 
 from ratchet.core import units
+from ratchet.core.records.profile import KernelProfile
 from ratchet.explain.diagnosis import rule as at
 from ratchet.explain.diagnosis.rule import (
     Change,
@@ -26,7 +27,6 @@ from ratchet.explain.diagnosis.rule import (
     worst_stall,
 )
 from ratchet.explain.metrics import SECTOR_BYTES, THREADS_PER_INSTRUCTION
-from ratchet.explain.records import KernelProfile
 
 TENSOR_RATE = 8.0
 """Matrix units are at least this many times as fast as the rest; the factor only has to be large."""

@@ -12,9 +12,9 @@ from pydantic import AwareDatetime, Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
+from ratchet.core.records.profile import Activity, Category
 from ratchet.core.records.run import Tree
 from ratchet.core.records.verdict import Comparison
-from ratchet.explain.records import Activity, Category
 
 WARM_UPS, PROFILED_CALLS, LISTED = 20, 10, 20
 """Calls before the profile, calls in it, and rows of each of its rankings."""

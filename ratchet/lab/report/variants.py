@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ratchet import tools
 from ratchet.core import units
 from ratchet.core.report.words import NOTHING, aligned
 from ratchet.core.untrusted import clean, log_line
-from ratchet.explain.roofline_figure import BOUND, ceiling_text, share, slope_text
 from ratchet.lab.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
 
 Holding = Literal["holds", "less", "more", "no gain", "slower", "faster", "undecided", "not measured"]
@@ -92,6 +92,7 @@ def _sped(variant: VariantTime) -> tuple[str, str]:
 
 
 def _variants(record: VariantsRecord) -> Iterator[str]:
+    figure = tools.part("roofline_figure")
     points = {point.case: point for point in record.roofline.points} if record.roofline else {}
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for case in record.cases:
@@ -99,7 +100,9 @@ def _variants(record: VariantsRecord) -> Iterator[str]:
             time, *ends = [units.duration(ms * 1e-3) for ms in (one.median_ms, one.low_ms, one.high_ms) if ms] or [""]
             rates = [units.rate(rate, f"{unit}/s") if (rate := case.rate(one, kind)) else "" for unit, kind in _RATES]
             point = points.get(f"{one.name}/{case.config.name}")
-            roof = (share(point), BOUND[point.bound].partition(":")[0] if point.bound else "") if point else ("", "")
+            roof = (
+                (figure.share(point), figure.BOUND[point.bound].partition(":")[0] if point.bound else "") if point else ("", "")
+            )
             cells = (time, " to ".join(ends), *_sped(one), *rates, *roof)
             rows.append((case.config.name, one.name, *(cell or NOTHING for cell in cells)))
     yield from aligned([[log_line(cell) for cell in row] for row in rows], "<<>>>>>>>")
@@ -108,7 +111,8 @@ def _variants(record: VariantsRecord) -> Iterator[str]:
             yield log_line(f"{case.name}: {why}", 300)
     yield from averages(record)
     if roofs := record.roofline.roofs if record.roofline else ():
-        yield f"Roofs: {'; '.join((ceiling_text if roof.kind == 'compute' else slope_text)([roof]) for roof in roofs)}."
+        texts = [(figure.ceiling_text if roof.kind == "compute" else figure.slope_text)([roof]) for roof in roofs]
+        yield f"Roofs: {'; '.join(texts)}."
 
 
 def averages(record: VariantsRecord) -> list[str]:

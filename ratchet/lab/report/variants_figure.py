@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ratchet import tools
+from ratchet.core.records.profile import Roofline
 from ratchet.core.report import figure_style as style
 from ratchet.core.report.figure_style import FAINT, INK, TITLE, FigureSection, legend_section, lines_of, text_section
-from ratchet.explain.records import Roofline
-from ratchet.explain.roofline_figure import roofline_figure
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants import averages, machine_text, names_of, value_of
 
@@ -54,7 +54,10 @@ def variants_figure(record: VariantsRecord) -> Figure:
         return sweep_figure(record)
     benchmark = record.cases[0].benchmark if record.cases else ""
     title = {"device": f"{benchmark} · {record.environment.fingerprint.processor}", "notes": tuple(averages(record))}
-    return roofline_figure((record.roofline or Roofline(device="")).model_copy(update=title))
+    figure: Figure = tools.part("roofline_figure").roofline_figure(
+        (record.roofline or Roofline(device="")).model_copy(update=title)
+    )
+    return figure
 
 
 def sweep_figure(record: VariantsRecord) -> Figure:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
 from ratchet.core.records.environment import Peaks
+from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile
 from ratchet.core.untrusted import SENTENCE, clean
-from ratchet.explain.records import Activity, CaseProfile, KernelProfile, Profile
 
 Match = tuple[KernelProfile | None, KernelProfile | None]
 """Head and reference; None where the other side has no such launch."""
