@@ -1,4 +1,4 @@
-"""The set-up in docs/github.md, followed literally in a fresh repository, on stand-ins for a persistent and an ephemeral runner."""
+"""The set-up in docs/github.md, followed literally in a fresh repository, on a persistent and an ephemeral stand-in runner."""
 
 from __future__ import annotations
 
