@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Serves jobs of GitHub Actions, one after the other, each by a runner that knows nothing of the last one: docs/runners.md.
+# Serves jobs of GitHub Actions, one after the other, each by a runner that knows nothing of the last one: docs/github.md.
 #
 #   serve.sh PROGRAM [WORD…]
 #

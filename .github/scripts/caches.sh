@@ -2,7 +2,7 @@
 # Says which caches a job on the GPU machine uses: variables in the file GITHUB_ENV.
 #
 # What one job leaves behind, the next one would run. So every cache of compiled code lies in a folder of the job, unless the
-# machine says that it is ephemeral (RATCHET_EPHEMERAL=true in the environment of the runner, docs/runners.md): then there was no
+# machine says that it is ephemeral (RATCHET_EPHEMERAL=true in the environment of the runner, docs/github.md): then there was no
 # job before. A folder of builds that outlives such a machine is written by pushes to the default branch alone.
 set -euo pipefail
 

@@ -250,7 +250,7 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
         return tuple(steps)
     home = repository.web_address()
     ratchet, _, commit = request.github.partition("@")
-    guide = f"https://github.com/{ratchet}/blob/{commit}/docs/setup-github.md"
+    guide = f"https://github.com/{ratchet}/blob/{commit}/docs/github.md"
     settings_page = f"{home}/settings" if home else "Settings"
     pages = (
         ("actions", "require approval for all external contributors; workflow permissions: read."),
