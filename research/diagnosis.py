@@ -16,11 +16,12 @@ from typing import Any
 from common import row, table
 
 from ratchet.core import units
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.environment import Peaks
 from ratchet.explain import metrics
 from ratchet.explain.diagnosis import diagnose
 from ratchet.explain.readers import read
-from ratchet.explain.records import Activity, Finding, Profile
+from ratchet.explain.records import Finding, Profile
 
 RULE_METRICS = (
     *(metrics.LOAD_SECTORS, metrics.STORE_SECTORS, *metrics.LOCAL_SECTORS, *metrics.ATOMICS, *metrics.REQUESTS),

@@ -11,6 +11,7 @@ from typing import Any
 
 from ratchet.core.judge.baseline.chain import ChainPlace, new_chain_entry
 from ratchet.core.judge.evidence import session_of
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Figures, FingerprintBaseline, Step, StepKind
 from ratchet.core.records.environment import Environment, Fingerprint, Telemetry
 from ratchet.core.records.run import (
@@ -26,7 +27,7 @@ from ratchet.core.records.run import (
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.explain.records import Activity, CaseProfile, Finding, KernelProfile, Profile
+from ratchet.explain.records import CaseProfile, Finding, KernelProfile, Profile
 
 STARTED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 HEAD = Tree(commit="3f2a1bc98d" + "0" * 30, subject="attention: use a larger tile for long sequences", content="c" * 64)

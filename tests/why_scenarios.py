@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ratchet.core.records.activity import Activity
 from ratchet.explain.metrics import bare
-from ratchet.explain.records import Activity, KernelProfile, Profile
+from ratchet.explain.records import KernelProfile, Profile
 
 CALLS = 10
 

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.environment import Peaks
 from ratchet.core.untrusted import SENTENCE, clean
-from ratchet.explain.records import Activity, CaseProfile, KernelProfile, Profile
+from ratchet.explain.records import CaseProfile, KernelProfile, Profile
 
 Match = tuple[KernelProfile | None, KernelProfile | None]
 """Head and reference; None where the other side has no such launch."""

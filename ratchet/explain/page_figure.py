@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.core import units
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import SIDES, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome
@@ -21,7 +22,7 @@ from ratchet.core.report import words
 from ratchet.core.report.figure_style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 from ratchet.core.report.words import NOTHING
 from ratchet.explain.judge import matched
-from ratchet.explain.records import Activity, CaseProfile, Effect, KernelProfile, Roofline
+from ratchet.explain.records import CaseProfile, Effect, KernelProfile, Roofline
 from ratchet.explain.report import FigureRow, findings_of, unexplained
 from ratchet.explain.roofline_figure import sides_sections
 

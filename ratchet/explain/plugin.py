@@ -29,7 +29,6 @@ EXAMPLES = {
         "ratchet roofline 'norm/*' --out pictures",
     ),
 }
-WORKER_MODULES = ("ratchet.explain.child.trace",)
 RECORDS = {
     "profiles": "ratchet.explain.records:Profiles",
     "roofline": "ratchet.explain.records:Roofline",

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import Side, Tree
 
@@ -97,32 +98,6 @@ class KernelProfile(Record):
         if self.dram_read_bytes is None or self.dram_write_bytes is None:
             return None
         return self.dram_read_bytes + self.dram_write_bytes
-
-
-class Activity(Record):
-    """Times that torch.profiler saw of some calls, where there are no counters."""
-
-    calls: Count
-    wall_s: NotNegative
-    """From the first to the last event of the traced calls."""
-    kernels: dict[str, NotNegative] = {}
-    """Name → seconds on the device; on the CPU, operators and seconds."""
-    ran: dict[str, Count] = {}
-    """Name → how often this kernel or copy ran in all calls together; empty where the tracer does not say."""
-    launches: Count = 0
-    copies_s: NotNegative = 0.0
-    copies: dict[str, NotNegative] = {}
-    """Kind of copy, such as ``Memcpy DtoD``, → its part of ``copies_s``."""
-    pageable_copies: Count = 0
-    """Copies between the device and host memory that is not pinned."""
-    gaps_s: NotNegative | None = None
-    """Device idle between the first kernel and the last; None on the CPU."""
-    queued_s: NotNegative | None = None
-    """The time from the end of each launch to the start of its kernel, together. Only nsys said it, in older records."""
-    cpu_s: dict[str, NotNegative] = {}
-    """Operator or API call → seconds on the CPU."""
-    allocation_s: NotNegative = 0.0
-    """CPU time in allocation calls."""
 
 
 class Profile(Record):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units, untrusted
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report import words
 from ratchet.explain.judge import matched
-from ratchet.explain.records import Activity, CaseProfile, Finding, KernelProfile, Profile, Rule
+from ratchet.explain.records import CaseProfile, Finding, KernelProfile, Profile, Rule
 
 FINDINGS = 3
 """Findings that are shown in words."""

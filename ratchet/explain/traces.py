@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from ratchet.core.records.activity import Activity
 from ratchet.explain.metrics import bare
-from ratchet.explain.records import Activity
 
 MATTERS = 0.95
 """Part of a call's time on the device whose kernels are worth counters. Of two sides, also part of the time between them."""

@@ -14,17 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core.bench.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
 from ratchet.core.bench.survey import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.files import load
 from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.workload import Device
-from ratchet.explain.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions
 from ratchet.explain.readers import read
-from ratchet.explain.records import Activity, CaseProfile, KernelProfile, Profile, Profiles
+from ratchet.explain.records import CaseProfile, KernelProfile, Profile, Profiles
 from ratchet.explain.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
 from ratchet.explain.sides import (
     INSTEAD,

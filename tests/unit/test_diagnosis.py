@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ratchet.core.records.activity import Activity
 from ratchet.explain import diagnosis
 from ratchet.explain.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
 from ratchet.explain.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
@@ -24,7 +25,7 @@ from ratchet.explain.metrics import (
     STORE_SECTORS,
     THREADS_PER_INSTRUCTION,
 )
-from ratchet.explain.records import Activity, Finding, KernelProfile, Profile
+from ratchet.explain.records import Finding, KernelProfile, Profile
 
 pytestmark = pytest.mark.no_cover
 

@@ -30,6 +30,7 @@ from ratchet.core.bench.messages import (
     Prepared,
     Restored,
     Sampled,
+    Traced,
     UsedCores,
 )
 from ratchet.core.bench.suite import _host_code, _pairs_ahead, _suits_two_cores
@@ -40,13 +41,12 @@ from ratchet.core.errors import ForeignModuleError, HostError
 from ratchet.core.judge.comparison import compare_workers, medians_ms
 from ratchet.core.judge.evidence import session_of, thresholds_for
 from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import dumps
 from ratchet.core.records.run import CaseRun, LostWorker, Plan, Policy, Side
 from ratchet.core.records.verdict import Outcome
-from ratchet.explain.answers import Traced
-from ratchet.explain.records import Activity
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.comparison import Pair
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.verdict import Comparison
-from ratchet.explain.records import Activity
 from ratchet.lab.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
 from ratchet.lab.judge import (
     E2E,

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core.records.activity import Activity
 from ratchet.explain import ncu, traces
 from ratchet.explain.ncu import ProfileError, Surroundings
-from ratchet.explain.records import Activity, KernelProfile, Profile
+from ratchet.explain.records import KernelProfile, Profile
 
 pytestmark = pytest.mark.no_cover
 

@@ -29,6 +29,7 @@ from PIL import Image
 from ratchet.core.datasheets import datasheet
 from ratchet.core.errors import OutputError, PageError
 from ratchet.core.judge.roofs import measured_roofs
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import load
@@ -36,7 +37,7 @@ from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report import figure_style as style
 from ratchet.explain import page_figure as page
 from ratchet.explain import roofline as pure
-from ratchet.explain.records import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
+from ratchet.explain.records import CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.explain.roofline_figure import draw_roofline, marks_of, needed_roofs, roofline_figure
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants_figure import variants_figure

@@ -21,6 +21,7 @@ from ratchet.core.device.gpu import Vendor
 from ratchet.core.device.nvml import Nvidia
 from ratchet.core.device.vendor import Amd, vendor_here
 from ratchet.core.errors import UnfitError
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.environment import Environment, Fingerprint
 from ratchet.core.records.files import load, save
 from ratchet.core.records.run import RunRecord
@@ -28,7 +29,6 @@ from ratchet.core.report.progress import SilentProgress
 from ratchet.core.request import DeviceChoice
 from ratchet.explain import sides
 from ratchet.explain.ncu import NcuOptions
-from ratchet.explain.records import Activity
 from tests import examples
 
 UNSUPPORTED = "ratchet does not support AMD GPUs"

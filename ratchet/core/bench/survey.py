@@ -17,13 +17,12 @@ from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.core.bench.messages import HostCode, Identified, Prepared
+from ratchet.core.bench.messages import HostCode, Identified, Prepared, Traced
 from ratchet.core.bench.workers import PairWorkers, Workers
 from ratchet.core.errors import RatchetError
 from ratchet.core.identical import OPENED_ELSEWHERE
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
-from ratchet.explain.answers import Traced
-from ratchet.explain.records import Activity
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 from ratchet.core import units
+from ratchet.core.records.activity import Activity
 from ratchet.explain.diagnosis import rule as at
 from ratchet.explain.diagnosis.rule import Confidence, Difference, arrow
 from ratchet.explain.judge import matched
 from ratchet.explain.metrics import bare
-from ratchet.explain.records import Activity, Effect, Finding, KernelProfile, Profile
+from ratchet.explain.records import Effect, Finding, KernelProfile, Profile
 
 LAUNCHES_RANK = 0.97
 """Rank of launches that were added or are gone: an edit, not a consequence of one; see `ChangeRule.rank`."""

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ratchet.core import units
 from ratchet.core.bench.build import benchmark_environ
+from ratchet.core.bench.child.profile_target import MARK, ProfileTarget, read_status
 from ratchet.core.bench.client import CaseTrouble, Hosts, WorkerClient
 from ratchet.core.bench.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.core.bench.lost import beyond_hardware
@@ -34,7 +35,6 @@ from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import save
 from ratchet.core.records.run import SIDES, Plan, Side, WorkerSamples
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.explain.child.profile_target import MARK, ProfileTarget, read_status
 from ratchet.lab.measure.answers import Compared, Probed
 from ratchet.lab.records.evaluation import TASK_FILE, EvaluationTask, InputKind, Probe, Rules, Slope, Violation
 

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
+from ratchet.core.records.activity import Activity
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Tree
 from ratchet.core.records.verdict import Comparison
-from ratchet.explain.records import Activity, Category
+from ratchet.explain.records import Category
 
 WARM_UPS, PROFILED_CALLS, LISTED = 20, 10, 20
 """Calls before the profile, calls in it, and rows of each of its rankings."""
