@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from ratchet.core.bench.child.profile_target import MARK, GoFile, ProfileTarget, read_status
-from ratchet.core.bench.survey import SideTrace
+from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import RatchetError

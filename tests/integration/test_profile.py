@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.bench.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
-from ratchet.core.bench.survey import SideTrace
+from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.records.activity import Activity
