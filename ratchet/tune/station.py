@@ -25,6 +25,7 @@ from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import RatchetError
 from ratchet.core.judge.comparison import FEWEST_PAIRS, compare_workers
 from ratchet.core.records.run import SIDES, CaseRun, Config, Side
+from ratchet.core.report.progress import SilentProgress
 from ratchet.core.workload import Device
 from ratchet.tune.answers import Compiled
 from ratchet.tune.judge import FinalsRule
@@ -55,30 +56,6 @@ class StationPlace:
             {"head": TreeSpec.of(self.settings, self.root, checkout=self.root, device=self.device, gpu_uuid=address)},
             self.environ,
         )
-
-
-class _Silent:
-    """A progress display that shows nothing."""
-
-    def start(self, total_cases: int, pairs: int) -> None: ...
-
-    def stage(self, text: str) -> None: ...
-
-    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
-
-
-def _measure_finals(
-    task: Task, duet: Duet, rule: FinalsRule, numbered: Mapping[str, Configuration], until: float
-) -> tuple[Confirmation, ...]:
-    """Compare each configuration, the head, with the workload's own, as a check compares two commits. Raises HostError.
-
-    Ends at ``until``, in `time.monotonic` seconds, with the pairs that there are.
-    """
-    benchmark, _, config = task.case.partition("/")
-    cases = [CaseRun(name=name, benchmark=benchmark, config=Config(name=config)) for name in numbered]
-    measured = duet.measure(cases, dict.fromkeys(numbered, SIDES), rule)
-    late = time.monotonic() >= until
-    return tuple(_confirmation(numbered[case.name], case, rule.policy.confidence, late=late) for case in measured)
 
 
 def _confirmation(configuration: Configuration, measured: CaseRun, confidence: float, *, late: bool) -> Confirmation:
@@ -238,21 +215,28 @@ class LocalStation:
         return Done(task=task, place=self._place.name, evaluation=evaluation)
 
     def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
-        """Compare the task's configurations with the default in pairs. Raises HostError where a host is gone."""
+        """Compare each of the task's configurations with the default, as a check compares two commits. Raises HostError.
+
+        Ends when the task's time is over, with the pairs that there are.
+        """
         self._timer.end()  # the pairs have the device to themselves
-        settings, gpu = self._place.settings, self._place.gpu
+        policy, gpu = self._place.settings.policy, self._place.gpu
         seconds = max(0.0, self._confirm_until - time.monotonic())
         until = time.monotonic() + seconds
         hosts: dict[Side, HostClient] = {"reference": self._head.named("reference"), "head": self._head}
         for host in hosts.values():
             host.until = until
-        numbered = {str(number): each for number, each in enumerate(task.configurations)}
-        variants = {name: Variant(task.case, {"head": each}) for name, each in numbered.items()}
+        benchmark, _, config = task.case.partition("/")
+        finalists = {str(number): each for number, each in enumerate(task.configurations)}
+        cases = [CaseRun(name=name, benchmark=benchmark, config=Config(name=config)) for name in finalists]
+        variants = {name: Variant(task.case, {"head": each}) for name, each in finalists.items()}
         # The next pair may take as long as the last one: in the last tenth of the time none begins.
         plan = self._aim.plan.model_copy(update={"budget_s": max(0.1, seconds * 0.9)})
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
-            duet = Duet(hosts, plan, _Silent(), sampler, variants=variants)
-            return _measure_finals(task, duet, FinalsRule(settings.policy, plan.pairs), numbered, until)
+            duet = Duet(hosts, plan, SilentProgress(), sampler, variants=variants)
+            measured = duet.measure(cases, dict.fromkeys(finalists, SIDES), FinalsRule(policy, plan.pairs))
+        late = time.monotonic() >= until
+        return tuple(_confirmation(finalists[case.name], case, policy.confidence, late=late) for case in measured)
 
     def _report_done(self, done: Done | None) -> None:
         self._in_hand.pop(self._timed or 0, None)
