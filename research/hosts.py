@@ -27,13 +27,14 @@ from scipy.stats import f as f_distribution
 
 from ratchet.core.bench.client import Hosts
 from ratchet.core.bench.cores import HostCores
-from ratchet.core.bench.duet import CaseSides, Duet, Rounds
+from ratchet.core.bench.duet import Duet
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.judge.comparison import medians_ms, pairs_of
+from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import plan_of
-from ratchet.core.records.run import SIDES, Side
+from ratchet.core.records.run import SIDES, CaseRun, Config, Side
 from ratchet.core.workload import Device
 
 BENCH = """
@@ -142,17 +143,17 @@ def measured(
                 duet = Duet(one.sides, plan, Quiet(), None, host_cores=HostCores(os.sched_getaffinity(0)))
                 duet.on_two_cores = {"launches/default"}
                 duet.workers.one_queue = device == "cuda"
-                rounds = Rounds((forks,), ahead=forks if device == "cuda" else 1)
-                results = duet.measure([CaseSides(name, SIDES) for name in cases], rounds)
-                for name, result in results.items():
-                    sides = {side: [worker.samples() for worker in result.workers[side]] for side in SIDES}
+                duet.ready.together = forks if device == "cuda" else 1
+                timed = [CaseRun(name=name, benchmark=name.partition("/")[0], config=Config(name="default")) for name in cases]
+                for case in duet.measure(timed, dict.fromkeys(cases, SIDES), Rule((forks,))):
+                    sides = {"head": case.head, "reference": case.reference}
                     medians = {
                         side: dict(zip([w.pair for w in sides[side]], medians_ms(sides[side]), strict=True)) for side in SIDES
                     }
                     for number, pair in enumerate(pairs_of(sides["head"], sides["reference"])):
                         rows.append(
                             {
-                                "case": name,
+                                "case": case.name,
                                 "session": session,
                                 "fork": number,
                                 "log_ratio": pair.log_ratio,

@@ -20,12 +20,13 @@ from pathlib import Path
 from common import row, table
 
 from ratchet.core.bench.client import HostClient, Hosts
-from ratchet.core.bench.duet import CaseSides, Duet, Rounds
+from ratchet.core.bench.duet import Duet
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import load_settings
 from ratchet.core.judge.comparison import compare_workers
+from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import plan_of
-from ratchet.core.records.run import Side
+from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.records.verdict import Comparison
 from ratchet.core.report.progress import SilentProgress
 
@@ -87,10 +88,9 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
     with tempfile.TemporaryDirectory() as folder, hosts_of(Path(folder), beside, forked=forked) as hosts:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), None)
-        rounds = Rounds((PAIRS,))
-        workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
-        head, reference = ([one.samples() for one in workers[side]] for side in ("head", "reference"))
-        comparison = compare_workers(head, reference, 0.95)
+        case = CaseRun(name="adds/small", benchmark="adds", config=Config(name="small"))
+        (measured,) = duet.measure([case], {case.name: SIDES}, Rule((PAIRS,)))
+        comparison = compare_workers(measured.head, measured.reference, 0.95)
         assert comparison is not None
         return comparison
 

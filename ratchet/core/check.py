@@ -12,13 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
 from pathlib import Path
 from typing import Literal
 
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.cores import part_of_cores
-from ratchet.core.bench.suite import CaseTask, Observer, Suite, Traces
+from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.command_result import record_of
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
@@ -28,8 +27,8 @@ from ratchet.core.judge.baseline.anchors import ANCHOR_PAIRS, anchors_of, by_anc
 from ratchet.core.judge.consistency import policy_of_part
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.rule import EveryPair
-from ratchet.core.judge.sequential import GateRule, likely_changed, looks, suspects
-from ratchet.core.judge.verdict import changed_cases, judge_run
+from ratchet.core.judge.sequential import GateRule, looks, suspects
+from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.files import save
@@ -39,7 +38,7 @@ from ratchet.core.report.words import named
 from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.core.units import plural
-from ratchet.explain.cases import EarlyProfilers, ProfileSite, with_profiles
+from ratchet.explain.cases import EarlyProfilers, ProfileObserver, ProfileSite, with_profiles
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def explained(
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save(plan.results / CURRENT, record)
     report = judge_run(record, plan.baseline)
-    report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.traces, early.ready)
+    report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.observers, early.ready)
     return CommandResult(record, report, plan.results)
 
 
@@ -245,9 +244,9 @@ def _against_baseline(
     for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
-    traces = reduce(Traces.joined, (suite.traces for suite in suites))
+    observers = tuple(one for suite in suites for one in suite.observers)
     notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
-    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces, notes=notes)
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, observers=observers, notes=notes)
     anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
     return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
@@ -332,7 +331,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             time_identical=settings.time_identical,
             shard=shard,
             cores=part_of_cores(machines.index(machine), len(machines)),
-            observer=_ForProfiles(policy, timing.pairs, most_traced, early),
+            observer=ProfileObserver(policy, timing.pairs, most_traced, early),
         )
         if pairing.pairs:
             task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
@@ -345,28 +344,10 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), progress)
     cases = tuple(case for suite in suites for case in suite.cases)
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
-    traces = reduce(Traces.joined, (suite.traces for suite in suites))
+    observers = tuple(one for suite in suites for one in suite.observers)
     notes = dict.fromkeys(note for suite in suites for note in suite.notes)
     differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
-    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces, notes=(*notes, *differing))
-
-
-class _ForProfiles(Observer):
-    """Traces of what changed, for profiles, and early ones with which profilers can start while pairs are measured."""
-
-    def __init__(self, policy: Policy, pairs: int, most: int, early: EarlyProfilers | None) -> None:
-        self._policy, self._pairs, self._most, self._early = policy, pairs, most, early
-        self.most_foreseen = most if early else 0
-
-    def traced(self, cases: Sequence[CaseRun]) -> Sequence[str]:
-        return changed_cases(cases, self._policy, self._pairs)[: self._most]
-
-    def foreseen(self, cases: Sequence[CaseRun]) -> Sequence[str]:
-        return likely_changed(cases, self._policy)[: self.most_foreseen]
-
-    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
-        if self._early:
-            self._early.start(cases, traces)
+    return replace(suites[0], cases=cases, reference_missing=missing, observers=observers, notes=(*notes, *differing))
 
 
 def task_of(
@@ -379,6 +360,5 @@ def task_of(
         settings.confidence,
         GateRule(policy, timing.pairs, drifts),
         gpu=machine.gpu,
-        peaks=machine.peaks,
         idle=machine.idle,
     )

@@ -16,14 +16,13 @@ from typing import TypeVar
 
 from ratchet.core.bench.suite import Suite
 from ratchet.core.config import Settings
-from ratchet.core.datasheets import highest
 from ratchet.core.device import fitness
 from ratchet.core.device.environment import describe, installed_version
 from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.lock import hold, lock_folder
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import UnfitError, UsageError
-from ratchet.core.records.environment import Environment, Peaks
+from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Plan
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import DeviceChoice
@@ -49,11 +48,6 @@ class Machine:
     def gpus(self) -> tuple[Gpu, ...]:
         """All GPUs of the run; none on a CPU."""
         return (self.gpu, *self.others) if self.gpu else ()
-
-    @property
-    def peaks(self) -> Peaks | None:
-        """Rates that the GPU cannot exceed; None on a CPU, and where no datasheet of its vendor is known."""
-        return highest(self.gpu.name) if self.gpu and vendor_here().has_datasheets else None
 
 
 @contextlib.contextmanager

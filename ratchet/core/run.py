@@ -41,7 +41,6 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
             Rule((settings.pairs,)),
             compared=False,
             gpu=machine.gpu,
-            peaks=machine.peaks,
             idle=machine.idle,
         )
         suite = measure(settings, tree_specs(settings, machine, root, root), task, progress, environ)

@@ -11,23 +11,27 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 
 from ratchet.core.bench.build import benchmark_environ
-from ratchet.core.bench.suite import Traces, list_cases, trace_cases
+from ratchet.core.bench.duet import Duet, Observer, open_bench
+from ratchet.core.bench.suite import list_cases
+from ratchet.core.bench.tracing import SideTrace, trace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository, Trees, worktree, worktrees
 from ratchet.core.judge.profile import matched
-from ratchet.core.judge.verdict import worst_first
+from ratchet.core.judge.sequential import likely_changed
+from ratchet.core.judge.verdict import changed_cases, worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.profile import CaseProfile
-from ratchet.core.records.run import CaseRun, RunRecord, Side, Tree
+from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report.figure_style import preload
 from ratchet.core.report.progress import Progress
@@ -129,8 +133,22 @@ def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> CaseProf
 
 # The cases of a command, one reference after the other.
 
-NO_TRACES = Traces()
 NOTHING_SEEN = "No profiler recorded anything."
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The activities that torch.profiler saw of cases, in workers of hosts that had imported the trees anyway."""
+
+    cases: Mapping[str, Mapping[Side, SideTrace]] = field(default_factory=dict)
+    import_s: float = 0.0
+    """Seconds that importing a tree took; of the slower side."""
+
+    def joined(self, other: Traces) -> Traces:
+        return Traces({**self.cases, **other.cases}, max(self.import_s, other.import_s))
+
+
+NO_TRACES = Traces()
 
 
 @dataclass(frozen=True)
@@ -196,13 +214,65 @@ class EarlyProfilers:
             self.ready = start_profilers(_request(self.site, trees, budget), options, traces.cases, self._running)
 
 
+class ProfileObserver(Observer):
+    """Traces of what changed, for profiles, and early ones with which profilers can start while pairs are measured."""
+
+    def __init__(self, policy: Policy, pairs: int, most: int, early: EarlyProfilers | None) -> None:
+        """``most``: cases that are profiled, at most."""
+        self.traces = NO_TRACES
+        self._policy, self._pairs, self._most, self._early = policy, pairs, most, early
+
+    def before_pairs(self, duet: Duet, cases: Sequence[CaseRun], compared: Collection[str]) -> None:
+        """Trace all cases that may differ, if they are few."""
+        self._trace_early(duet, cases, [case.name for case in cases if case.name in compared])
+
+    def between_sessions(self, duet: Duet, cases: Sequence[CaseRun], going: Collection[str]) -> None:
+        """Trace those that look changed by now, unless that was done before the first pair."""
+        if not self.traces.cases:
+            changed = likely_changed(cases, self._policy)[: self._most]
+            self._trace_early(duet, cases, [name for name in changed if name in going])
+
+    def after_pairs(self, duet: Duet, cases: Sequence[CaseRun]) -> None:
+        """Trace those that changed, unless that was done before."""
+        changed = changed_cases(cases, self._policy, self._pairs)[: self._most]
+        self.traces = self.traces.joined(_traced(duet, [name for name in changed if name not in self.traces.cases]))
+
+    def _trace_early(self, duet: Duet, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
+        if self._early and 0 < len(names) <= self._most:
+            self.traces = _traced(duet, names)
+            self._early.start(cases, self.traces)
+
+
+def _traced(duet: Duet, cases: Sequence[str]) -> Traces:
+    """Trace cases on both sides. Trouble is in the traces."""
+    traces: dict[str, dict[Side, SideTrace]] = {name: {} for name in cases}
+    for side, host in duet.hosts.items() if cases else ():
+        duet.progress.stage(f"Tracing {plural(len(cases), 'case')} of the {side}")
+        try:
+            host.listing()
+            found = trace(duet.workers, side, cases)
+        except RatchetError as error:  # the tree cannot be imported
+            found = dict.fromkeys(cases, SideTrace(None, str(error)))
+        for name, one in found.items():
+            traces[name][side] = one
+    return Traces(traces, max(host.import_s for host in duet.hosts.values()))
+
+
+def trace_cases(
+    trees: Mapping[Side, TreeSpec], cases: Sequence[str], plan: Plan, progress: Progress, environ: Mapping[str, str]
+) -> Traces:
+    """Trace cases on each of these trees, with hosts that import them for this. Trouble is in the traces."""
+    with open_bench(trees, plan, progress, environ) as duet:
+        return _traced(duet, cases)
+
+
 def with_profiles(
     site: ProfileSite,
     report: ReportRecord,
     run: RunRecord,
     baseline: Baseline,
     results: Path,
-    traces: Traces,
+    observers: Iterable[Observer],
     ready: WaitingProfilers | None = None,
 ) -> ReportRecord:
     """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
@@ -214,7 +284,8 @@ def with_profiles(
         return report
     background = background_of(run, run.environment, run.started_at, baseline, results)
     context = ProfileContext(site, run.head, run.reference, background)
-    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces, ready)
+    seen = [one.traces for one in observers if isinstance(one, ProfileObserver)]
+    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], reduce(Traces.joined, seen, NO_TRACES), ready)
     left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
     return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
 

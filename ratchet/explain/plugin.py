@@ -29,7 +29,6 @@ EXAMPLES = {
         "ratchet roofline 'norm/*' --out pictures",
     ),
 }
-WORKER_MODULES = ("ratchet.explain.child.trace",)
 PARTS = {
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",

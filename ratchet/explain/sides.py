@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ratchet.core.bench.survey import SideTrace
+from ratchet.core.bench.child.profile_target import MARK, GoFile, ProfileTarget, read_status
+from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import RatchetError
@@ -26,7 +27,6 @@ from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
 from ratchet.explain import ncu, traces
-from ratchet.explain.child.profile_target import MARK, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.child.registry import select, unmatched
-from ratchet.core.bench.duet import MeasureProgress, order_of_pair
+from ratchet.core.bench.duet import MeasureProgress
 from ratchet.core.bench.lost import REPEATS, could_not_measure, in_every_try
 from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.config import Settings
 from ratchet.core.device.fitness import problem_during
 from ratchet.core.device.telemetry import Sampler, Window

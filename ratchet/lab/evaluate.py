@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import statistics
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,17 +21,16 @@ from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import describe
 from ratchet.core.errors import RecordError, UsageError
-from ratchet.core.judge.comparison import medians_ms
 from ratchet.core.machine import Machine, machine_of, plan_of_case
 from ratchet.core.records.files import load
-from ratchet.core.records.run import Side, WorkerSamples
-from ratchet.core.records.verdict import Comparison
+from ratchet.core.records.run import Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.trees import tree_spec
-from ratchet.lab.judge import headline, is_confirmed, looks_that_decide, timed_verdict
+from ratchet.lab.judge import headline, timed_verdict
 from ratchet.lab.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, find_sanitizer, measure_files, write_tree
-from ratchet.lab.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, Slope, SourceFile, Violation
+from ratchet.lab.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
+from ratchet.lab.rules import CandidateRule, clocks_agree, times_ms
 
 BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
 """No pair begins after so many seconds of them, beyond the first eight, unless --pairs asks for them."""
@@ -88,7 +86,9 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         size = SIZE[machine.device]
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
         budget_s = 0.0 if "pairs" in given else BUDGET_S[machine.device]
-        task = replace(_task(settings, machine, wanted.rules, seeds, budget_s), sanitizer=sanitizer)
+        plan = plan_of_case(settings, machine.device, BLOCKS[machine.device], budget_s).model_copy(update={"seed": seeds[-1]})
+        rule = CandidateRule(settings.pairs)
+        task = FilesTask(plan, wanted.rules, rule, seeds, machine.gpu, machine.idle, sanitizer)
         trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
         measured = measure_files(trees, task, folder, progress, without_secrets(environ))
     if evaluator_digest() != evaluator:
@@ -168,29 +168,6 @@ def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
     return find_sanitizer(environ)
 
 
-def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int], budget_s: float) -> FilesTask:
-    plan = plan_of_case(settings, machine.device, BLOCKS[machine.device]).model_copy(update={"seed": seeds[-1]})
-
-    def undecided(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> bool:
-        return timed_verdict(head, reference)[0] == "inconclusive"
-
-    times = looks_that_decide(settings.pairs)
-    return FilesTask(plan, rules, seeds, times, budget_s, undecided, _clocks_agree, machine.gpu, machine.peaks, machine.idle)
-
-
-def _clocks_agree(samples: Mapping[Side, Sequence[WorkerSamples]], slope: Slope) -> bool:
-    """Return whether the parent's clock confirms the samples; it has nothing to confirm where they do not say faster."""
-    verdict, comparison = timed_verdict(samples.get("head", ()), samples.get("reference", ()))
-    return verdict != "faster" or comparison is None or is_confirmed(*_times_ms(samples, comparison), slope)
-
-
-def _times_ms(samples: Mapping[Side, Sequence[WorkerSamples]], comparison: Comparison) -> tuple[float, float]:
-    """Return the times of the baseline and of the candidate, which differ by what the pairs show, as in reports."""
-    medians = {side: statistics.median(medians_ms(workers)) for side, workers in samples.items()}
-    half = (medians["head"] * medians["reference"]) ** 0.5
-    return half / comparison.ratio**0.5, half * comparison.ratio**0.5
-
-
 def _trees(
     wanted: EvaluationRequest,
     inputs: tuple[InputSpec, ...],
@@ -228,7 +205,7 @@ def _judged(measured: MeasuredFiles, rules: Rules) -> dict[str, object]:
     figures: dict[str, object] = {}
     # What was wrong or forged has no speed; what takes too much memory has one.
     if comparison is not None and not measured.trouble and all(one.rule == "memory" for one in violations):
-        baseline_ms, optimized_ms = _times_ms(measured.samples, comparison)
+        baseline_ms, optimized_ms = times_ms(measured.samples, comparison)
         figures = {
             "speedup": 1 / comparison.ratio,
             "speedup_low": 1 / comparison.high,
@@ -236,7 +213,7 @@ def _judged(measured: MeasuredFiles, rules: Rules) -> dict[str, object]:
             "baseline_ms": baseline_ms,
             "optimized_ms": optimized_ms,
         }
-        if verdict == "faster" and (measured.slope is None or not _clocks_agree(measured.samples, measured.slope)):
+        if verdict == "faster" and (measured.slope is None or not clocks_agree(measured.samples, measured.slope)):
             verdict = "unconfirmed"
     if violations:
         verdict = "violated"

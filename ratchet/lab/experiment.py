@@ -16,16 +16,18 @@ from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import UnfitError, UsageError
 from ratchet.core.git import Repository, worktrees
-from ratchet.core.judge.comparison import Pair, pairs_of, stage_pairs
+from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import environment_of, machine_of, plan_of_case
 from ratchet.core.records.files import load, save, save_text
+from ratchet.core.records.run import CaseRun
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, tree_specs
 from ratchet.lab.judge import ceilings, change_between, is_plateau, luck, rotation
-from ratchet.lab.measure.experiment import ExperimentTask, Samples, measure_start
+from ratchet.lab.measure.experiment import open_experiment
 from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, Noise, ResultRow, SessionRecord, StatusRecord
 from ratchet.lab.report.experiment import handoff_text, read_table, row_of, table_text
+from ratchet.lab.rules import pairs_by_stage
 
 SESSION, TABLE, HANDOFF = "experiments/session.json", "experiments.tsv", "HANDOFF.md"
 PAIRS, NOISE_PAIRS, CASE_TIMEOUT_S = 20, 8, 60
@@ -68,17 +70,10 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
         case = request.patterns[0]
         pairs = min(NOISE_PAIRS, settings.pairs)
-        task = ExperimentTask(
-            case,
-            plan_of_case(settings, machine.device, BLOCKS),
-            (pairs,),
-            lambda _: True,
-            gpu=machine.gpu,
-            peaks=machine.peaks,
-            idle=machine.idle,
-        )
-        found = measure_start(specs, task, progress, without_secrets(environ))
-    if found.profiled is None:
+        plan = plan_of_case(settings, machine.device, BLOCKS)
+        with open_experiment(specs, (case,), plan, machine, progress, without_secrets(environ)) as experiment:
+            found = experiment.begun(Rule((pairs,)))
+    if found.profiled is None or found.timed is None:
         raise UnfitError(f"{found.case} gave no profile.", "Start again.")
     session = SessionRecord(
         started_at=started,
@@ -91,7 +86,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         minutes=wanted.minutes,
         baseline=found.profiled.baseline,
         floors=found.profiled.floors,
-        noise=_noise(found.samples),
+        noise=_noise(found.timed),
         earlier=earlier,
         warnings=machine.warnings,
     )
@@ -105,21 +100,8 @@ def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Set
     return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given}, request.folder)
 
 
-def stages_of(samples: Samples) -> tuple[str, ...]:
-    """Return the stages that both sides declare, in their order."""
-    declared = [worker.stages_ms for side in samples.values() for worker in side[:1]]
-    return tuple(name for name in declared[0] if all(name in one for one in declared)) if declared else ()
-
-
-def pairs_by_stage(samples: Samples) -> dict[str, list[Pair]]:
-    """Return the pairs of the whole call first, then those of each stage."""
-    head, reference = samples.get("head", ()), samples.get("reference", ())
-    by_stage = {name: stage_pairs(head, reference, name) for name in stages_of(samples)}
-    return {WHOLE: pairs_of(head, reference), **by_stage}
-
-
-def _noise(samples: Samples) -> tuple[Noise, ...]:
-    changes = [change_between(name, pairs) for name, pairs in pairs_by_stage(samples).items()]
+def _noise(case: CaseRun) -> tuple[Noise, ...]:
+    changes = [change_between(name, pairs) for name, pairs in pairs_by_stage(case).items()]
     return tuple(
         Noise(
             name=one.name,

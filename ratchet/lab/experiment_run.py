@@ -26,22 +26,16 @@ from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, tree_specs
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.lab.experiment import BLOCKS, minutes_left, open_session, pairs_by_stage, save_session, settings_of
+from ratchet.lab.experiment import BLOCKS, minutes_left, open_session, save_session, settings_of
 from ratchet.lab.judge import (
-    MICRO,
-    RERUNS,
     ChangeEvidence,
     category_of,
-    change_between,
     decide,
-    is_settled,
     kind_of,
-    looks_that_decide,
-    settled,
-    wants_reruns,
 )
-from ratchet.lab.measure.experiment import ExperimentTask, MeasuredCase, Samples, measure_change
-from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
+from ratchet.lab.measure.experiment import MeasuredCase, open_experiment
+from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, SessionRecord, SuiteOutcome
+from ratchet.lab.rules import ChangeRule, changes_of, evidence_of
 
 BUDGET_S = {"cuda": 15.0, "cpu": 20.0}
 """No pair begins after so many seconds of them, beyond the first eight."""
@@ -175,52 +169,25 @@ def _measure(
 ) -> MeasuredCase:
     repository, head, reference = code
     budget_s = BUDGET_S[machine.device]
-    task = ExperimentTask(
-        session.case,
-        plan_of_case(settings, machine.device, BLOCKS, min(budget_s, left_s) if left_s else budget_s),
-        looks_that_decide(settings.pairs),
-        lambda samples: settled(_evidence(wanted.stage, samples)),
-        wanted.stage,
-        lambda samples: RERUNS if wants_reruns(_evidence(wanted.stage, samples)) else 0,
-        wanted.micro,
-        lambda samples: bool((one := _changes(samples).get(WHOLE)) and is_settled(one.comparison, MICRO)),
-        machine.gpu,
-        machine.peaks,
-        machine.idle,
-    )
+    plan = plan_of_case(settings, machine.device, BLOCKS, min(budget_s, left_s) if left_s else budget_s)
     with worktrees(repository, head, reference) as trees, scratch_folder("experiment") as folder:
         if trees.reference and (broken := build(settings, "reference", trees.reference, reference, progress, environ)):
             raise broken
         if broken := build(settings, "head", trees.head, head, progress, environ):
             return MeasuredCase(session.case, failure=Failure(side="head", stage="build", message=broken.message))
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
-        return measure_change(specs, task, folder, progress, without_secrets(environ))
-
-
-def _changes(samples: Samples) -> dict[str, StageChange]:
-    """Return the times of the whole call and of each stage, where there are enough pairs."""
-    changes = {name: change_between(name, pairs) for name, pairs in pairs_by_stage(samples).items()}
-    return {name: one for name, one in changes.items() if one is not None}
-
-
-def _evidence(stage: str, samples: Samples) -> ChangeEvidence:
-    changes = _changes(samples)
-    whole, part = changes.get(WHOLE), changes.get(stage)
-    return ChangeEvidence(
-        stage,
-        e2e=whole.comparison if whole else None,
-        of_stage=part.comparison if part else None,
-        share=part.before_ms / whole.before_ms if part and whole else None,
-    )
+        cases = tuple(dict.fromkeys(filter(None, (session.case, wanted.micro))))
+        with open_experiment(specs, cases, plan, machine, progress, without_secrets(environ)) as experiment:
+            return experiment.compared(ChangeRule(settings.pairs, wanted.stage), folder)
 
 
 def _judged(wanted: RunRequest, found: MeasuredCase, tests: SuiteOutcome | None) -> dict[str, object]:
     """Return the decision, and the times that it rests on."""
-    changes, stage = _changes(found.samples), wanted.stage
-    again = _changes(found.reruns).get(stage)
-    micro = _changes(found.micro).get(WHOLE)
+    changes, stage = changes_of(found.timed), wanted.stage
+    again = changes_of(found.again).get(stage)
+    micro = changes_of(found.micro).get(WHOLE)
     failure = found.failure
-    seen = _evidence(stage, found.samples)
+    seen = evidence_of(stage, found.timed)
     evidence = ChangeEvidence(
         stage,
         failure=failure.message.rstrip(".") if failure else "",
@@ -232,7 +199,7 @@ def _judged(wanted: RunRequest, found: MeasuredCase, tests: SuiteOutcome | None)
         micro=micro.comparison if micro else None,
         share=seen.share,
     )
-    samples = [block.samples_ms for worker in found.samples.get("head", ()) for block in worker.blocks]
+    samples = [block.samples_ms for worker in (found.timed.head if found.timed else ()) for block in worker.blocks]
     return {
         "e2e": changes.pop(WHOLE, None),
         "calls": sum(map(len, samples)),

@@ -85,7 +85,6 @@ def variants(
             CONFIDENCE,
             Rule((settings.pairs,)),
             gpu=machine.gpu,
-            peaks=machine.peaks,
             idle=machine.idle,
         )
         found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, over)

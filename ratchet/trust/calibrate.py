@@ -66,7 +66,6 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
             settings.confidence,
             EveryPair((looks(settings.pairs)[0], MOST_PAIRS)),
             gpu=machine.gpu,
-            peaks=machine.peaks,
             idle=machine.idle,
             time_identical=True,
         )

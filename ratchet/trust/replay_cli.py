@@ -24,7 +24,7 @@ from ratchet.trust.replay_rule import worst_code
 @click.option("--confidence", help="Confidence of the intervals (default: 0.95).")
 @click.option("--false-alarm", help="How often a whole run of unchanged code may be red (default: 0.1%).")
 @click.option("--simulate", type=int, metavar="N", help="Draw this many pull requests from the pairs and count the red ones.")
-@click.option("--pairs", type=int, metavar="K", help="With --simulate: most pairs that a case takes (default: the setting pairs).")
+@click.option("--pairs", type=int, metavar="K", help="With --simulate: most pairs of a case (default: the setting pairs).")
 @click.option("--seed", "draw_seed", type=int, help="With --simulate: seed of the draws (default: 0).")
 @click.option("--plant", multiple=True, metavar="CASE=1.035", help="With --simulate: make the head of a case 3.5 % slower.")
 @judging

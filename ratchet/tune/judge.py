@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units
+from ratchet.core.judge.comparison import compare_workers
 from ratchet.core.judge.evidence import CaseThresholds
 from ratchet.core.judge.outcome import decide
-from ratchet.core.records.run import Policy
+from ratchet.core.judge.rule import Rule
+from ratchet.core.records.run import CaseRun, Policy
 from ratchet.core.records.verdict import Comparison, Outcome
 from ratchet.core.workload import Parameter
 from ratchet.tune.records import Configuration, Confirmation, Evaluation, TuningRecord
@@ -102,6 +104,10 @@ FINAL_PAIRS = 6
 """Fewest pairs behind a suggestion, also where there is one finalist, whom the lowest p-value of five pairs, 2⁻⁵, would prove."""
 
 
+USUAL = 10
+"""Pairs after which a winner gets no more."""
+
+
 def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
     """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree.
 
@@ -110,6 +116,27 @@ def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
     """
     level = FINAL_LEVEL / max(1, finalists)
     return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))), fewest_independent=0)
+
+
+class FinalsRule(Rule):
+    """Measure the configurations that may still be the best and are not settled; all of them before there are `FINAL_PAIRS`."""
+
+    def __init__(self, policy: Policy, pairs: int) -> None:
+        super().__init__(tuple(range(1, pairs + 1)))
+        self.policy = policy
+
+    def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        compared = {case.name: compare_workers(case.head, case.reference, self.policy.confidence) for case in cases}
+        found = {name: comparison for name, comparison in compared.items() if comparison}
+        if not found or max(len(case.head) for case in cases) < FINAL_PAIRS:
+            return list(compared)
+        best = min(found.values(), key=lambda comparison: comparison.ratio)
+        return [name for name, one in found.items() if one.low <= best.high and not self._is_settled(one, len(cases))]
+
+    def _is_settled(self, found: Comparison, finalists: int) -> bool:
+        """Return whether more pairs would hardly help: it cannot win, or it wins and has as many pairs as usual."""
+        improved = decide(found, thresholds_of_finals(self.policy, finalists))[0] is Outcome.IMPROVED
+        return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
 
 
 def speedup(comparison: Comparison) -> str:

@@ -11,25 +11,24 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.core.bench.client import HostClient, Hosts
-from ratchet.core.bench.duet import CaseSides, Duet, Measured, Rounds
+from ratchet.core.bench.duet import Duet
+from ratchet.core.bench.ready.workers import Variant
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.bench.workers import Variant
 from ratchet.core.config import Settings
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import RatchetError
 from ratchet.core.judge.comparison import FEWEST_PAIRS, compare_workers
-from ratchet.core.judge.outcome import decide
-from ratchet.core.records.run import SIDES, Plan, Policy, Side
-from ratchet.core.records.verdict import Comparison, Outcome
+from ratchet.core.records.run import SIDES, CaseRun, Config, Side
+from ratchet.core.report.progress import SilentProgress
 from ratchet.core.workload import Device
 from ratchet.tune.answers import Compiled
-from ratchet.tune.judge import FINAL_PAIRS, thresholds_of_finals
+from ratchet.tune.judge import FinalsRule
 from ratchet.tune.records import Configuration, Confirmation, Done, Task
 from ratchet.tune.trials import Compilers, OutOfTime, Timer, TrialTarget, compiling_processes
 
@@ -59,92 +58,16 @@ class StationPlace:
         )
 
 
-USUAL = 10
-"""Pairs after which a winner gets no more."""
-
-
-class _Silent:
-    """A progress display that shows nothing."""
-
-    def start(self, total_cases: int, pairs: int) -> None: ...
-
-    def stage(self, text: str) -> None: ...
-
-    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
-
-
-@dataclass(frozen=True)
-class Finals:
-    """The best few configurations, each compared with the default as a check compares two commits."""
-
-    case: str
-    configurations: Sequence[Configuration]
-    plan: Plan
-    policy: Policy
-    seconds: float
-
-    def confirmed(self, hosts: Mapping[Side, HostClient], sampler: Sampler | None) -> tuple[Confirmation, ...]:
-        """Measure each configuration as the head, with the workload's own tuning as the reference.
-
-        Ends after ``seconds`` with the pairs that there are. Raises HostError.
-        """
-        variants = {str(number): Variant(self.case, {"head": each}) for number, each in enumerate(self.configurations)}
-        until = time.monotonic() + self.seconds
-        for host in hosts.values():
-            host.until = until
-        duet = Duet(hosts, self.plan, _Silent(), sampler, variants)
-        looks = tuple(range(1, self.plan.pairs + 1))
-        # The next pair may take as long as the last one: in the last tenth of the time none begins.
-        finals = self
-
-        class UntilOneIsBest(Rounds):
-            def undecided(self, results: Mapping[str, Measured]) -> list[str]:
-                return finals._undecided(results, sampler)
-
-        rounds = UntilOneIsBest(looks, max(0.1, self.seconds * 0.9))
-        measured = duet.measure([CaseSides(name, SIDES) for name in variants], rounds)
-        config, late = self.case.partition("/")[2], time.monotonic() >= until
-        return tuple(
-            self._confirmation(configuration, config, measured[name], sampler, late=late)
-            for name, configuration in zip(variants, self.configurations, strict=True)
-        )
-
-    def _undecided(self, measured: Mapping[str, Measured], sampler: Sampler | None) -> list[str]:
-        """Return the configurations that may still be the best and are not decided; all before there are `FINAL_PAIRS`."""
-        pairs = max((len(each.workers["head"]) for each in measured.values()), default=0)
-        if pairs < FINAL_PAIRS:
-            return list(measured)
-        found = {name: made for name, each in measured.items() if (made := self._compared(each, sampler)) is not None}
-        if not found:
-            return list(measured)
-        best = min(found.values(), key=lambda comparison: comparison.ratio)
-        return [name for name, made in found.items() if made.low <= best.high and not self._settled(made)]
-
-    def _settled(self, found: Comparison) -> bool:
-        """Return whether more pairs would hardly help: it cannot win, or it wins and has as many pairs as usual."""
-        improved = decide(found, thresholds_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
-        return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
-
-    def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:
-        head, reference = (
-            [one.samples(sampler) for one in turned] for turned in (measured.workers["head"], measured.workers["reference"])
-        )
-        return compare_workers(head, reference, self.policy.confidence)
-
-    def _confirmation(
-        self, configuration: Configuration, config: str, measured: Measured, sampler: Sampler | None, *, late: bool
-    ) -> Confirmation:
-        found = self._compared(measured, sampler)
-        failure = next(iter(measured.failures), None)
-        if failure is not None and not late:  # a pair that the end of the time cut off has not failed
-            found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
-        elif measured.unfit is not None:
-            found, reason = None, measured.unfit
-        elif found is None:
-            reason = f"only {len(measured.workers['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
-        else:
-            reason = ""
-        return Confirmation(configuration=configuration, config=config, comparison=found, reason=reason)
+def _confirmation(configuration: Configuration, measured: CaseRun, confidence: float, *, late: bool) -> Confirmation:
+    found, reason = compare_workers(measured.head, measured.reference, confidence), ""
+    failure = next(iter(measured.failures), None)
+    if failure is not None and not late:  # a pair that the end of the time cut off has not failed
+        found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
+    elif measured.unfit is not None:
+        found, reason = None, measured.unfit
+    elif found is None:
+        reason = f"only {len(measured.head)} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
+    return Confirmation(configuration=configuration, config=measured.config.name, comparison=found, reason=reason)
 
 
 Report = Callable[[Done], None]
@@ -292,13 +215,28 @@ class LocalStation:
         return Done(task=task, place=self._place.name, evaluation=evaluation)
 
     def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
-        """Compare the task's configurations with the default in pairs. Raises HostError where a host is gone."""
+        """Compare each of the task's configurations with the default, as a check compares two commits. Raises HostError.
+
+        Ends when the task's time is over, with the pairs that there are.
+        """
         self._timer.end()  # the pairs have the device to themselves
-        settings, gpu = self._place.settings, self._place.gpu
+        policy, gpu = self._place.settings.policy, self._place.gpu
         seconds = max(0.0, self._confirm_until - time.monotonic())
-        finals = Finals(task.case, task.configurations, self._aim.plan, settings.policy, seconds)
+        until = time.monotonic() + seconds
+        hosts: dict[Side, HostClient] = {"reference": self._head.named("reference"), "head": self._head}
+        for host in hosts.values():
+            host.until = until
+        benchmark, _, config = task.case.partition("/")
+        finalists = {str(number): each for number, each in enumerate(task.configurations)}
+        cases = [CaseRun(name=name, benchmark=benchmark, config=Config(name=config)) for name in finalists]
+        variants = {name: Variant(task.case, {"head": each}) for name, each in finalists.items()}
+        # The next pair may take as long as the last one: in the last tenth of the time none begins.
+        plan = self._aim.plan.model_copy(update={"budget_s": max(0.1, seconds * 0.9)})
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
-            return finals.confirmed({"reference": self._head.named("reference"), "head": self._head}, sampler)
+            duet = Duet(hosts, plan, SilentProgress(), sampler, variants=variants)
+            measured = duet.measure(cases, dict.fromkeys(finalists, SIDES), FinalsRule(policy, plan.pairs))
+        late = time.monotonic() >= until
+        return tuple(_confirmation(finalists[case.name], case, policy.confidence, late=late) for case in measured)
 
     def _report_done(self, done: Done | None) -> None:
         self._in_hand.pop(self._timed or 0, None)

@@ -12,11 +12,17 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 from ratchet.core.bench.client import HostClient, Hosts, WorkerClient  # noqa: E402  as above
-from ratchet.core.bench.messages import Identified, KernelTimes, Prepared, Restored, Sampled  # noqa: E402  as above
+from ratchet.core.bench.messages import (  # noqa: E402  as above
+    Identified,
+    KernelTimes,
+    Prepared,
+    Restored,
+    Sampled,
+    Traced,
+)
 from ratchet.core.bench.tree_spec import TreeSpec  # noqa: E402  as above
 from ratchet.core.config import Settings  # noqa: E402  after the skip
 from ratchet.core.device.nvml import choose_gpu  # noqa: E402  as above
-from ratchet.explain.answers import Traced  # noqa: E402  as above
 
 ORDINARY = {
     "matmul": "x = torch.randn(256, 256, device=device)\n    return lambda: x @ x",

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.bench.build import benchmark_environ
-from ratchet.core.bench.suite import trace_cases
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.machine import plan_of
 from ratchet.core.records.run import Side
 from ratchet.core.report.progress import SilentProgress
+from ratchet.explain.cases import trace_cases
 from ratchet.explain.ncu import NcuOptions, ProfileError, find_ncu
 from ratchet.explain.readers import read
 from ratchet.explain.sides import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, TimeBudget, profile_sides

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.bench.duet import order_of_pair
+from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import PROOF, Playground, only_json
 

@@ -16,7 +16,7 @@ import pytest
 from ratchet.core.bench import client
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
 from ratchet.core.bench.messages import Prepared
-from ratchet.core.bench.suite import Sessions
+from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.errors import HostError

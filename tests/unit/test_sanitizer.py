@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core.bench.child.profile_target import ProfileTarget
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.errors import UnfitError, UsageError
-from ratchet.explain.child.profile_target import ProfileTarget
 from ratchet.lab.measure.evaluation import CASE, find_sanitizer, sanitizer_errors, write_tree
 from ratchet.lab.records.evaluation import EvaluationTask, InputSpec, SourceFile
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ratchet.core.bench import suite
-from ratchet.core.bench.suite import Sessions
+from ratchet.core.bench.ready import sessions as module
+from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
@@ -44,7 +44,7 @@ class Started:
 
 @pytest.fixture
 def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(suite, "Hosts", Started)
+    monkeypatch.setattr(module, "Hosts", Started)
     monkeypatch.setattr(Started, "happened", happened := [])
     return happened
 

@@ -12,7 +12,7 @@ from ratchet.core import launches as identity
 from ratchet.core import machine
 from ratchet.core.bench import clocks
 from ratchet.core.bench.build import benchmark_environ
-from ratchet.core.bench.survey import SideTrace
+from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.device import doctor, vendor

@@ -1,44 +1,40 @@
 """Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
 
-`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names, `trace_cases`
-those that only profile. It starts child processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no
-file; the caller stores the records.
+`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names. It starts child
+processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ratchet.core.bench.client import HostClient, HostLost, Hosts
 from ratchet.core.bench.cores import HostCores
-from ratchet.core.bench.duet import CHECKED_SHARE, CaseSides, Duet, Measured, MeasureProgress, Rounds
+from ratchet.core.bench.duet import CHECKED_SHARE, Duet, MeasureProgress, Observer
 from ratchet.core.bench.lost import could_not_measure
 from ratchet.core.bench.messages import Listing, between_sides
+from ratchet.core.bench.ready.sessions import Sessions, Surveyed
+from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.selection import choose_cases
-from ratchet.core.bench.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
+from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Planted
 from ratchet.core.device.fitness import problem_during
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler
-from ratchet.core.errors import HostError, RatchetError
+from ratchet.core.device.vendor import peaks_of
+from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.judge.rule import Rule
-from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
-from ratchet.core.units import listed, plural, size
+from ratchet.core.units import listed, size
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
 
-MOST_LANES, CORES_PER_LANE = 4, 2
-"""Workers of each side that compile and check cases at once, and the cores that each of them needs."""
-MOST_AHEAD = 4
-"""Pairs whose workers get ready at the same time."""
 _TIMES_ITSELF = (
     "Kernels are chosen by timing them in each process (triton.autotune, cudnn.benchmark), in: {}. With"
     " TRITON_CACHE_AUTOTUNING=1 Triton keeps its choices, and the check is faster: docs/benchmarks.md#triton."
@@ -47,31 +43,6 @@ MOST_BUSY = 1.5
 """A case that keeps more cores busy is timed on all: its threads work side by side, which two cores would change."""
 SPARE_CORES = 8
 """With so many cores, what imports on some of them does not disturb what is timed on another."""
-CORES_PER_SESSION, MOST_SESSIONS_AT_ONCE = 2.5, 6
-"""Cores that the imports of a session keep busy, and sessions that import at the same time."""
-
-
-Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
-"""Case → side → how building and checking it went."""
-"""Returns the names of those cases that more pairs could still decide."""
-
-
-class Observer:
-    """An observer of a measurement, for traces of torch.profiler besides times. This one asks for none."""
-
-    most_foreseen = 0
-    """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
-
-    def traced(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the measured cases that are traced at the end, for their profiles."""
-        return ()
-
-    def foreseen(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the cases, `most_foreseen` at most, that look as if they will be traced, when fresh processes take over."""
-        return ()
-
-    def on_foreseen(self, cases: Sequence[CaseRun], traces: Traces) -> None:
-        """Take all cases and the early traces, while pairs remain to be measured. This may keep other cores busy."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +58,6 @@ class CaseTask:
     compared: bool = True
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
-    peaks: Peaks | None = None
-    """Rates that the GPU cannot exceed; None on a CPU."""
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
@@ -100,19 +69,7 @@ class CaseTask:
     planted: Mapping[str, Planted] = field(default_factory=dict)
     """Case → a slowdown of the head that is planted on purpose."""
     observer: Observer = field(default_factory=Observer)
-    """It asks for traces of cases."""
-
-
-@dataclass(frozen=True)
-class Traces:
-    """The activities that torch.profiler saw of cases, in workers of hosts that had imported the trees anyway."""
-
-    cases: Mapping[str, Mapping[Side, SideTrace]] = field(default_factory=dict)
-    import_s: float = 0.0
-    """Seconds that importing a tree took; of the slower side."""
-
-    def joined(self, other: Traces) -> Traces:
-        return Traces({**self.cases, **other.cases}, max(self.import_s, other.import_s))
+    """It may look at cases between pairs."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +84,8 @@ class Suite:
     """Why the reference could not even be imported."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache."""
-    traces: Traces = Traces()
+    observers: tuple[Observer, ...] = ()
+    """Those that looked at cases meanwhile, with what they saw."""
     notes: tuple[str, ...] = ()
     """Sentences for readers of the whole run."""
 
@@ -138,6 +96,7 @@ def measure_suite(
     progress: MeasureProgress,
     environ: Mapping[str, str],
     sessions: Sessions | None = None,
+    tricks: Tricks = ALL,
 ) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
@@ -150,200 +109,67 @@ def measure_suite(
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         identify = not task.time_identical and len(trees) == len(SIDES)
-        sessions = stack.enter_context(sessions or Sessions(trees, environ, identify=identify, cores=len(task.cores)))
+        opened = sessions or Sessions(trees, environ, identify=identify, cores=len(task.cores), tricks=tricks)
+        sessions = stack.enter_context(opened)
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
-        sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(
             hosts,
             plan,
             progress,
-            sampler,
-            peaks=task.peaks,
+            stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None,
+            peaks=peaks_of(gpu),
             planted=task.planted,
             checked_share=CHECKED_SHARE,
             host_cores=HostCores(task.cores),
+            sessions=sessions,
+            tricks=tricks,
         )
-        surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
+        lanes = tricks.lanes(len(task.cores), len(hosts))
+        surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         new = [case for case in cases if not task.rule.is_known(case)]
-        wanted = [CaseSides(case.name, sides) for case in new if (sides := _sides(case, time_identical=task.time_identical))]
-
-        def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
-            return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
-
+        timed = {case.name: sides for case in new if (sides := _sides(case, time_identical=task.time_identical))}
+        answers = {name: surveyed[name] for name in timed}
+        duet.on_two_cores = {name for name, of_sides in answers.items() if _suits_two_cores(of_sides)}
+        duet.ready.together = tricks.pairs_together([_bytes_of_pair(one) for one in answers.values()], free, len(task.cores))
         ecc_before = gpu.uncorrected_ecc() if gpu else None
-        waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
-        duet.on_two_cores = {case.name for case in wanted if _suits_two_cores(surveyed[case.name])}
-        if wanted:
-            duet.workers.one_queue = all(_runs_one_by_one(surveyed[case.name]) for case in wanted)
-            progress.start(len(wanted), task.rule.looks[-1])
-
+        if timed:
+            duet.workers.one_queue = all(map(_runs_one_by_one, answers.values()))
+            progress.start(len(timed), task.rule.looks[-1])
         # What keeps other cores busy could disturb blocks that wait for the host.
-        has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(waits_for_host)
-        early = _EarlyTraces(duet, hosts, task) if has_spare_cores else None
-        if early and not task.time_identical:  # else nobody knows whose code differs
-            early.before_pairs(cases, [case.name for case in wanted if case.sides == SIDES])
-
-        def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
-            if early:
-                early.between_sessions(taken(results), names)
-            look = "looks" if len(names) == 1 else "look"
-            progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {look} changed or undecided")
-            again = sessions.renew(hosts)
-            for name, sides in ((case.name, case.sides) for case in wanted if case.name in names):
-                _refuse_missing(name, [again[side] for side in sides])
-            return again
-
-        ahead = _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, len(task.cores))
-        rounds = _RoundsOfRule(task.rule, plan.budget_s, ahead, taken)
-        rounds.restart = restart
-        results = duet.measure(wanted, rounds)
+        has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(map(_waits_for_host, answers.values()))
+        early = task.observer if has_spare_cores and tricks.early_observer else Observer()
+        if not task.time_identical:  # else nobody knows whose code differs
+            compared = [case.name for case in cases if timed.get(case.name) == SIDES and not case.identical]
+            early.before_pairs(duet, cases, compared)
+        measured = duet.measure(cases, timed, task.rule, early)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
-        measured = taken(results)
-        traces = early.traces if early else Traces()
-        traces = traces.joined(
-            _traced(duet, hosts, [name for name in task.observer.traced(measured) if name not in traces.cases])
-        )
-    done = [
-        _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
-        for case in measured
-    ]
-    tuned = [case.name for case in wanted if case.name in duet.workers.prepared_alone]
+        task.observer.after_pairs(duet, measured)
+    done = [_completed(case, duet, (ecc_before, ecc_after), task.confidence) if case.name in timed else case for case in measured]
+    tuned = [name for name in timed if name in duet.workers.prepared_alone]
     notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and "TRITON_CACHE_AUTOTUNING" not in environ else ()
     return Suite(
-        tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, (*notes, *duet.workers.notes)
+        tuple(done),
+        head.torch,
+        head.cuda,
+        head.triton,
+        missing,
+        hosts["head"].l2_bytes,
+        (task.observer,),
+        (*notes, *duet.workers.notes),
     )
-
-
-class _RoundsOfRule(Rounds):
-    """Rounds that ask a rule about all cases; ``taken`` gives them the samples so far."""
-
-    def __init__(self, rule: Rule, budget_s: float, ahead: int, taken: Callable[[Mapping[str, Measured]], list[CaseRun]]) -> None:
-        super().__init__(rule.looks, budget_s, ahead)
-        self._rule, self._taken, self.processes = rule, taken, rule.processes
-
-    def undecided(self, results: Mapping[str, Measured]) -> Collection[str]:
-        return self._rule.undecided(self._taken(results))
-
-    def urgent(self, results: Mapping[str, Measured]) -> Collection[str]:
-        return self._rule.urgent(self._taken(results))
-
-    def changed(self, results: Mapping[str, Measured]) -> Collection[str]:
-        return self._rule.changed(self._taken(results))
-
-    def totals(self, results: Mapping[str, Measured], look: int) -> Collection[str]:
-        return self._rule.totals(self._taken(results), look)
-
-    def kernels_settled(self, results: Mapping[str, Measured]) -> Collection[str]:
-        return self._rule.kernels_settled(self._taken(results))
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
     """Return the cases of one tree; none is measured. Raises as `measure_suite` does."""
     with Hosts({"head": tree}, environ) as hosts:
         return choose_cases(hosts.sides["head"].listing(), None, patterns)
-
-
-def trace_cases(
-    trees: Mapping[Side, TreeSpec], cases: Sequence[str], plan: Plan, progress: MeasureProgress, environ: Mapping[str, str]
-) -> Traces:
-    """Trace cases on each of these trees, with hosts that import them for this. Trouble is in the traces."""
-    with Hosts(trees, environ) as hosts:
-        return _traced(Duet(hosts.sides, plan, progress, None), hosts.sides, cases)
-
-
-def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) -> Traces:
-    traces: dict[str, dict[Side, SideTrace]] = {name: {} for name in cases}
-    for side, host in hosts.items() if cases else ():
-        duet.progress.stage(f"Tracing {plural(len(cases), 'case')} of the {side}")
-        try:
-            host.listing()
-            found = trace(duet.workers, side, cases)
-        except RatchetError as error:  # the tree cannot be imported
-            found = dict.fromkeys(cases, SideTrace(None, str(error)))
-        for name, one in found.items():
-            traces[name][side] = one
-    return Traces(traces, max(host.import_s for host in hosts.values()))
-
-
-class _EarlyTraces:
-    """Traces of cases that will probably be profiled, taken while pairs remain to be measured, so that profilers can start."""
-
-    def __init__(self, duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> None:
-        self.traces = Traces()
-        self._duet = duet
-        self._hosts = hosts
-        self._task = task
-
-    def before_pairs(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
-        """Trace all cases that are timed on both sides and whose code differs, if they are few."""
-        self._take(cases, [case.name for case in cases if case.name in timed and not case.identical])
-
-    def between_sessions(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
-        """Trace those that look changed by now, unless that was done before the first pair."""
-        if not self.traces.cases:
-            self._take(cases, [name for name in self._task.observer.foreseen(cases) if name in timed])
-
-    def _take(self, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
-        if 0 < len(names) <= self._task.observer.most_foreseen:
-            self.traces = _traced(self._duet, self._hosts, names)
-            self._task.observer.on_foreseen(cases, self.traces)
-
-
-class Sessions:
-    """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
-
-    def __init__(
-        self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], *, identify: bool = False, cores: int = 1
-    ) -> None:
-        """``cores``: those that may be kept busy while nothing is timed."""
-        self._trees = trees
-        self._environ = environ
-        self._identify = identify
-        self._at_once = max(1, min(MOST_SESSIONS_AT_ONCE, int(cores / CORES_PER_SESSION)))
-        self._held = contextlib.ExitStack()
-        self._ready: deque[Hosts] = deque()
-
-    def __enter__(self) -> Sessions:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._held.close)
-            for hosts in self._ready:
-                stack.push(hosts)
-
-    def open(self) -> dict[Side, HostClient]:
-        """Start a host for each side that has a tree."""
-        return dict(self._held.enter_context(self._started(SIDES, identify=self._identify)).sides)
-
-    def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
-        """Return what a survey with these hosts finds."""
-        return survey()
-
-    def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
-        """End the current hosts, and return others, of a process of their own, which have imported the trees.
-
-        Several are started at the same time, for later calls too: what imports would disturb what is timed.
-        """
-        self._held.close()
-        if not self._ready:
-            ordered = [side for side in reversed(SIDES) if side in sides]
-            self._ready.extend(self._started(ordered) for _ in range(self._at_once))
-            for hosts in self._ready:
-                for host in hosts.sides.values():
-                    host.listing()
-        return {side: host for side, host in self._held.enter_context(self._ready.popleft()).sides.items() if side in sides}
-
-    def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
-        trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
-        return Hosts(trees, self._environ)
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
@@ -364,30 +190,13 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
         return None, str(error)
 
 
-def _pairs_ahead(need: Sequence[int], free: int | None, cores: int) -> int:
-    """Return for how many pairs the GPU has memory, half of it at most, and the machine has cores."""
-    if free is None or not need:
-        return 1
-    return max(1, min(MOST_AHEAD, cores // CORES_PER_LANE // len(SIDES), free // 2 // max(1, *need)))
-
-
-def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
-    """Raise HostError if any of these hosts does not offer the case."""
-    for host in hosts:
-        listed = next((case for case in host.listing().cases if case.name == name), None)
-        if listed is None or listed.skipped:
-            raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
-
-
-def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> Surveyed:
+def _survey(cases: Sequence[CaseRun], duet: Duet, *, identify: bool, lanes: int) -> Surveyed:
     """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
-    wanted = {
-        side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
-    }
-    lanes = max(1, min(MOST_LANES, len(task.cores) // CORES_PER_LANE // len(wanted)))
-    identify = not task.time_identical and len(hosts) == len(SIDES)
-    surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.in_parallel, lanes=lanes)
+    sides = [side for side in reversed(SIDES) if side in duet.hosts]
+    wanted = {side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in sides}
+    identify = identify and len(duet.hosts) == len(SIDES)
+    surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.on_gpu, lanes=lanes)
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
 
@@ -490,28 +299,10 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
     return SIDES if case.workload == case.reference_workload else ("head",)
 
 
-def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
-    """Return the case with its samples so far."""
-    sides = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
-    return case.model_copy(
-        update={
-            "head": sides["head"],
-            "reference": sides["reference"],
-            "failures": (*case.failures, *measured.failures),
-            "pair_s": measured.seconds / max(1, len(measured.workers["head"])),
-            "lost": (*case.lost, *measured.lost_ahead, *measured.lost),
-            "unfit": measured.unfit,
-        }
-    )
-
-
-def _completed(
-    case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
-) -> CaseRun:
+def _completed(case: CaseRun, duet: Duet, ecc: tuple[int | None, int | None], confidence: float) -> CaseRun:
     """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
-    every = [one for side in SIDES for one in measured.workers[side]]
-    windows = [taken.window for one in every for taken in one.blocks]
-    telemetry = sampler.summary(windows) if sampler and windows else None
+    windows = duet.windows_of(case.name)
+    telemetry = duet.sampler.summary(windows) if duet.sampler and windows else None
     blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
     dropped = sum(block.throttled for block in blocks)
     return case.model_copy(

@@ -1,9 +1,9 @@
-"""Build, check and identify every case once before anything is timed (`survey`), and trace changed ones afterwards (`trace`).
+"""Build, check and identify every case once before anything is timed.
 
 On a GPU the launches of most cases prove that they are the same on both sides; workers that look at launches take one case after
 the other. The host code of the other cases can be told only in workers that have prepared nothing else.
 
-`suite.measure_suite` uses both. They run cases in workers that they fork through `workers.Workers`, and end these.
+`suite.measure_suite` calls `survey`. It runs cases in workers that it forks through `ready.workers.Workers`, and ends these.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ from typing import TypeVar
 from ratchet.core.bench.client import CaseTrouble, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import HostCode, Identified, Prepared
-from ratchet.core.bench.workers import PairWorkers, Workers
-from ratchet.core.errors import RatchetError
+from ratchet.core.bench.ready.workers import PairWorkers, Workers
 from ratchet.core.identical import OPENED_ELSEWHERE
-from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
-from ratchet.explain.answers import Traced
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
@@ -69,14 +66,6 @@ class UnpreparedCase:
     """Why this is no verdict on the code, and what to do."""
 
 
-@dataclass(frozen=True)
-class SideTrace:
-    """The activity that torch.profiler saw of one side of a case, or why it saw none."""
-
-    activity: Activity | None
-    trouble: str = ""
-
-
 @dataclass
 class _Survey:
     """The survey of one side: the cases that are left, and what is known of the others. Several lanes share it."""
@@ -107,11 +96,11 @@ def survey(
     surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
     if workers.in_parallel:
         lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
-        workers.at_once([partial(_survey_lane, workers, survey) for survey in lanes_of])
+        workers.run_concurrently([partial(_survey_lane, workers, survey) for survey in lanes_of])
     for side, names in cases.items():
         surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
         _survey_alone(workers, surveys[side])
-    if identify and workers.in_parallel:
+    if identify and workers.on_gpu:
         _compare_host_code(workers, surveys, lanes)
     workers.wait_for_ends()
     return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
@@ -146,12 +135,12 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
 
 def _survey_alone(workers: Workers, survey: _Survey) -> None:
     """Survey the cases that are left, with nothing beside them. A case whose worker is lost comes again after the others."""
-    crew, side = PairWorkers(), survey.side
+    alone, side = PairWorkers(), survey.side
     while survey.left:
         name, spent = survey.left.popleft(), True
-        workers.fill(crew, side, name, watched=survey.identify)
+        workers.fork_missing(alone, side, name, watched=survey.identify)
         try:
-            case, spent = _survey_case(workers, survey, crew.workers[side], name, crowded=False)
+            case, spent = _survey_case(workers, survey, alone.workers[side], name, crowded=False)
             survey.cases[name] = case
             if case.prepared.times_itself:
                 workers.prepared_alone.add(name)
@@ -165,8 +154,8 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
         except CaseTrouble as error:
             survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
         if spent:
-            workers.retire(crew)
-    workers.retire(crew)
+            workers.stop_workers(alone)
+    workers.stop_workers(alone)
 
 
 def _survey_case(
@@ -219,7 +208,7 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
             for survey, name, case in _taken(wanted):
                 survey.cases[name] = replace(case, host=_host_code(workers, survey, name))
 
-        workers.at_once([lane] * min(lanes, len(wanted)))
+        workers.run_concurrently([lane] * min(lanes, len(wanted)))
 
     look(lambda host: host is NOT_LOOKED_AT, lanes * len(SIDES))
     workers.wait_for_ends()
@@ -237,20 +226,3 @@ def _host_code(workers: Workers, survey: _Survey, name: str) -> HostCode:
     finally:
         if worker:
             workers.let_go(worker)
-
-
-def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:
-    """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
-    traces: dict[str, SideTrace] = {}
-    crew = PairWorkers()
-    for name in cases:
-        try:
-            workers.fill(crew, side, name)
-            workers.wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
-            workers.prepare(side, crew.workers[side], name, workers.plan.seed, check=False)
-            traces[name] = SideTrace(crew.workers[side].ask("trace", Traced).activity)
-        except RatchetError as error:
-            workers.retire(crew)
-            traces[name] = SideTrace(None, f"Under torch.profiler {error}")
-    workers.retire(crew)
-    return traces

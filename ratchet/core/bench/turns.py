@@ -11,14 +11,15 @@ import random
 import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from ratchet.core.bench.client import Implausible, Impossible, WorkerClient
 from ratchet.core.bench.lost import CHECK_WORK, beyond_hardware, problem_of
-from ratchet.core.bench.messages import Checked, Prepared, Sampled, UsedCores
-from ratchet.core.device.telemetry import Sampler, Window
+from ratchet.core.bench.measured import TimedBlock, WorkerResult
+from ratchet.core.bench.messages import Prepared, Sampled, UsedCores
+from ratchet.core.device.telemetry import Window
 from ratchet.core.records.environment import Peaks
-from ratchet.core.records.run import Block, Plan, Side, WorkerSamples
+from ratchet.core.records.run import Block, Plan, Side
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
@@ -35,53 +36,6 @@ Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = 0.04
 FEWEST_PLANTED_CALLS = 20
 """Calls behind each sample of a planted slowdown at least, so that it is no noisier than the median of an ordinary block."""
-
-
-@dataclass
-class TimedBlock:
-    """A block, and the time in which it was measured."""
-
-    block: Block
-    window: Window
-
-
-@dataclass
-class WorkerResult:
-    """The samples of one worker for one case, before blocks are marked as slowed down."""
-
-    pair: int
-    started_first: bool
-    ready_s: float
-    peak_memory_bytes: int
-    blocks: list[TimedBlock] = field(default_factory=list)
-    stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    kernels_ms: tuple[float, ...] = ()
-    checked: Checked | None = None
-    """The check after timing; None in a pair that was timed alone."""
-    session: int = 0
-    is_light: bool = False
-
-    @property
-    def waited_for_host(self) -> bool:
-        """Return whether the GPU waited for the host in every block."""
-        return all(taken.block.exposed for taken in self.blocks)
-
-    def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
-        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
-        return WorkerSamples(
-            pair=self.pair,
-            started_first=self.started_first,
-            blocks=tuple(
-                replace(taken.block, throttled=sampler is not None and sampler.slowed(taken.window)) for taken in self.blocks
-            ),
-            ready_s=self.ready_s,
-            peak_memory_bytes=self.peak_memory_bytes,
-            error=None if self.checked is None else self.checked.error,
-            stages_ms=self.stages_ms,
-            kernels_ms=self.kernels_ms,
-            session=self.session,
-            is_light=self.is_light,
-        )
 
 
 @dataclass(frozen=True)
@@ -250,6 +204,16 @@ class PairTimer:
         if wanted <= count:
             return first.samples_ms
         return self._sample(side, "stage", wanted, name=stage)[0].samples_ms
+
+
+def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
+    """Return whether the head forks first in this pair, and whether it times first.
+
+    Two fair coins are thrown for each pair, whatever came up before. So each of the 2ⁿ ways to exchange the sides of n pairs is
+    as likely as any other, which is what the randomisation test counts: R. A. Fisher, The Design of Experiments, 1935.
+    """
+    coins = random.Random(f"{seed} {case} {pair}").getrandbits(2)  # noqa: S311  an order of sides, not a secret
+    return bool(coins & 1), bool(coins & 2)
 
 
 def in_turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
+from ratchet.core.datasheets import highest
 from ratchet.core.device.environment import told_by_torch
 from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.nvml import Nvidia
+from ratchet.core.records.environment import Peaks
 
 
 def vendor_here() -> Vendor:
     """Return the vendor that torch was built for, as its build says: AMD for ROCm, else NVIDIA. This imports no torch."""
     torch = sys.modules.get("torch")
     return Amd() if (torch.version.hip if torch else told_by_torch("hip")) else Nvidia()
+
+
+def peaks_of(gpu: Gpu | None) -> Peaks | None:
+    """Return rates that a GPU cannot exceed; None for no GPU, and where no datasheet of its vendor is known."""
+    return highest(gpu.name) if gpu and vendor_here().has_datasheets else None
 
 
 class Amd:

@@ -22,11 +22,11 @@ from typing import Any, NoReturn, cast
 from unittest import mock
 
 from ratchet.core.bench.child.loader import load_tree, use_last_cores
+from ratchet.core.bench.child.trace import TimeIsOver, end_in_time, profiled, settle, warmed
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.error_lines import described
 from ratchet.core.errors import RatchetError, TraceError
 from ratchet.core.workload import Device
-from ratchet.explain.child.trace import TimeIsOver, end_in_time, profiled, settle, warmed
 
 TROUBLE = 70
 """Exit status where there is no trace; the last line on stderr begins with `MARK` and says why."""

@@ -18,11 +18,11 @@ import torch
 from ratchet.core.bench.child import outputs
 from ratchet.core.bench.child.calls import TimedCall, has_compiled, seed_all
 from ratchet.core.bench.child.outputs import Part, Value
+from ratchet.core.bench.child.trace import is_gpu_range, profiled, settle, trace
 from ratchet.core.bench.clocks import warm_up
 from ratchet.core.cache import scratch_folder
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Device
-from ratchet.explain.child.trace import is_gpu_range, profiled, settle, trace
 from ratchet.lab.child.evaluation import apart, read_parts, write_parts
 from ratchet.lab.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 

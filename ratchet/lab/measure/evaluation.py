@@ -19,26 +19,28 @@ from pathlib import Path
 
 from ratchet.core import units
 from ratchet.core.bench.build import benchmark_environ
-from ratchet.core.bench.client import CaseTrouble, Hosts, WorkerClient
-from ratchet.core.bench.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
+from ratchet.core.bench.child.profile_target import MARK, ProfileTarget, read_status
+from ratchet.core.bench.client import CaseTrouble, WorkerClient
+from ratchet.core.bench.duet import MeasureProgress, open_bench
 from ratchet.core.bench.lost import beyond_hardware
 from ratchet.core.bench.messages import RULE, Prepared, Sampled
-from ratchet.core.bench.survey import trace
+from ratchet.core.bench.ready.workers import Workers
+from ratchet.core.bench.tracing import trace
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.bench.workers import Workers
 from ratchet.core.device.gpu import Gpu
-from ratchet.core.device.telemetry import Sampler
+from ratchet.core.device.vendor import peaks_of
 from ratchet.core.errors import HostError, UnfitError, UsageError
+from ratchet.core.judge.rule import Rule
 from ratchet.core.processes import run
-from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import save
-from ratchet.core.records.run import SIDES, Plan, Side, WorkerSamples
+from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, Side, WorkerSamples
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.explain.child.profile_target import MARK, ProfileTarget, read_status
 from ratchet.lab.measure.answers import Compared, Probed
 from ratchet.lab.records.evaluation import TASK_FILE, EvaluationTask, InputKind, Probe, Rules, Slope, Violation
+from ratchet.lab.rules import clocks_agree
 
 CASE = "evaluate/default"
+_FILES = CaseRun(name=CASE, benchmark="evaluate", config=Config(name="default"))
 _HINTS = {
     "has no function": "Name another function of both files with --function.",
     "positional argument": "Repeat --input for each argument, or make them with --inputs FILE:FUNCTION.",
@@ -88,15 +90,10 @@ class FilesTask:
 
     plan: Plan
     rules: Rules
+    rule: Rule
+    """When the timing is over."""
     seeds: Sequence[int]
-    looks: tuple[int, ...]
-    budget_s: float
-    undecided: Callable[[Sequence[WorkerSamples], Sequence[WorkerSamples]], bool]
-    """Whether more pairs (candidate, baseline) could still decide."""
-    clocks_agree: Callable[[Mapping[Side, Sequence[WorkerSamples]], Slope], bool]
-    """Whether the parent's clock confirms what the samples say."""
     gpu: Gpu | None = None
-    peaks: Peaks | None = None
     idle: Sequence[int] = ()
     sanitizer: Path | None = None
     """The program compute-sanitizer, where the candidate is to be run under it."""
@@ -146,41 +143,28 @@ def measure_files(
     Raises HostError and ForeignModuleError.
     """
     found, environ = MeasuredFiles(), {**environ, **NO_SPINNING}
-    with contextlib.ExitStack() as stack:
-        progress.stage("Starting processes")
-        hosts = stack.enter_context(Hosts(trees, environ)).sides
-        for host in hosts.values():  # both have read their files before any of them runs
+    progress.stage("Starting processes")
+    with open_bench(trees, task.plan, progress, environ, gpu=task.gpu, idle=task.idle) as duet:
+        for host in duet.hosts.values():  # both have read their files before any of them runs
             listing = host.listing()
             if listing.broken:
                 raise HostError(listing.broken[0].message, "")
         found.torch, found.cuda, found.triton = listing.torch, listing.cuda, listing.triton
-        sampler = stack.enter_context(Sampler(task.gpu, idle=task.idle)) if task.gpu else None
-        duet = Duet(hosts, task.plan, progress, sampler)
         _probe(duet.workers, task, folder, found, progress)
         if task.sanitizer and not (found.violations or found.trouble):
             _sanitize(trees, task.sanitizer, task.seeds[-1], folder, environ, found, progress)
         if found.violations or found.trouble:
             return found
-        progress.start(1, task.looks[-1])
-        measured = duet.measure([CaseSides(CASE, SIDES)], _Rounds(task))[CASE]
-        found.samples = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
-        _note_failures(measured, found)
+        progress.start(1, task.rule.looks[-1])
+        (timed,) = duet.measure([_FILES], {CASE: SIDES}, task.rule)
+        found.samples = {"reference": timed.reference, "head": timed.head}
+        _note_failures(timed, found)
         if not found.violations and not found.trouble:
             progress.stage("Checking the times by another clock")
             _audit(duet.workers, task, found)
             if task.gpu:
                 found.kernels = {side: _kernels(duet.workers, side) for side in SIDES}
     return found
-
-
-class _Rounds(Rounds):
-    def __init__(self, task: FilesTask) -> None:
-        super().__init__(task.looks, task.budget_s)
-        self._task = task
-
-    def undecided(self, results: Mapping[str, Measured]) -> list[str]:
-        workers = {side: [one.samples() for one in results[CASE].workers[side]] for side in SIDES}
-        return [CASE] if self._task.undecided(workers["head"], workers["reference"]) else []
 
 
 def _probe(workers: Workers, task: FilesTask, folder: Path, found: MeasuredFiles, progress: MeasureProgress) -> None:
@@ -316,7 +300,7 @@ def sanitizer_errors(
     raise UnfitError(f"compute-sanitizer --tool {tool} gave no result: {clean(why)}.", "Leave --sanitize out.")
 
 
-def _note_failures(measured: Measured, found: MeasuredFiles) -> None:
+def _note_failures(measured: CaseRun, found: MeasuredFiles) -> None:
     """Note why the pairs ended early."""
     for failure in measured.failures:
         if failure.side == "head":
@@ -360,7 +344,7 @@ def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:
             if len(cores["head"]) > len(cores["reference"]):
                 found.violations.append(Violation(rule="harness", message="it took more cores than it was given"))
         _note_floor(prepared, task, found)
-        found.slope, busy = timed_from_outside(sides, lambda slope: task.clocks_agree(found.samples, slope))
+        found.slope, busy = timed_from_outside(sides, lambda slope: clocks_agree(found.samples, slope))
         if busy > MOST_BUSY:
             message = "it computes while the baseline is timed"
             found.violations.append(
@@ -415,7 +399,7 @@ def _note_floor(prepared: Mapping[Side, Prepared], task: FilesTask, found: Measu
     written = max((probe.output_bytes for probe in found.probes), default=0)
     samples_ms = [sample for worker in found.samples["head"] for block in worker.blocks for sample in block.samples_ms]
     workload = prepared["head"].workload.model_copy(update={"bytes": float(written)})
-    excess = beyond_hardware(samples_ms, workload, task.peaks) if samples_ms else None
+    excess = beyond_hardware(samples_ms, workload, peaks_of(task.gpu)) if samples_ms else None
     if excess:
         found.violations.append(Violation(rule="impossible", message=f"impossible: {excess.what}"))
 

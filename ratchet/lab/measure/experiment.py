@@ -1,51 +1,30 @@
 """Measure one case for experiments: its profile and its noise to begin with, then a working tree against the reference.
 
-`ratchet.lab.experiment` calls `measure_start` and `measure_change`. The pairs are those of `duet`. It starts processes
-through `client.Hosts`, and hands one result over in a scratch folder.
+`ratchet.lab.experiment` and `experiment_run` open an `Experiment`. The pairs are those of `duet`. It starts processes, and hands
+one result over in a scratch folder.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, WorkerClient
-from ratchet.core.bench.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
+from ratchet.core.bench.client import CaseTrouble, WorkerClient
+from ratchet.core.bench.duet import Duet, MeasureProgress, open_bench
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.survey import UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.device.gpu import Gpu
-from ratchet.core.device.telemetry import Sampler
+from ratchet.core.device.vendor import peaks_of
 from ratchet.core.errors import HostError, UnfitError, UsageError
-from ratchet.core.records.environment import Peaks
-from ratchet.core.records.run import SIDES, Failure, Plan, Side, WorkerSamples
+from ratchet.core.judge.rule import Rule
+from ratchet.core.machine import Machine
+from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Side
 from ratchet.core.untrusted import clean
 from ratchet.lab.measure.answers import Captured, SameResult, StartProfile, Written
-from ratchet.lab.records.experiment import WARM_UPS, WHOLE, Equality, GraphCheck
-
-Samples = dict[Side, tuple[WorkerSamples, ...]]
-
-
-@dataclass(frozen=True)
-class ExperimentTask:
-    """How to measure one case."""
-
-    case: str
-    plan: Plan
-    looks: tuple[int, ...]
-    settled: Callable[[Samples], bool]
-    """Whether more pairs would change nothing."""
-    stage: str = WHOLE
-    reruns: Callable[[Samples], int] = lambda _: 0
-    """How many more pairs confirm the stage."""
-    micro: str = ""
-    """Another case: a micro-benchmark of what changed."""
-    micro_settled: Callable[[Samples], bool] = lambda _: True
-    gpu: Gpu | None = None
-    peaks: Peaks | None = None
-    idle: Sequence[int] = ()
+from ratchet.lab.records.experiment import WARM_UPS, Equality, GraphCheck
+from ratchet.lab.rules import ChangeRule, MicroRule
 
 
 @dataclass
@@ -53,10 +32,11 @@ class MeasuredCase:
     """The samples of both sides. ``failure`` is why the head gave none; trouble of the reference is an UnfitError."""
 
     case: str
-    micro_case: str = ""
-    samples: Samples = field(default_factory=dict)
-    reruns: Samples = field(default_factory=dict)
-    micro: Samples = field(default_factory=dict)
+    timed: CaseRun | None = None
+    again: CaseRun | None = None
+    """Measured once more, to confirm the stage."""
+    micro: CaseRun | None = None
+    """Another case: a micro-benchmark of what changed."""
     profiled: StartProfile | None = None
     equality: Equality | None = None
     graph: GraphCheck | None = None
@@ -64,109 +44,105 @@ class MeasuredCase:
     notes: list[str] = field(default_factory=list)
 
 
-def measure_start(
-    trees: Mapping[Side, TreeSpec], task: ExperimentTask, progress: MeasureProgress, environ: Mapping[str, str]
-) -> MeasuredCase:
-    """Profile a case, and measure one tree against itself.
-
-    Raises UsageError where the name is not that of one case, HostError, and UnfitError where it cannot be measured.
-    """
-    with _opened(trees, task, progress, environ) as bench:
-        found = bench.found
-        bench.prepare([found.case])
-        if found.failure is None:
-            progress.stage("Profiling 10 calls")
-            found.profiled = bench.profiled()
-            progress.start(1, task.looks[-1])
-            found.samples = bench.measured(found.case, task.looks, task.settled)
-        if found.failure is not None:
-            raise UnfitError(f"{found.case} cannot be measured: {found.failure.message.rstrip('.')}.", "See `ratchet run`.")
-    return found
-
-
-def measure_change(
-    trees: Mapping[Side, TreeSpec], task: ExperimentTask, folder: Path, progress: MeasureProgress, environ: Mapping[str, str]
-) -> MeasuredCase:
-    """Measure the head against the reference: results, the whole call, its stages, and what the decision asks for besides.
-
-    Raises as `measure_start` does, for trouble that is not the head's.
-    """
-    with _opened(trees, task, progress, environ) as bench:
-        found = bench.found
-        bench.prepare([found.case, *([found.micro_case] if found.micro_case else [])])
-        if found.failure:
-            return found
-        bench.compare_results(folder / "result")
-        progress.start(1, task.looks[-1])
-        found.samples = bench.measured(found.case, task.looks, task.settled)
-        if found.failure is None and (count := task.reruns(found.samples)):
-            progress.stage(f"Measuring {task.stage} {count} times again")
-            found.reruns = bench.measured(found.case, (count,), lambda _: True, anew=True)
-        if found.failure is None and found.micro_case:
-            progress.stage(f"Measuring {found.micro_case}")
-            found.micro = bench.measured(found.micro_case, task.looks, task.micro_settled)
-        if found.failure is None and task.gpu is not None:
-            bench.try_graph()
-    return found
-
-
 @contextlib.contextmanager
-def _opened(
-    trees: Mapping[Side, TreeSpec], task: ExperimentTask, progress: MeasureProgress, environ: Mapping[str, str]
-) -> Iterator[_Bench]:
-    with contextlib.ExitStack() as stack:
-        progress.stage("Importing benchmarks")
-        hosts = stack.enter_context(Hosts(trees, environ)).sides
-        found = _listed(hosts, task)
-        sampler = stack.enter_context(Sampler(task.gpu, idle=task.idle)) if task.gpu else None
-        yield _Bench(task, found, Duet(hosts, task.plan, progress, sampler, peaks=task.peaks), sampler)
+def open_experiment(
+    trees: Mapping[Side, TreeSpec],
+    names: Sequence[str],
+    plan: Plan,
+    machine: Machine,
+    progress: MeasureProgress,
+    environ: Mapping[str, str],
+) -> Iterator[Experiment]:
+    """Import both trees, whose processes end with the body. ``names``: the case, and perhaps a micro-benchmark.
+
+    Raises UsageError where a name is not that of one case, HostError, and UnfitError where the reference cannot be imported.
+    """
+    progress.stage("Importing benchmarks")
+    gpu = machine.gpu
+    with open_bench(trees, plan, progress, environ, gpu=gpu, idle=machine.idle, peaks=peaks_of(gpu)) as duet:
+        yield Experiment(duet, plan, names)
 
 
-def _listed(hosts: Mapping[Side, HostClient], task: ExperimentTask) -> MeasuredCase:
-    """Return the case that the task names, with the head's failure if its files are broken."""
-    reference = hosts["reference"].listing()
-    try:
-        head = hosts["head"].listing()
-    except HostError as error:
-        return MeasuredCase(task.case, failure=Failure(side="head", stage="import", message=clean(error.message)))
-    found = MeasuredCase(task.case)
-    for name in (task.case, *([task.micro] if task.micro else [])):
-        cases = choose_cases(head, reference, [name])
-        if len(cases) > 1:
-            names = ", ".join(case.name for case in cases[:4])
-            raise UsageError(f"{name} names {len(cases)} cases: {names}{' …' if len(cases) > 4 else ''}.", "Name one of them.")
-        (case,) = cases
-        if name == task.case:
-            found.case = case.name
-        else:
-            found.micro_case = case.name
-        if case.skipped:
-            raise UsageError(f"{case.name} cannot run on this machine: {case.skipped}.", "Name another case.")
-        if not case.in_reference:
-            raise UsageError(f"The reference has no case {case.name}.", "Commit it, and start again.")
-        for failure in case.failures:
-            if failure.side == "reference":
-                raise UnfitError(f"The reference cannot be imported: {failure.message.rstrip('.')}.", "Fix it, and start again.")
-            found.failure = failure
-        if not case.in_head:
-            found.failure = Failure(side="head", stage="import", message=f"it has no case {case.name}")
-    return found
-
-
-@dataclass
-class _Bench:
+class Experiment:
     """Both trees, imported, and what is found of them."""
 
-    task: ExperimentTask
-    found: MeasuredCase
-    duet: Duet
-    sampler: Sampler | None
+    def __init__(self, duet: Duet, plan: Plan, names: Sequence[str]) -> None:
+        self.duet, self.plan = duet, plan
+        self.found = MeasuredCase(names[0])
+        self.cases = self._listed(names)
 
-    def prepare(self, names: Sequence[str]) -> None:
+    def begun(self, rule: Rule) -> MeasuredCase:
+        """Profile the case, and measure one tree against itself. Raises UnfitError where it cannot be measured."""
+        found = self.found
+        self.prepare()
+        if found.failure is None:
+            self.duet.progress.stage("Profiling 10 calls")
+            found.profiled = self.profiled()
+            self.duet.progress.start(1, rule.looks[-1])
+            found.timed = self.measured(self.cases[0], rule)
+        if found.failure is not None:
+            raise UnfitError(f"{found.case} cannot be measured: {found.failure.message.rstrip('.')}.", "See `ratchet run`.")
+        return found
+
+    def compared(self, rule: ChangeRule, folder: Path) -> MeasuredCase:
+        """Measure the head against the reference: results, the whole call, its stages, and what the decision asks for besides.
+
+        Raises as `begun` does, for trouble that is not the head's.
+        """
+        found = self.found
+        self.prepare()
+        if found.failure:
+            return found
+        self.compare_results(folder / "result")
+        self.duet.progress.start(1, rule.looks[-1])
+        found.timed = self.measured(self.cases[0], rule)
+        if found.failure is None and (count := rule.reruns(found.timed)):
+            self.duet.progress.stage(f"Measuring {rule.stage} {count} times again")
+            found.again = self.measured(self.cases[0], Rule((count,)), anew=True)
+        if found.failure is None and len(self.cases) > 1:
+            self.duet.progress.stage(f"Measuring {self.cases[1].name}")
+            found.micro = self.measured(self.cases[1], MicroRule(rule.looks))
+        if found.failure is None and self.duet.sampler is not None:  # there is a GPU
+            self.try_graph(rule.stage)
+        return found
+
+    def _listed(self, names: Sequence[str]) -> list[CaseRun]:
+        """Return the cases of these names, and note the head's failure if its files are broken."""
+        reference = self.duet.hosts["reference"].listing()
+        try:
+            head = self.duet.hosts["head"].listing()
+        except HostError as error:
+            self.found.failure = Failure(side="head", stage="import", message=clean(error.message))
+            return []
+        listed = []
+        for name in names:
+            cases = choose_cases(head, reference, [name])
+            if len(cases) > 1:
+                first = ", ".join(case.name for case in cases[:4])
+                more = " …" if len(cases) > 4 else ""
+                raise UsageError(f"{name} names {len(cases)} cases: {first}{more}.", "Name one of them.")
+            (case,) = cases
+            if case.skipped:
+                raise UsageError(f"{case.name} cannot run on this machine: {case.skipped}.", "Name another case.")
+            if not case.in_reference:
+                raise UsageError(f"The reference has no case {case.name}.", "Commit it, and start again.")
+            for failure in case.failures:
+                if failure.side == "reference":
+                    why = f"The reference cannot be imported: {failure.message.rstrip('.')}."
+                    raise UnfitError(why, "Fix it, and start again.")
+                self.found.failure = failure
+            if not case.in_head:
+                self.found.failure = Failure(side="head", stage="import", message=f"it has no case {case.name}")
+            listed.append(case)
+        self.found.case = listed[0].name
+        return listed
+
+    def prepare(self) -> None:
         """Build and check the cases on both sides, so that nothing is compiled while it is timed."""
         if self.found.failure:
             return
         self.duet.progress.stage("Compiling and checking")
+        names = list(dict.fromkeys(case.name for case in self.cases))
         surveyed = survey(self.duet.workers, dict.fromkeys(SIDES, names), identify=False)
         for name in names:
             reference, head = surveyed["reference"][name], surveyed["head"][name]
@@ -179,31 +155,23 @@ class _Bench:
                 message = f"the work of {name} itself changed, so times do not compare ({changed[0]})"
                 self.found.failure = Failure(side="head", stage="check", message=message)
 
-    def measured(self, case: str, looks: tuple[int, ...], settled: Callable[[Samples], bool], *, anew: bool = False) -> Samples:
-        """Measure pairs of one case until it is settled. ``anew``: with other inputs, layouts and orders than before."""
-        duet, sampler, plan = self.duet, self.sampler, self.task.plan
+    def measured(self, case: CaseRun, rule: Rule, *, anew: bool = False) -> CaseRun:
+        """Measure pairs of one case. ``anew``: with other inputs, layouts and orders than before."""
+        duet, plan = self.duet, self.plan
         if anew:
             plan = plan.model_copy(update={"seed": plan.seed + 1_000_000, "order_seed": plan.order_seed + 1})
-            duet = Duet(duet.workers.hosts, plan, duet.progress, sampler, peaks=self.task.peaks)
-
-        def samples_of(one: Measured) -> Samples:
-            return {side: tuple(worker.samples(sampler) for worker in one.workers[side]) for side in SIDES}
-
-        class UntilSettled(Rounds):
-            def undecided(self, results: Mapping[str, Measured]) -> list[str]:
-                return [] if settled(samples_of(results[case])) else [case]
-
-        measured = duet.measure([CaseSides(case, SIDES)], UntilSettled(looks, plan.budget_s))[case]
+            duet = Duet(duet.hosts, plan, duet.progress, duet.sampler, peaks=duet.peaks)
+        (measured,) = duet.measure([case], {case.name: SIDES}, rule)
         for failure in measured.failures:
             self._note_failure(failure, None)
         if measured.unfit:
             raise UnfitError(measured.unfit)
-        return samples_of(measured)
+        return measured
 
     def profiled(self) -> StartProfile:
         """Profile the reference in a worker of its own."""
         try:
-            with self._worker("reference", self.task.plan.seed) as worker:
+            with self._worker("reference", self.plan.seed) as worker:
                 worker.timeout_s *= WARM_UPS  # many calls are one step here
                 return worker.ask("hot_spots", StartProfile)
         except CaseTrouble as error:
@@ -211,7 +179,7 @@ class _Bench:
 
     def compare_results(self, file: Path) -> None:
         """Compare the results of both sides on the same inputs. What cannot be compared is a note and no failure."""
-        seed = self.task.plan.seed + 1
+        seed = self.plan.seed + 1
         try:
             with self._worker("head", seed) as head:
                 written = head.ask("result", Written, file=str(file)).model_dump(mode="json")["parts"]
@@ -223,13 +191,13 @@ class _Bench:
         finally:
             file.unlink(missing_ok=True)
 
-    def try_graph(self) -> None:
-        """Capture the changed stage of both sides in a CUDA graph, each in a worker that ends afterwards."""
+    def try_graph(self, stage: str) -> None:
+        """Capture a stage of both sides in a CUDA graph, each in a worker that ends afterwards."""
         answers: dict[Side, Captured] = {}
         for side in SIDES:
             try:
-                with self._worker(side, self.task.plan.seed) as worker:
-                    answers[side] = worker.ask("capture", Captured, stage=self.task.stage)
+                with self._worker(side, self.plan.seed) as worker:
+                    answers[side] = worker.ask("capture", Captured, stage=stage)
             except CaseTrouble as error:
                 answers[side] = Captured(verdict="breaks", why=error.message)
         head, reference = answers["head"], answers["reference"]

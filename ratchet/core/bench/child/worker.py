@@ -29,6 +29,7 @@ from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.calls import TimedCall, forget_compiled
 from ratchet.core.bench.child.loader import LoadedTree, use_last_cores
 from ratchet.core.bench.child.outputs import Part, kind
+from ratchet.core.bench.child.trace import kernels_ms, trace
 from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.messages import RULE
@@ -273,6 +274,20 @@ class Worker:
         taken = _without_collector(clock.take, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
+    def kernels(self, samples: int) -> dict[str, Any]:
+        """Take samples of the time that the kernels of the prepared case take, without the host's."""
+        job = self.current()
+        try:
+            return {"samples_ms": kernels_ms(job.call.run, job.call.before, samples)}
+        except (Exception, SystemExit):  # noqa: BLE001  if another profiler holds CUPTI, only these samples are lost
+            return {"samples_ms": ()}
+
+    def trace(self) -> dict[str, Any]:
+        """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
+        job = self.current()
+        device = "cpu" if job.clocks[0].name == "cpu" else self.tree.spec.device
+        return {"activity": trace(job.call, device).model_dump(mode="json")}
+
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self.current()
@@ -461,6 +476,8 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "use_cores": Worker.use_cores,
     "block": Worker.block,
     "stage": Worker.stage,
+    "kernels": Worker.kernels,
+    "trace": Worker.trace,
     "finish": Worker.finish,
     # Imported with this module, so before any code of an author, which could put other functions in their place.
     **tools.worker_operations(),

@@ -1,6 +1,7 @@
 """Keep the workers of both sides: fork them, build cases in them, and end them; on a GPU all of that at once.
 
-`duet.Duet` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are ours.
+`pairs.ReadyPairs` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are
+ours.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.core.bench.messages import Prepared, Restored
+from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import ForeignModuleError
 from ratchet.core.records.run import SIDES, Plan, Side
@@ -51,10 +53,17 @@ class Workers:
     """The workers of a plan over the hosts of one or two trees."""
 
     def __init__(
-        self, hosts: Mapping[Side, HostClient], plan: Plan, sampler: Sampler | None, variants: Mapping[str, Variant]
+        self,
+        hosts: Mapping[Side, HostClient],
+        plan: Plan,
+        sampler: Sampler | None,
+        variants: Mapping[str, Variant],
+        tricks: Tricks = ALL,
     ) -> None:
         self.hosts = hosts
         self.plan = plan
+        self.on_gpu = plan.clock != "cpu"
+        self._tricks = tricks
         self.prepared_alone: set[str] = set()
         """Cases that time their own code while they are prepared."""
         self.one_queue = False
@@ -66,8 +75,8 @@ class Workers:
         self._compiles = False
         self._variants = variants
         self._sampler = sampler
-        # On the CPU the workers of both sides share their cores.
-        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-workers") if plan.clock != "cpu" else None
+        # On the CPU the workers of both sides share their cores, so nothing happens at once.
+        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-workers") if self.on_gpu else None
         self._ending: set[Future[None]] = set()
         self._pids: set[int] = set()
         self._pids_lock = threading.Lock()
@@ -75,7 +84,7 @@ class Workers:
     @property
     def in_parallel(self) -> bool:
         """Return whether workers get ready side by side."""
-        return self._pool is not None
+        return self.on_gpu and self._tricks.side_by_side
 
     def prepare(
         self,
@@ -155,18 +164,18 @@ class Workers:
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fill(self, crew: PairWorkers, side: Side, name: str, *, watched: bool = False) -> None:
-        """Fork a worker of this side for the crew, unless it has one that may take this case. Raises HostError.
+    def fork_missing(self, pair: PairWorkers, side: Side, name: str, *, watched: bool = False) -> None:
+        """Fork a worker of this side for the pair, unless it has one that may take this case. Raises HostError.
 
         ``watched`` as in `HostClient.fork`.
         """
-        worker = crew.workers.get(side)
+        worker = pair.workers.get(side)
         if worker and worker.case not in ("", name):
-            crew.case, crew.prepared = "", {}
-            if not (self.in_parallel and self.restored(side, worker)):
-                self.let_go(crew.workers.pop(side))
-        if side not in crew.workers:
-            crew.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
+            pair.case, pair.prepared = "", {}
+            if not (self.on_gpu and self.restored(side, worker)):
+                self.let_go(pair.workers.pop(side))
+        if side not in pair.workers:
+            pair.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
 
     def restored(self, side: Side, worker: WorkerClient) -> bool:
         """Return whether a worker may take another case: its process is as it was before the last one.
@@ -180,11 +189,15 @@ class Workers:
             return False
         if answer.changed:
             self._changed[side][worker.case] = answer.changed
-        return self.in_parallel and not answer.spent
+        return self.on_gpu and self._tricks.keep_workers and not answer.spent
 
     def fork(self, side: Side, *, one_queue: bool = False, watched: bool = False) -> WorkerClient:
         """Return a fresh worker with a usable device: sooner with ``one_queue`` (see `HostClient.fork`). Raises HostError."""
-        worker = self.hosts[side].fork(with_compiler=self._compiles, one_queue=one_queue, watched=watched)
+        worker = self.hosts[side].fork(
+            with_compiler=self._compiles and self._tricks.compiler_first,
+            one_queue=one_queue and self._tricks.one_queue,
+            watched=watched,
+        )
         self._note_worker(worker.pid, alive=True)
         return worker
 
@@ -200,26 +213,26 @@ class Workers:
             if self._sampler is not None:
                 self._sampler.own = frozenset(self._pids)
 
-    def retire(self, crew: PairWorkers) -> None:
-        """Let go of the workers of a crew, and of what they have built; it can be filled again."""
-        crew.case, crew.prepared = "", {}
-        for side in list(crew.workers):
-            self.let_go(crew.workers.pop(side))
+    def stop_workers(self, pair: PairWorkers) -> None:
+        """Let go of the workers of a pair, and of what they have built; it can get others."""
+        pair.case, pair.prepared = "", {}
+        for side in list(pair.workers):
+            self.let_go(pair.workers.pop(side))
 
     def let_go(self, worker: WorkerClient) -> None:
         """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
-        if self._pool:
+        if self._pool and self._tricks.end_behind:
             self._ending.add(self._pool.submit(self.end, worker))
         else:
             self.end(worker)
 
     def wait_for_ends(self) -> None:
-        """Wait for the workers that were retired: their memory is free then. Several threads may do that."""
+        """Wait for the workers that were let go: their memory is free then. Several threads may do that."""
         self._ending -= wait(self._ending).done
 
-    def at_once(self, calls: Iterable[Callable[[], Answer]], *, really: bool = True) -> list[Answer]:
-        """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""
-        if self._pool is None or not really:
+    def run_concurrently(self, calls: Iterable[Callable[[], Answer]], *, concurrent: bool = True) -> list[Answer]:
+        """Make these calls, on a GPU in threads of their own if ``concurrent``. Raises the first call's error that there is."""
+        if self._pool is None or not (concurrent and self._tricks.side_by_side):
             return [call() for call in calls]
         futures = [self._pool.submit(call) for call in calls]
         wait(futures)

@@ -1,8 +1,8 @@
 """Trace calls of one case with torch.profiler: its kernels, launches, copies and gaps, summed up by name.
 
 A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `kernels_ms` is the clock that
-stands beside the others where the GPU waits for the host. `profile_target` uses
-`warmed`, and what else runs torch.profiler uses `profiled`.
+stands beside the others where the GPU waits for the host. `profile_target` uses `warmed`; tools that run torch.profiler for
+more than that use `profiled`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ratchet.core.records.profile import Activity
 from ratchet.core.workload import Device
-
-if TYPE_CHECKING:
-    from ratchet.core.bench.child.worker import Worker
 
 ALLOCATIONS = ("aten::empty", "aten::new_empty", "aten::resize_", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMem")
 """Beginnings of the names of calls that allocate or free memory."""
@@ -170,26 +167,3 @@ def idle_between(spans: Iterable[tuple[float, float]]) -> float:
             idle += start - reached
         reached = end if reached is None else max(reached, end)
     return idle
-
-
-# What a worker answers
-
-
-def _answer_kernels(worker: Worker, samples: int) -> dict[str, Any]:
-    """Take samples of the time that the kernels of the prepared case take, without the host's."""
-    job = worker.current()
-    try:
-        return {"samples_ms": kernels_ms(job.call.run, job.call.before, samples)}
-    except (Exception, SystemExit):  # noqa: BLE001  a tracer that another one keeps from working costs these times only
-        return {"samples_ms": ()}
-
-
-def _answer_trace(worker: Worker) -> dict[str, Any]:
-    """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
-    job = worker.current()
-    device = "cpu" if job.clocks[0].name == "cpu" else worker.tree.spec.device
-    return {"activity": trace(job.call, device).model_dump(mode="json")}
-
-
-OPERATIONS = {"kernels": _answer_kernels, "trace": _answer_trace}
-"""Requests about the traces of a case (`ratchet.tools`)."""

@@ -1,0 +1,77 @@
+"""Keep the hosts of a suite: those of the first pairs, and fresh ones for later sessions, several of which import together.
+
+`suite.measure_suite` opens them and `duet.Duet` renews them, since only processes of other hosts can prove that a case changed.
+It starts child processes through `client.Hosts`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from ratchet.core.bench.client import HostClient, Hosts
+from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.records.run import SIDES, Side
+
+Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
+"""Case → side → how building and checking it went."""
+
+
+class Sessions:
+    """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
+
+    def __init__(
+        self,
+        trees: Mapping[Side, TreeSpec],
+        environ: Mapping[str, str],
+        *,
+        identify: bool = False,
+        cores: int = 1,
+        tricks: Tricks = ALL,
+    ) -> None:
+        """``cores``: those that may be kept busy while nothing is timed."""
+        self._trees = trees
+        self._environ = environ
+        self._identify = identify
+        self._together = tricks.sessions_together(cores)
+        self._held = contextlib.ExitStack()
+        self._ready: deque[Hosts] = deque()
+
+    def __enter__(self) -> Sessions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._held.close)
+            for hosts in self._ready:
+                stack.push(hosts)
+
+    def open(self) -> dict[Side, HostClient]:
+        """Start a host for each side that has a tree."""
+        return dict(self._held.enter_context(self._started(SIDES, identify=self._identify)).sides)
+
+    def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
+        """Return what a survey with these hosts finds."""
+        return survey()
+
+    def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
+        """End the current hosts, and return others, of a process of their own, which have imported the trees.
+
+        Several are started at the same time, for later calls too: what imports would disturb what is timed.
+        """
+        self._held.close()
+        if not self._ready:
+            ordered = [side for side in reversed(SIDES) if side in sides]
+            self._ready.extend(self._started(ordered) for _ in range(self._together))
+            for hosts in self._ready:
+                for host in hosts.sides.values():
+                    host.listing()
+        return {side: host for side, host in self._held.enter_context(self._ready.popleft()).sides.items() if side in sides}
+
+    def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
+        trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
+        return Hosts(trees, self._environ)

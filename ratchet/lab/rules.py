@@ -1,0 +1,101 @@
+"""When the measurement of an experiment or an evaluation is over, and what its pairs say by then. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+
+from ratchet.core.judge.comparison import Pair, medians_ms, pairs_of, stage_pairs
+from ratchet.core.judge.rule import Rule
+from ratchet.core.records.run import CaseRun, Side, WorkerSamples
+from ratchet.core.records.verdict import Comparison
+from ratchet.lab.judge import (
+    MICRO,
+    RERUNS,
+    ChangeEvidence,
+    change_between,
+    is_confirmed,
+    is_settled,
+    looks_that_decide,
+    settled,
+    timed_verdict,
+    wants_reruns,
+)
+from ratchet.lab.records.evaluation import Slope
+from ratchet.lab.records.experiment import WHOLE, StageChange
+
+
+class ChangeRule(Rule):
+    """Measure until it is clear what a change does to the whole call and to its stage."""
+
+    def __init__(self, pairs: int, stage: str) -> None:
+        super().__init__(looks_that_decide(pairs))
+        self.stage = stage
+
+    def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        return [case.name for case in cases if not settled(evidence_of(self.stage, case))]
+
+    def reruns(self, case: CaseRun) -> int:
+        """Return how many more pairs confirm the stage."""
+        return RERUNS if wants_reruns(evidence_of(self.stage, case)) else 0
+
+
+class MicroRule(Rule):
+    """Measure a micro-benchmark until it is clear whether it gained as much as one has to."""
+
+    def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        whole = {case.name: changes_of(case).get(WHOLE) for case in cases}
+        return [name for name, one in whole.items() if one is None or not is_settled(one.comparison, MICRO)]
+
+
+class CandidateRule(Rule):
+    """Measure until a candidate is shown to be faster than the baseline, slower, or as fast."""
+
+    def __init__(self, pairs: int) -> None:
+        super().__init__(looks_that_decide(pairs))
+
+    def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
+        return [case.name for case in cases if timed_verdict(case.head, case.reference)[0] == "inconclusive"]
+
+
+def stages_of(case: CaseRun) -> tuple[str, ...]:
+    """Return the stages that both sides declare, in their order."""
+    declared = [worker.stages_ms for side in (case.head, case.reference) for worker in side[:1]]
+    return tuple(name for name in declared[0] if all(name in one for one in declared)) if declared else ()
+
+
+def pairs_by_stage(case: CaseRun) -> dict[str, list[Pair]]:
+    """Return the pairs of the whole call first, then those of each stage."""
+    by_stage = {name: stage_pairs(case.head, case.reference, name) for name in stages_of(case)}
+    return {WHOLE: pairs_of(case.head, case.reference), **by_stage}
+
+
+def changes_of(case: CaseRun | None) -> dict[str, StageChange]:
+    """Return the times of the whole call and of each stage, where there are enough pairs."""
+    changes = {name: change_between(name, pairs) for name, pairs in pairs_by_stage(case).items()} if case else {}
+    return {name: one for name, one in changes.items() if one is not None}
+
+
+def evidence_of(stage: str, case: CaseRun | None) -> ChangeEvidence:
+    """Return what the pairs say of a change that was made to a stage."""
+    changes = changes_of(case)
+    whole, part = changes.get(WHOLE), changes.get(stage)
+    return ChangeEvidence(
+        stage,
+        e2e=whole.comparison if whole else None,
+        of_stage=part.comparison if part else None,
+        share=part.before_ms / whole.before_ms if part and whole else None,
+    )
+
+
+def clocks_agree(samples: Mapping[Side, Sequence[WorkerSamples]], slope: Slope) -> bool:
+    """Return whether the parent's clock confirms the samples; it has nothing to confirm where they do not say faster."""
+    verdict, comparison = timed_verdict(samples.get("head", ()), samples.get("reference", ()))
+    return verdict != "faster" or comparison is None or is_confirmed(*times_ms(samples, comparison), slope)
+
+
+def times_ms(samples: Mapping[Side, Sequence[WorkerSamples]], comparison: Comparison) -> tuple[float, float]:
+    """Return the times of the baseline and of the candidate, which differ by what the pairs show, as in reports."""
+    medians = {side: statistics.median(medians_ms(workers)) for side, workers in samples.items()}
+    half = (medians["head"] * medians["reference"]) ** 0.5
+    return half / comparison.ratio**0.5, half * comparison.ratio**0.5

@@ -1,0 +1,39 @@
+"""What each trick of ratchet/core/bench/ready saves: one check with all of them on, then one without each; on a GPU.
+
+    python research/tricks.py --repo ~/Liger-Kernel --base v0.6.3 'cross_entropy/*'
+
+All words are those of `ratchet check`; the first check fills the caches and does not count.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import fields, replace
+from functools import partial
+
+from common import row, table
+
+from ratchet.core import trees
+from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.suite import measure_suite
+from ratchet.core.cli import main
+
+
+def seconds_of(tricks: Tricks, words: list[str]) -> float:
+    """Return how long a check takes with these tricks."""
+    vars(trees)["measure_suite"] = partial(measure_suite, tricks=tricks)
+    started = time.monotonic()
+    main(["check", "--quiet", *words])
+    return time.monotonic() - started
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    seconds_of(ALL, words)
+    before = seconds_of(ALL, words)
+    table("trick", "with it", "without", "with it again")
+    for trick in fields(Tricks):
+        without, after = seconds_of(replace(ALL, **{trick.name: False}), words), seconds_of(ALL, words)
+        row(trick.name, *(f"{seconds:.1f} s" for seconds in (before, without, after)))
+        before = after
