@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from ratchet import tools
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.cores import part_of_cores
+from ratchet.core.bench.duet import Observer
 from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.command_result import record_of
 from ratchet.core.config import Settings, load_settings
@@ -38,7 +40,6 @@ from ratchet.core.report.words import named
 from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.core.units import plural
-from ratchet.explain.cases import EarlyProfilers, ProfileObserver, ProfileSite, with_profiles
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ class Pairing:
     patterns: Sequence[str]
     drifts: Mapping[str, Drift] = field(default_factory=dict)
     shard: Shard | None = None
-    traced: bool = True
-    """Whether the cases that changed are traced for their profiles."""
     pairs: int | None = None
     """Pairs that each case gets for a figure without a verdict; None: as many as its verdict needs."""
-    early: EarlyProfilers | None = None
-    """Gets the traces of cases that will probably be profiled, before the last pairs are measured."""
+    explainer: Any = None
+    """Explains what changed (`explainer_of`); None: nobody does."""
+    early: bool = False
+    """It may profile in these two trees as soon as a case looks changed."""
 
 
 @dataclass(frozen=True)
@@ -102,27 +103,33 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ) as held,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
         watched(root, plan.results, progress) as watch,
-        EarlyProfilers(ProfileSite(plan.repository, plan.settings, held[0], trees, progress, plan.environ)) as early,
+        explainer_of(plan, held[0], trees, progress) as explainer,
     ):
         machines = (joined(held),) if plan.settings.command else held
-        measured = _measure(plan, machines, trees, progress, early)
+        measured = _measure(plan, machines, trees, progress, explainer)
         warnings = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
         measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
         timing = started, time.monotonic() - clock
-        done = explained(plan, request.command, machines, measured, timing, early)
+        done = judge_and_explain(plan, request.command, machines, measured, timing, explainer)
         changes = watch.changes()
     return done.with_changes(changes.notes, changes.damage)
 
 
-def explained(
+def explainer_of(plan: CheckPlan, machine: Machine, trees: Trees, progress: Progress) -> Any:
+    """Return what explains the changes of a check: a context manager whose ``observer`` looks on while cases are measured."""
+    part = tools.part("explainer")
+    return part.Explainer(part.ProfileSite(plan.repository, plan.settings, machine, trees, progress, plan.environ))
+
+
+def judge_and_explain(
     plan: CheckPlan,
     command: tuple[str, ...],
     machines: Sequence[Machine],
     measured: CheckSuite,
     timing: tuple[datetime, float],
-    early: EarlyProfilers,
+    explainer: Any,
 ) -> CommandResult:
     """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
     record = record_of(
@@ -144,8 +151,7 @@ def explained(
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save(plan.results / CURRENT, record)
     report = judge_run(record, plan.baseline)
-    report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.observers, early.ready)
-    return CommandResult(record, report, plan.results)
+    return CommandResult(record, explainer.explain(report, record, plan.baseline, plan.results), plan.results)
 
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
@@ -194,16 +200,16 @@ def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
     return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
 
 
-def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, early: EarlyProfilers) -> CheckSuite:
+def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, explainer: Any) -> CheckSuite:
     """Build the head, and measure it against the reference, or against the baseline's commits."""
     if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
         return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
     fingerprint = environment_of(machines[0], plan.settings).fingerprint
     stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
     if plan.reference is None:
-        return _against_baseline(plan, machines, trees, stored, progress)
+        return _against_baseline(plan, machines, trees, stored, progress, explainer)
     drifts = drifting(stored, plan.reference.tree, plan.head.tree)
-    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, early=early)
+    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, explainer=explainer, early=True)
     suite = compare(plan, machines, trees.head, pairing, progress)
     return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
 
@@ -216,7 +222,12 @@ def _unbuilt(error: BuildError) -> Suite:
 
 
 def _against_baseline(
-    plan: CheckPlan, machines: Sequence[Machine], trees: Trees, stored: Mapping[str, BaselineEntry], progress: Progress
+    plan: CheckPlan,
+    machines: Sequence[Machine],
+    trees: Trees,
+    stored: Mapping[str, BaselineEntry],
+    progress: Progress,
+    explainer: Any,
 ) -> CheckSuite:
     """Measure the head against one commit of the baseline after the other.
 
@@ -239,14 +250,14 @@ def _against_baseline(
         progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
         snapshots.append(_reference_snapshot(plan, commit))
         with worktree(plan.repository, trees, snapshots[-1]) as tree_of_commit:
-            suites.append(compare(plan, machines, trees.head, Pairing(snapshots[-1], tree_of_commit, group), progress))
+            pairing = Pairing(snapshots[-1], tree_of_commit, group, explainer=explainer)
+            suites.append(compare(plan, machines, trees.head, pairing, progress))
     cases: list[CaseRun] = list(suites[0].cases)
     for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
-    observers = tuple(one for suite in suites for one in suite.observers)
     notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
-    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, observers=observers, notes=notes)
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
     anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
     return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
@@ -273,7 +284,7 @@ def _against_anchors(
             try:
                 anchor = _reference_snapshot(plan, commit)
                 with worktree(plan.repository, trees, anchor) as tree:
-                    pairing = Pairing(anchor, tree, names, traced=False, pairs=ANCHOR_PAIRS)
+                    pairing = Pairing(anchor, tree, names, pairs=ANCHOR_PAIRS)
                     cases = compare(plan, machines, trees.head, pairing, progress).cases
             except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
                 progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
@@ -302,7 +313,7 @@ def _against_best(
         except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
             continue
         with worktree(plan.repository, trees, best) as tree:
-            suite = compare(plan, machines, trees.head, Pairing(best, tree, names, traced=False), progress)
+            suite = compare(plan, machines, trees.head, Pairing(best, tree, names), progress)
         measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
     return measured
 
@@ -321,8 +332,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, sessions=True)
     policy = policy_of_part(settings.policy, len(machines))
-    most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
-    early = pairing.early if len(machines) == 1 and reference else None
+    early = pairing.early and len(machines) == 1 and reference is not None
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
         task = replace(
@@ -331,7 +341,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             time_identical=settings.time_identical,
             shard=shard,
             cores=part_of_cores(machines.index(machine), len(machines)),
-            observer=ProfileObserver(policy, timing.pairs, most_traced, early),
+            observer=pairing.explainer.observer(policy, timing.pairs, early=early) if pairing.explainer else Observer(),
         )
         if pairing.pairs:
             task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
@@ -344,10 +354,9 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), progress)
     cases = tuple(case for suite in suites for case in suite.cases)
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
-    observers = tuple(one for suite in suites for one in suite.observers)
     notes = dict.fromkeys(note for suite in suites for note in suite.notes)
     differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
-    return replace(suites[0], cases=cases, reference_missing=missing, observers=observers, notes=(*notes, *differing))
+    return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
 
 
 def task_of(

@@ -1,6 +1,6 @@
 """Profile cases on both sides: after a verdict those that changed, or those that a user named, without timing any.
 
-`ratchet check` calls `with_profiles`; the command line calls `profile`, or `read_profiles` for report files. The cases of one
+`ratchet check` uses an `Explainer`; the command line calls `profile`, or `read_profiles` for report files. The cases of one
 reference are profiled together (`sides`). It may check out and build trees, locks the device for `profile`, runs profilers as
 child processes, and writes ``results/nsight/`` through `results`. Any error is a sentence in the profile; it never costs a
 verdict.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -187,40 +187,61 @@ class ProfileContext:
     background: Background
 
 
-class EarlyProfilers:
-    """Profilers that start before the verdict. Use it as a context manager, which ends them.
+class Explainer:
+    """The profiles of one check, as its observers and after its verdict. Use it as a context manager, which ends profilers.
 
-    Importing a large package takes longer than the replays, and ncu needs processes of its own. So they import while the last
-    pairs are measured, on other cores, and touch the GPU only once the verdict is known.
+    Importing a large package takes longer than the replays, and ncu needs processes of its own. So profilers may start before
+    the verdict: they import while the last pairs are measured, on other cores, and touch the GPU only once the verdict is known.
     """
 
     def __init__(self, site: ProfileSite) -> None:
-        self.site = site
+        self._site = site
         self._running = contextlib.ExitStack()
-        self.ready: WaitingProfilers | None = None
+        self._ready: WaitingProfilers | None = None
+        self._observers: list[ProfileObserver] = []
 
-    def __enter__(self) -> EarlyProfilers:
+    def __enter__(self) -> Explainer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
 
-    def start(self, cases: Sequence[CaseRun], traces: Traces) -> None:
-        """Start them for those of the cases that were traced, on both sides."""
-        trees = _tree_specs(self.site, self.site.trees.reference)
+    def observer(self, policy: Policy, pairs: int, *, early: bool) -> Observer:
+        """Return what observes one measurement. ``early``: profilers may start for what it saw, in the trees of the site."""
+        settings = self._site.settings
+        most = settings.profile_cases if settings.profile == "auto" else 0
+        self._observers.append(ProfileObserver(policy, pairs, most, self._start if early else None))
+        return self._observers[-1]
+
+    def _start(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        """Start profilers for those of the cases that were traced, on both sides."""
+        trees = _tree_specs(self._site, self._site.trees.reference)
         options = {case.name: _options_of(case) for case in cases if case.name in traces.cases}
-        budget = TimeBudget(self.site.settings.profile_timeout, traces.import_s)
+        budget = TimeBudget(self._site.settings.profile_timeout, traces.import_s)
         with contextlib.suppress(OSError):  # a full disk, say: then `profile_sides` starts others, and says what fails
-            self.ready = start_profilers(_request(self.site, trees, budget), options, traces.cases, self._running)
+            self._ready = start_profilers(_request(self._site, trees, budget), options, traces.cases, self._running)
+
+    def explain(self, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
+        """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
+        changed = worst_first(report.cases)
+        if self._site.settings.profile == "never" or not changed:
+            return report
+        chosen = changed[: self._site.settings.profile_cases]
+        background = background_of(run, run.environment, run.started_at, baseline, results)
+        context = ProfileContext(self._site, run.head, run.reference, background)
+        traces = reduce(Traces.joined, (observer.traces for observer in self._observers), NO_TRACES)
+        taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces, self._ready)
+        left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
+        return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
 
 
 class ProfileObserver(Observer):
     """Traces of what changed, for profiles, and early ones with which profilers can start while pairs are measured."""
 
-    def __init__(self, policy: Policy, pairs: int, most: int, early: EarlyProfilers | None) -> None:
-        """``most``: cases that are profiled, at most."""
+    def __init__(self, policy: Policy, pairs: int, most: int, start: Callable[[Sequence[CaseRun], Traces], None] | None) -> None:
+        """``most``: cases that are profiled, at most. ``start`` takes early traces; None: none are made."""
         self.traces = NO_TRACES
-        self._policy, self._pairs, self._most, self._early = policy, pairs, most, early
+        self._policy, self._pairs, self._most, self._start = policy, pairs, most, start
 
     def before_pairs(self, duet: Duet, cases: Sequence[CaseRun], compared: Collection[str]) -> None:
         """Trace all cases that may differ, if they are few."""
@@ -238,9 +259,9 @@ class ProfileObserver(Observer):
         self.traces = self.traces.joined(_traced(duet, [name for name in changed if name not in self.traces.cases]))
 
     def _trace_early(self, duet: Duet, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
-        if self._early and 0 < len(names) <= self._most:
+        if self._start and 0 < len(names) <= self._most:
             self.traces = _traced(duet, names)
-            self._early.start(cases, self.traces)
+            self._start(cases, self.traces)
 
 
 def _traced(duet: Duet, cases: Sequence[str]) -> Traces:
@@ -264,30 +285,6 @@ def trace_cases(
     """Trace cases on each of these trees, with hosts that import them for this. Trouble is in the traces."""
     with open_bench(trees, plan, progress, environ) as duet:
         return _traced(duet, cases)
-
-
-def with_profiles(
-    site: ProfileSite,
-    report: ReportRecord,
-    run: RunRecord,
-    baseline: Baseline,
-    results: Path,
-    observers: Iterable[Observer],
-    ready: WaitingProfilers | None = None,
-) -> ReportRecord:
-    """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
-    if site.settings.profile == "never":
-        return report
-    changed = worst_first(report.cases)
-    chosen = changed[: site.settings.profile_cases]
-    if not changed:
-        return report
-    background = background_of(run, run.environment, run.started_at, baseline, results)
-    context = ProfileContext(site, run.head, run.reference, background)
-    seen = [one.traces for one in observers if isinstance(one, ProfileObserver)]
-    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], reduce(Traces.joined, seen, NO_TRACES), ready)
-    left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
-    return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
 
 
 def profile_cases(

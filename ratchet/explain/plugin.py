@@ -30,6 +30,7 @@ EXAMPLES = {
     ),
 }
 PARTS = {
+    "explainer": "ratchet.explain.cases",
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",
     "roofline": "ratchet.explain.roofline",

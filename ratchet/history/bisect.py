@@ -19,7 +19,7 @@ from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.suite import CaseTask
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.check import CheckPlan, CheckSuite, Pairing, compare, explained, task_of
+from ratchet.core.check import CheckPlan, CheckSuite, Pairing, compare, explainer_of, judge_and_explain, task_of
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -37,7 +37,6 @@ from ratchet.core.report.words import named
 from ratchet.core.request import CommandResult, Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, cases_of, measure, tree_specs
 from ratchet.core.untrusted import clean
-from ratchet.explain.cases import EarlyProfilers, ProfileSite
 from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
 from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
 
@@ -334,11 +333,11 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
     started, clock = datetime.now(UTC), time.monotonic()
     with (
         worktrees(site.repository, head, reference) as trees,
-        EarlyProfilers(ProfileSite(site.repository, settings, site.machine, trees, site.progress, site.environ)) as early,
+        explainer_of(plan, site.machine, trees, site.progress) as explainer,
     ):
         if broken := build(settings, "head", trees.head, head, site.progress, site.environ):
             raise broken
-        pairing = Pairing(reference, trees.reference, (search.case,), early=early)
+        pairing = Pairing(reference, trees.reference, (search.case,), explainer=explainer, early=True)
         suite = compare(plan, (site.machine,), trees.head, pairing, site.progress)
         timing = started, time.monotonic() - clock
-        return explained(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, early)
+        return judge_and_explain(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, explainer)

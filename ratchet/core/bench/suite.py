@@ -84,8 +84,6 @@ class Suite:
     """Why the reference could not even be imported."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache."""
-    observers: tuple[Observer, ...] = ()
-    """Those that looked at cases meanwhile, with what they saw."""
     notes: tuple[str, ...] = ()
     """Sentences for readers of the whole run."""
 
@@ -161,7 +159,6 @@ def measure_suite(
         head.triton,
         missing,
         hosts["head"].l2_bytes,
-        (task.observer,),
         (*notes, *duet.workers.notes),
     )
 
