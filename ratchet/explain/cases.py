@@ -27,7 +27,6 @@ from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.core.report.figure_style import preload
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, tree_spec, tree_specs
@@ -39,6 +38,7 @@ from ratchet.explain.readers import read
 from ratchet.explain.records import CaseProfile
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
+from ratchet.figure_style import preload
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ def test_everything_is_proposed_once(strategy: str, seed: int, batches: list[int
 @pytest.mark.slow
 def test_tpe_proposes_everything_once() -> None:
     """Its suggestions that are not valid, or come twice, are not handed on."""
-    space = Space({**SPACE.parameters, "d": (False,)}, SPACE.constraints, SPACE.default)  # each suggestion takes longer than the one before it
+    # Fewer of them: each suggestion takes longer than the one before it.
+    space = Space({**SPACE.parameters, "d": (False,)}, SPACE.constraints, SPACE.default)
     proposed = searched("tpe", 3, [4], space=space)
     assert len({str(each) for each in proposed}) == len(proposed) == candidates(space).count
 
