@@ -270,8 +270,8 @@ def _linked(events: list[HostEvent | GpuEvent], head: dict[str, Any], tail: dict
             event.outermost = event
         spans.append(event)
     calls = {event.correlation: event for event in trace.host if event.kind == "call" and event.correlation}
-    for event in trace.gpu:
-        event.call = calls.get(event.correlation)
+    for work in trace.gpu:
+        work.call = calls.get(work.correlation)
     callers = tail.get(CALLERS)
     lines = dict(entry for entry in callers if _is_pair(entry)) if isinstance(callers, list) else {}
     if lines:
