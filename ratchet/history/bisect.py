@@ -26,7 +26,7 @@ from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.judge.evidence import CHANGE_PAIRS, thresholds_for
 from ratchet.core.judge.outcome import compared, decide
-from ratchet.core.judge.sequential import GateRule, looks_for_change
+from ratchet.core.judge.rule import GateRule, looks_for_change
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save

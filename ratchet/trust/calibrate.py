@@ -17,8 +17,7 @@ from ratchet.core.command_result import record_of
 from ratchet.core.config import load_settings
 from ratchet.core.errors import UnfitError
 from ratchet.core.git import Repository, worktrees
-from ratchet.core.judge.rule import EveryPair
-from ratchet.core.judge.sequential import looks
+from ratchet.core.judge.rule import EveryPair, looks
 from ratchet.core.machine import machine_of, plan_of
 from ratchet.core.records.files import save
 from ratchet.core.records.run import RunRecord

@@ -22,7 +22,7 @@ MOST_CASES = 5_000
 MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
 MOST_LIGHT = 300
-"""Most light pairs of a case, which no plan names: up to the last of `sequential.PROCESSES`, and what was ready beside them."""
+"""Most light pairs of a case, which no plan names: up to the last of `rule.PROCESSES`, and what was ready beside them."""
 MOST_WARNINGS = 5_000
 MOST_FAILURES = 1_000
 """Most failures of one case, lost workers included: each pair may lose some."""
