@@ -1,6 +1,6 @@
 """Judge recorded runs again: `compare`, `report` and `merge`.
 
-`ratchet.core.cli.recorded` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
+`ratchet.core.cli.results` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
 `compare` also results of other harnesses), the settings and the baseline. It measures nothing; `merge` copies profiles into the
 results folder.
 """

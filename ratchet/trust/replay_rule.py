@@ -30,7 +30,8 @@ from ratchet.core.judge.outcome import decide
 from ratchet.core.judge.rule import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.core.judge.verdict import exit_code, headline
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord
-from ratchet.core.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.trust.records import Calibration, CaseCalibration
 
 Pools = Mapping[str, Sequence[Pair]]
 """Case → the pairs that were recorded of it."""

@@ -19,13 +19,12 @@ from ratchet.core.records import Record
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.tuned import Tuned
-from ratchet.core.records.verdict import Calibration, ReportRecord
+from ratchet.core.records.verdict import ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {
     "run": RunRecord,
     "baseline": Baseline,
     "report": ReportRecord,
-    "calibration": Calibration,
     "tuned": Tuned,
     **tools.records(),
 }
