@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ratchet import tools
 from ratchet.core.config import Settings
-from ratchet.core.judge.consistency import joined
+from ratchet.core.judge.shards import joined
 from ratchet.core.judge.verdict import judge_run, judge_two
 from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.core.errors import ArtifactError, RecordError
-from ratchet.core.judge.consistency import CASE_NAME, contradictions, with_own_figures
 from ratchet.core.processes import run
 from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, load, save_bytes
@@ -31,6 +30,7 @@ from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
 from ratchet.explain.records import CaseProfile, Profiles
 from ratchet.github import reading_child
+from ratchet.github.contradictions import CASE_NAME, contradictions, with_own_figures
 from ratchet.tune.records import TuningRecord
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"

@@ -14,9 +14,9 @@ import pytest
 
 import ratchet
 from ratchet.adopt import doctor
-from ratchet.adopt.doctor import Check, examine, render, to_json
+from ratchet.adopt.doctor import Check, examine, find_program, render, to_json
 from ratchet.core.cli import main
-from ratchet.core.device.environment import Answer, ask, find_program, program_version
+from ratchet.core.device.environment import Answer, ask, program_version
 from ratchet.core.device.nvml import Nvidia, NvidiaGpu
 
 pytestmark = pytest.mark.no_cover

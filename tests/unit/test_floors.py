@@ -39,7 +39,7 @@ NEIGHBOURS = (
 )
 """Packages of one floor that import each other."""
 PURE = re.compile(
-    r"ratchet\.(core\.judge\..*|\w+\.judge|trust\.replay_rule|github\.(event|state|notice)|history\.(bisection|changes))"
+    r"ratchet\.(core\.judge\..*|\w+\.judge|trust\.replay_rule|github\.(contradictions|event|state|notice)|history\.(bisection|changes))"
 )
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""

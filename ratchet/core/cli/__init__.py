@@ -47,7 +47,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Find out why, make it faster": {},
     "Main over time": {
         "baseline": ("ratchet.core.cli.baseline:baseline_group", "Show, move and verify the best commit of every case."),
-        "badge": ("ratchet.core.cli.results:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {},
     "In workflows": {},
@@ -70,10 +69,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet init        a first benchmark for this repository",
         "ratchet check       are my changes slower than the last commit?",
         "ratchet doctor      what this machine can do",
-    ),
-    "badge": (
-        "ratchet badge",
-        "ratchet badge results/report.json --out badge.json",
     ),
     "baseline": (
         "ratchet baseline show",

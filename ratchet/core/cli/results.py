@@ -1,7 +1,7 @@
-"""Commands about what is written down: settings, the last report (open, badge), and recorded runs (compare, report, merge).
+"""Commands about what is written down: settings, the last report (open), and recorded runs (compare, report, merge).
 
-Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `badge`, `report` and
-`merge` write files. What judges and renders loads where it is used, since the others do not need it.
+Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `report` and `merge`
+write files. What judges and renders loads where it is used, since the others do not need it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from ratchet.core.cli.options import common, harness_format, judging, request_of
 from ratchet.core.cli.output import print_paths, print_result, show
 from ratchet.core.config import explained
 from ratchet.core.errors import Exit, UsageError
-from ratchet.core.records.files import load, save_text
-from ratchet.core.records.verdict import ReportRecord
-from ratchet.core.report.badge import LABEL, badge_json, badge_svg
-from ratchet.core.request import PAGE, REPORT, results_folder, root_of
+from ratchet.core.request import PAGE, results_folder, root_of
 from ratchet.core.untrusted import clean
 
 
@@ -39,25 +36,6 @@ def settings_command(**options: Any) -> int:
         for line in (f"{each.name:<{width}} = {json.dumps(each.value)}  ({each.source})", f"{'':<{width}}   {each.meaning}")
     ]
     print_result(fields, lines, as_json=options["as_json"])
-    return int(Exit.PASS)
-
-
-@click.command("badge")
-@click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg)."
-)
-@click.option("--label", default=LABEL, show_default=True, help="The words on its left.")
-@common
-def badge_command(report: Path | None, out: Path | None, label: str, **options: Any) -> int:
-    """Write the verdict of a check as a badge (default: of results/report.json, into that folder)."""
-    results = results_folder(request_of((), options), os.environ)
-    place = out or results / "badge.svg"
-    if place.suffix not in (".svg", ".json"):
-        raise UsageError(f"{clean(place)} ends neither in .svg nor in .json.", "Choose one of them.")
-    verdict = load(report or results / REPORT, ReportRecord)
-    save_text(place, badge_svg(verdict, label) if place.suffix == ".svg" else badge_json(verdict, label))
-    print_result({"path": str(place)}, [f"Badge: {clean(place)}"], as_json=options["as_json"])
     return int(Exit.PASS)
 
 
