@@ -269,14 +269,11 @@ class Contents:
         """Return a tuple for each range, of one checksum for each chunk of it. Raises NoIdentity beyond `MOST_BYTES`."""
         if sum(size for _, size in ranges) > MOST_BYTES:
             raise NoIdentity("it has too much memory to compare")
-        found = [list(self._chunks(address, size)) for address, size in ranges]
+        step = 8 * len(self._buffer)
+        found = [[self._sum(address + at, min(step, size - at)) for at in range(0, size, step)] for address, size in ranges]
         every = [each for one in found for each in one]
         numbers = iter(torch.stack(every).tolist() if every else [])
         return [tuple(next(numbers) for _ in one) for one in found]
-
-    def _chunks(self, address: int, size: int) -> Sequence[torch.Tensor]:
-        step = 8 * len(self._buffer)
-        return [self._sum(address + at, min(step, size - at)) for at in range(0, size, step)]
 
     def _sum(self, address: int, size: int) -> torch.Tensor:
         words = -(-size // 8)
