@@ -38,15 +38,6 @@ COUNTERS = 12
 
 
 @dataclass(frozen=True)
-class NotifyRequest:
-    """The command line of `ratchet notify`."""
-
-    artifacts: Sequence[Path]
-    issues: bool = False
-    webhook: Literal["slack", "json"] | None = None
-
-
-@dataclass(frozen=True)
 class Notified:
     """The messages, line by line; None: there was no news."""
 
@@ -56,7 +47,14 @@ class Notified:
 
 
 def notify(
-    wanted: NotifyRequest, github: GitHub, send: Callable[[str, Any], str], request: Request, environ: Mapping[str, str]
+    artifacts: Sequence[Path],
+    github: GitHub,
+    send: Callable[[str, Any], str],
+    request: Request,
+    environ: Mapping[str, str],
+    *,
+    issues: bool,
+    webhook: Literal["slack", "json"] | None,
 ) -> Notified:
     """Open, renew and close issues, then call the webhook where there is news. An error of either is in the result.
 
@@ -66,7 +64,7 @@ def notify(
     clone = Remote(request.folder, "origin")
     settings = load_settings(clone.root, environ, request.options, request.folder)
     baseline = load_baseline(clone.root / settings.results)
-    intakes = [taken_in(artifact, job, environ) for artifact in wanted.artifacts]
+    intakes = [taken_in(artifact, job, environ) for artifact in artifacts]
     reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
     acceptances = acceptances_of_push(github, clone, [one.run for one in intakes], environ)
     accepted = {one.case for report in reports for one in by_case(acceptances, report)}
@@ -82,10 +80,10 @@ def notify(
         causes=tuple(causes),
     )
     notified = Notified(notice if causes else None)
-    if wanted.issues:
+    if issues:
         notified = _with_issues(notice, settled(reports) | accepted, github)
-    if wanted.webhook and notified.notice:
-        notified = _with_webhook(notified, notified.notice, wanted.webhook, send, environ)
+    if webhook and notified.notice:
+        notified = _with_webhook(notified, notified.notice, webhook, send, environ)
     return notified
 
 

@@ -47,14 +47,6 @@ RESUME = "Run the same command again: commits that were looked at are not measur
 
 
 @dataclass(frozen=True)
-class BisectResult:
-    """The search, and its last commit against the parent; None where there was no change to search for."""
-
-    search: SearchRecord
-    check: CommandResult | None
-
-
-@dataclass(frozen=True)
 class _Site:
     """The place where commits are compared with GOOD."""
 
@@ -75,8 +67,10 @@ class _Site:
 
 def bisect(
     good: str, bad: str, request: Request, progress: Progress, environ: Mapping[str, str], *, again: bool = False
-) -> BisectResult:
+) -> tuple[SearchRecord, CommandResult | None]:
     """Search for the commit that changed the case which the request names. ``again``: forget what an earlier run has measured.
+
+    Return the search, and its last commit against the parent; None in its place where there was no change to search for.
 
     Raises UsageError for commits or a case that cannot be searched, BuildError and HostError where GOOD or BAD cannot be
     measured, UnfitError where the machine got in the way: what was measured until then is kept.
@@ -112,7 +106,7 @@ def bisect(
         )
         search = _resumed(search, folder, progress, again=again)
         search = _searched(search, site)
-        return BisectResult(search, _against_parent(search, site, request.command) if search.suspects else None)
+        return search, _against_parent(search, site, request.command) if search.suspects else None
 
 
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
