@@ -33,7 +33,7 @@ test-all: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 	@$(PYTEST) -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit
 	@$(PYTEST) -m no_cover
 
-# Which small changes of the rule (`only_mutate` in pyproject.toml) would no test notice? All of them take hours; ONLY=ratchet/core/judge/total.py
+# Which small changes of the rule (`only_mutate` in pyproject.toml) would no test notice? All of them take hours; ONLY=ratchet/core/judge/outcome.py
 # takes one file, and JOBS=2 other than one process a core. What was tried is kept in mutants/: without ONLY, a run goes on where one stopped.
 mutate: $(MUTMUT_STAMP)
 	@$(MUTMUT) run $(if $(JOBS),--max-children $(JOBS)) $(if $(ONLY),'$(MUTATED).*')

@@ -27,8 +27,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ratchet.core.cache import cache_root
-from ratchet.core.error_lines import first_error
-from ratchet.core.errors import CudaBuildError
+from ratchet.core.errors import CudaBuildError, first_error
 from ratchet.core.processes import run
 
 FLAGS = ("-O3", "-lineinfo", "-std=c++17")

@@ -23,13 +23,12 @@ from noises import ADDED, KEPT_ASIDE, NAMED, PAIRS, SESSIONS, Attack, Floats, No
 from numpy.typing import NDArray
 
 from ratchet.core import units
-from ratchet.core.judge.comparison import Pair, compare_pairs
+from ratchet.core.judge.comparison import Pair, PairTotal, compare_pairs
 from ratchet.core.judge.drift import Drift, held_to_best, is_significant_alone, needs_best_comparison
 from ratchet.core.judge.estimate import randomisation_p, session_medians, student_p, without_outliers
 from ratchet.core.judge.evidence import CHANGE_PAIRS, CaseThresholds, session_of, thresholds_for
 from ratchet.core.judge.outcome import decide
-from ratchet.core.judge.sequential import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
-from ratchet.core.judge.total import PairTotal
+from ratchet.core.judge.rule import PROCESSES, is_decided, is_total_open, looks, looks_for_change, thresholds_of_run
 from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import Comparison, Outcome
 

@@ -14,12 +14,11 @@ import numpy as np
 from adversary import POLICY, SEED, blamed, creep, pairs_of
 from common import row, table, workers
 
-from ratchet.core.judge import drift, power
+from ratchet.core.judge import drift, evidence
 from ratchet.core.judge.comparison import compare_pairs
-from ratchet.core.judge.evidence import thresholds_for
+from ratchet.core.judge.evidence import pairs_to_settle, thresholds_for
 from ratchet.core.judge.outcome import decide
-from ratchet.core.judge.power import pairs_to_settle
-from ratchet.core.judge.sequential import looks_for_change
+from ratchet.core.judge.rule import looks_for_change
 from ratchet.core.records.verdict import Outcome
 
 SPREAD = 0.007
@@ -47,7 +46,7 @@ def settle_row(reserve: float, count: int) -> None:
     thresholds = thresholds_for(POLICY, 1, looks_for_change(100))
     suggested, settled = [], 0
     for spread, change in ((spread, change) for spread in (0.03, 0.05, 0.08) for change in (0.0, 0.01, 0.02)):
-        for log_ratios in rng.normal(math.log1p(change), spread, (count, power.MOST_SUGGESTED + 1)):
+        for log_ratios in rng.normal(math.log1p(change), spread, (count, evidence.MOST_SUGGESTED + 1)):
             first = compare_pairs(pairs_of(log_ratios[:20].tolist()), 0.95)
             assert first is not None
             wanted = pairs_to_settle(first, POLICY, reserve)
@@ -75,7 +74,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             row(f"{name} {value} instead of {kept}" if value != kept else "as they are", *cells.result())
     print("\nInconclusive after 20 pairs, measured on for as many as suggested.\n")
     table("RESERVE", "settled by then, in %", "pairs (median)")
-    for reserve in (1.0, power.RESERVE, 2 * power.RESERVE):
+    for reserve in (1.0, evidence.RESERVE, 2 * evidence.RESERVE):
         settle_row(reserve, max(5, count // 2))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.core.judge.evidence import session_of
-from ratchet.core.judge.sequential import LOOKS
+from ratchet.core.judge.rule import LOOKS
 
 PAIRS = LOOKS[-1]
 SESSIONS = np.array([session_of(pair) for pair in range(PAIRS)])

@@ -27,9 +27,8 @@ from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mir
 
 from ratchet.core import units
 from ratchet.core.judge.drift import POOLED, Drift, held_to_best, is_significant_alone, needs_best_comparison
-from ratchet.core.judge.evidence import CaseThresholds, thresholds_for
-from ratchet.core.judge.power import smallest_slowdown
-from ratchet.core.judge.sequential import looks_for_change, thresholds_of_run
+from ratchet.core.judge.evidence import CaseThresholds, smallest_slowdown, thresholds_for
+from ratchet.core.judge.rule import looks_for_change, thresholds_of_run
 from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import Outcome
 from ratchet.trust.replay_rule import Rates, draw, judge_pairs, simulate, slowed_by
@@ -248,7 +247,7 @@ def _slowed(pools: Pools, by: Mapping[str, float]) -> Pools:
 
 
 def _pooled(logs: Sequence[float]) -> float | None:
-    """Pool as `ratchet.core.judge.sequential.pooled` does, which reads a baseline entry."""
+    """Pool as `ratchet.core.judge.rule.pooled` does, which reads a baseline entry."""
     return math.exp(max(logs[-1], statistics.fmean(logs[-POOLED:]))) if logs else None
 
 

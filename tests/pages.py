@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import CaseRun, RunRecord
 from ratchet.core.records.verdict import Outcome, ReportRecord
-from ratchet.github.comment import CommentPage
+from ratchet.github.comment import CommentPage, MeasuredRun
 from ratchet.github.publish import joined
 from ratchet.github.records import Acceptance
 from ratchet.github.state import Gap, PublishedState, with_acceptances, with_gaps
@@ -30,17 +31,14 @@ INSIDE = "Any slowdown is smaller than the gate of 3 %."
 
 def page(report: ReportRecord | None, **changes: Any) -> CommentPage:
     """The page of a report, as the trusted job makes it."""
+    head_sha = report.head.commit if report and len(report.head.commit) == 40 else examples.HEAD.commit
+    run = MeasuredRun("octocat/kernels", head_sha, "main", RUN_URL, 19432117786)
+    of_run = {name: changes.pop(name) for name in list(changes) if hasattr(run, name)}
     usual: dict[str, Any] = {
-        "repository": "octocat/kernels",
-        "head_sha": report.head.commit if report and len(report.head.commit) == 40 else examples.HEAD.commit,
-        "base_ref": "main",
-        "run_url": RUN_URL,
-        "run_id": 19432117786,
-        "artifact_url": f"{RUN_URL}#artifacts" if report else None,
         "rules": "gate 3 %, improvement 5 % from pyproject.toml of main at 5fe2b0c1d3; "
         "baseline results/baseline.json of main at 5fe2b0c1d3",
     }
-    return CommentPage(report, **(usual | changes))
+    return CommentPage(report, replace(run, **of_run), **(usual | changes))
 
 
 def green() -> CommentPage:
@@ -230,8 +228,7 @@ def hostile() -> CommentPage:
         base_ref=nasty,
         rules=nasty,
         repository=nasty,
-        run_url="javascript:alert(1)",
-        artifact_url="https://evil.example/) <img src=x>",
+        url="javascript:alert(1)",
         problem=nasty,
         stale_for=nasty,
         edited_baseline=True,

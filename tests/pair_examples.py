@@ -13,7 +13,7 @@ from ratchet.core.judge.comparison import Pair, compare_pairs, pairs_of
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.evidence import CaseThresholds, session_of, thresholds_for
 from ratchet.core.judge.outcome import decide
-from ratchet.core.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.core.judge.rule import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.core.records.run import Block, Policy, WorkerSamples
 from ratchet.core.records.verdict import Comparison, Outcome
 from tests.examples import blocks

@@ -1,4 +1,4 @@
-"""The command init, which writes a first benchmark, settings and workflows. Loaded by `ratchet.core.cli` when it is called."""
+"""The commands init (a first benchmark, settings and workflows) and doctor. Loaded by `ratchet.core.cli` when one is called."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from ratchet.adopt import doctor
 from ratchet.adopt.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequest, drift, plan_init, write_plan
 from ratchet.adopt.survey import Function
+from ratchet.core.cli.options import common, device
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
 from ratchet.core.units import plural
@@ -84,3 +87,16 @@ def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
     lines += [f"{'Written' if file.old is None else 'Added to'}: {file.path}" for file in plan.files] or ["Nothing to write."]
     lines += [f"Kept as it is: {path} (`ratchet init --check` shows how it differs)" for path in plan.kept]
     return [*lines, "Next steps:", *(f"{number}. {step}" for number, step in enumerate(plan.to_do, 1))]
+
+
+@click.command("doctor")
+@click.option("--strict", is_flag=True, help="Exit with 3 where nothing should be measured: an unfit or busy GPU.")
+@device
+@common
+def doctor_command(*, strict: bool, **options: Any) -> int:
+    """Say what this machine can and cannot do, and what to do about it."""
+    root = options["repo"].resolve()
+    checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
+    click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
+    unfit = [check for check in checks if check.unfit and (check.name == "torch" or options["device"] != "cpu")]
+    return int(Exit.NOT_MEASURED if strict and unfit else Exit.PASS)

@@ -3,6 +3,10 @@
 COMMANDS = {
     "Begin": {
         "init": ("ratchet.adopt.cli:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
+        "doctor": (
+            "ratchet.adopt.cli:doctor_command",
+            "Say what this machine can and cannot do, and what to do about it.",
+        ),
     },
 }
 EXAMPLES = {
@@ -11,5 +15,10 @@ EXAMPLES = {
         "ratchet init --yes --dry-run",
         "ratchet init --github OWNER/ratchet@COMMIT --python /opt/torch/bin/python",
         "ratchet init --check",
+    ),
+    "doctor": (
+        "ratchet doctor",
+        "ratchet doctor --json",
+        "ratchet doctor --strict",
     ),
 }

@@ -25,11 +25,10 @@ from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.core.judge.baseline.anchors import ANCHOR_PAIRS, anchors_of, by_anchor
-from ratchet.core.judge.consistency import policy_of_part
+from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.core.judge.drift import Drift, by_commit, drifting
-from ratchet.core.judge.rule import EveryPair
-from ratchet.core.judge.sequential import GateRule, looks, suspects
+from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
+from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry

@@ -1,6 +1,6 @@
 """Judge recorded runs again: `compare`, `report` and `merge`.
 
-`ratchet.core.cli.recorded` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
+`ratchet.core.cli.results` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
 `compare` also results of other harnesses), the settings and the baseline. It measures nothing; `merge` copies profiles into the
 results folder.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ratchet import tools
 from ratchet.core.config import Settings
-from ratchet.core.judge.consistency import joined
+from ratchet.core.judge.shards import joined
 from ratchet.core.judge.verdict import judge_run, judge_two
 from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord

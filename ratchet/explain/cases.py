@@ -26,14 +26,13 @@ from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository, Trees, worktree, worktrees
 from ratchet.core.judge.profile import matched
-from ratchet.core.judge.sequential import likely_changed
+from ratchet.core.judge.rule import likely_changed
 from ratchet.core.judge.verdict import changed_cases, worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.core.report.figure_style import preload
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, tree_spec, tree_specs
@@ -43,6 +42,7 @@ from ratchet.explain.ncu import NcuOptions, SetName
 from ratchet.explain.readers import read
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
+from ratchet.figure_style import preload
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from ratchet.core.errors import RatchetError
 from ratchet.core.processes import Ended, Program, started
@@ -152,13 +152,15 @@ class NcuOptions:
     """Whether `SECTIONS` stand in for the set."""
 
 
-@dataclass(frozen=True)
-class NcuTask:
-    """One process of ncu: the command that it profiles, made for so many seconds, and where its report goes."""
+class NcuTask(Protocol):
+    """One process of ncu: the command that it profiles, and where its report goes."""
 
-    command: Callable[[float], Sequence[str]]
-    report: Path
-    """A path that ends in ``.ncu-rep``."""
+    @property
+    def report(self) -> Path:
+        """Return a path that ends in ``.ncu-rep``."""
+
+    def command(self, time_limit_s: float) -> Sequence[str]:
+        """Return the argument list of a process that ends itself after this time."""
 
 
 def find_ncu(environ: Mapping[str, str]) -> Path:

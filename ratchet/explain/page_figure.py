@@ -12,18 +12,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet import figure_style as style
 from ratchet.core import units
 from ratchet.core.judge.profile import matched
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline
 from ratchet.core.records.run import SIDES, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome
-from ratchet.core.report import figure_style as style
 from ratchet.core.report import words
-from ratchet.core.report.figure_style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 from ratchet.core.report.words import NOTHING
 from ratchet.explain.report import FigureRow, findings_of, unexplained
 from ratchet.explain.roofline_figure import sides_sections
+from ratchet.figure_style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -315,7 +315,7 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
         style.bar_axes(axes, [bar.label for bar in bars])
 
     height = 0.04 + (0.35 if len(sides) == 2 else 0.26) * len(bars)
-    return [_heading(title, explanation), FigureSection(height, lambda part: draw(part.subplots()))]
+    return [_heading(title, explanation), (height, lambda part: draw(part.subplots()))]
 
 
 def _number(value: float) -> str:
@@ -348,7 +348,7 @@ def _table(facts: Sequence[FigureRow], sides: Sequence[Side]) -> FigureSection:
                 cell.get_text().set(color=_INK[sides[column - 1]], weight="bold" if bold else "normal")
         axes.set_axis_off()
 
-    return FigureSection(0.2 * len(facts) + 0.1, lambda part: draw(part.subplots()))
+    return (0.2 * len(facts) + 0.1, lambda part: draw(part.subplots()))
 
 
 def _findings(profile: CaseProfile) -> FigureSection:

@@ -13,13 +13,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratchet import figure_style as style
 from ratchet.core import units
 from ratchet.core.records.profile import Roof, Roofline, RooflinePoint
-from ratchet.core.report import figure_style as style
 from ratchet.core.report.baseline import table
-from ratchet.core.report.figure_style import FAINT, INK, NOTE, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section
 from ratchet.core.report.words import ABOVE, NOTHING
 from ratchet.core.untrusted import CELL, log_line
+from ratchet.figure_style import FAINT, INK, NOTE, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -186,7 +186,7 @@ def roofline_figure(roofline: Roofline) -> Figure:
     if idle:
         sections += [
             text_section(lines_of("Cases without FLOPs: bytes per second, beside the roofs of the memory"), 0.12),
-            FigureSection(0.1 + 0.28 * len(idle), lambda part: _draw_idle(part.subplots(), roofline.roofs, idle)),
+            (0.1 + 0.28 * len(idle), lambda part: _draw_idle(part.subplots(), roofline.roofs, idle)),
         ]
     notes = [line for note in roofline.notes for line in lines_of(f"Note: {note}", NOTE)]
     return style.stacked([*sections, *([text_section(notes)] if notes else [])])
@@ -244,7 +244,7 @@ def needed_roofs(roofline: Roofline) -> tuple[Roof, ...]:
 def chart_sections(roofline: Roofline, marks: Sequence[Mark]) -> list[FigureSection]:
     """Return roofs and marks on logarithmic axes, and the legends below them."""
     ceilings = grouped([roof for roof in roofline.roofs if roof.kind == "compute"])
-    chart = FigureSection(2.4 + 0.2 * len(ceilings), lambda part: _draw_chart(part.subplots(), roofline, ceilings, marks))
+    chart: FigureSection = (2.4 + 0.2 * len(ceilings), lambda part: _draw_chart(part.subplots(), roofline, ceilings, marks))
     legends: list[Sequence[Artist]] = [[mark.line() for mark in marks], _line_styles(roofline.roofs)]
     return [chart, *(legend_section(handles) for handles in legends if handles)]
 

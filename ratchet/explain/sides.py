@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from ratchet.core.bench.child.profile_target import MARK, GoFile, ProfileTarget, read_status
@@ -27,7 +26,7 @@ from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
 from ratchet.explain import ncu, traces
-from ratchet.explain.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
+from ratchet.explain.ncu import NcuOptions, ProfileError, Surroundings
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
@@ -99,13 +98,29 @@ Results = Mapping[str, Mapping[Side, SideProfile]]
 
 
 @dataclass(frozen=True)
+class CountingTask:
+    """One process of ncu: the cases of one side whose kernels it counts."""
+
+    target: ProfileTarget
+    report: Path
+    go: Path | None
+
+    @property
+    def status(self) -> Path:
+        """The file in which the process says how each case went."""
+        return self.report.with_suffix(".status")
+
+    def command(self, time_limit_s: float) -> list[str]:
+        return self.target.command(time_limit_s, status=self.status, turn=self.report.with_name("turn"), go=self.go)
+
+
+@dataclass(frozen=True)
 class WaitingProfilers:
     """Processes of ncu, one a side, that import the trees while pairs are still measured, and then wait for their cases."""
 
     trees: Mapping[Side, TreeSpec]
     group: CaseGroup
-    tasks: Mapping[Side, NcuTask]
-    statuses: Mapping[Side, Path]
+    tasks: Mapping[Side, CountingTask]
     started: ncu.Started[Side]
     go: GoFile
 
@@ -138,9 +153,9 @@ def start_profilers(
     group = _in_time(request.budget, group, waiting)
     go = GoFile(request.folder / "go")
     running.callback(go.close)
-    tasks, statuses = _tasks(request, group, waiting, go.path)
+    tasks = _tasks(request, group, waiting, go.path)
     where = Surroundings(request.environ, request.folder, request.budget.left_s + 2 * request.budget.import_s)
-    return WaitingProfilers(request.trees, group, tasks, statuses, ncu.start(program, tasks, group.options, where, running), go)
+    return WaitingProfilers(request.trees, group, tasks, ncu.start(program, tasks, group.options, where, running), go)
 
 
 def profile_sides(
@@ -270,18 +285,16 @@ def _in_time(budget: TimeBudget, group: CaseGroup, waiting: Waiting) -> CaseGrou
     return replace(group, options=replace(group.options, is_brief=True), warnings=(warning,))
 
 
-def _tasks(
-    request: ProfileRequest, group: CaseGroup, waiting: Waiting, go: Path | None = None
-) -> tuple[dict[Side, NcuTask], dict[Side, Path]]:
-    """Return what ncu has to run for a group on each side, and the files in which the cases' statuses will be."""
-    tasks, stem = {}, group.stem()
-    statuses: dict[Side, Path] = {side: request.folder / f"{stem}.{side}.status" for side in request.trees}
-    for side, tree in request.trees.items():
-        if cases := _cases_of(side, group, waiting):
-            target = ProfileTarget(tree, tuple(cases), request.seed)
-            command = partial(target.command, status=statuses[side], turn=request.folder / "turn", go=go)
-            tasks[side] = NcuTask(command, request.folder / f"{stem}.{side}.ncu-rep")
-    return tasks, statuses
+def _tasks(request: ProfileRequest, group: CaseGroup, waiting: Waiting, go: Path | None = None) -> dict[Side, CountingTask]:
+    """Return what ncu has to run for a group on each side."""
+    cases_of = {side: tuple(_cases_of(side, group, waiting)) for side in request.trees}
+    return {
+        side: CountingTask(
+            ProfileTarget(request.trees[side], cases, request.seed), request.folder / f"{group.stem()}.{side}.ncu-rep", go
+        )
+        for side, cases in cases_of.items()
+        if cases
+    }
 
 
 def _cases_of(side: Side, group: CaseGroup, waiting: Waiting) -> list[str]:
@@ -300,7 +313,7 @@ def _count(
     if ready:  # in the order in which its processes call them
         cases_in_order = tuple(case for case in ready.group.cases if case in group.cases)
         group = replace(group, cases=cases_in_order, options=ready.group.options)
-    tasks, statuses = (ready.tasks, ready.statuses) if ready else _tasks(request, group, waiting)
+    tasks = ready.tasks if ready else _tasks(request, group, waiting)
     with request.budget.spend() as time_limit_s:
         if ready:
             ready.go.release(group.cases, time_limit_s)
@@ -312,7 +325,7 @@ def _count(
 
     def counted(side: Side) -> dict[str, Profile | RatchetError | None]:
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
-        status = read_status(statuses[side])
+        status = read_status(tasks[side].status)
         return _counted(tasks[side].report, activities[side], group.options.kernels, status, error, request.environ)
 
     with ThreadPoolExecutor(len(SIDES)) as readers:  # a process of its own reads each report

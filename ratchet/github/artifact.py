@@ -24,7 +24,6 @@ from typing import Any
 
 from ratchet import tools
 from ratchet.core.errors import ArtifactError, RecordError
-from ratchet.core.judge.consistency import CASE_NAME, contradictions, with_own_figures
 from ratchet.core.processes import run
 from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, load, save_bytes
@@ -33,6 +32,7 @@ from ratchet.core.records.run import Block, RunRecord, WorkerSamples
 from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
 from ratchet.github import reading_child
+from ratchet.github.contradictions import CASE_NAME, contradictions, with_own_figures
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")

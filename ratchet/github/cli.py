@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.actions import append_summary, send_to_webhook, write_outputs
+from ratchet.core.actions import append_summary, write_outputs
 from ratchet.core.cli.options import as_json, common, judging, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
@@ -22,7 +22,7 @@ from ratchet.github.client import GitHub
 from ratchet.github.command import answer
 from ratchet.github.event_file import event_of
 from ratchet.github.notice_report import notice_lines
-from ratchet.github.notify import NotifyRequest, notify
+from ratchet.github.notify import notify, send_to_webhook
 from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
 
 _report_id = click.option("--id", "report_id", default="default", help="Name of the report, if a pull request has several.")
@@ -104,11 +104,13 @@ def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, **op
     with 0 whatever it tells them, and with 2 or 3 where a message could not be sent.
     """
     notified = notify(
-        NotifyRequest(artifacts, issues, webhook),
+        artifacts,
         GitHub.from_environ(os.environ),
         send_to_webhook,
         request_of((), options),
         os.environ,
+        issues=issues,
+        webhook=webhook,
     )
     print_result(notified.notice or {}, notice_lines(notified.notice, notified.done), as_json=options["as_json"])
     if notified.failed:

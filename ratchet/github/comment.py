@@ -28,30 +28,36 @@ from ratchet.github.state import Gap, PublishedState, state_of
 
 
 @dataclass(frozen=True)
-class CommentPage:
-    """Everything that a comment and a check run say."""
+class MeasuredRun:
+    """The workflow run that a page is about."""
 
-    report: ReportRecord | None
-    """Judged in the trusted job; None where there is no verdict."""
     repository: str
     """OWNER/NAME."""
     head_sha: str
     """The commit that the run measured."""
     base_ref: str
-    run_url: str
-    run_id: int
-    problem: str = ""
-    """One sentence: why there is no verdict; beside a verdict, what is missing from it."""
+    url: str
+    id: int
+    report_id: str = "default"
     stale_for: str | None = None
     """Hash of the pull request's head, where it is another one by now."""
+
+
+@dataclass(frozen=True)
+class CommentPage:
+    """Everything that a comment and a check run say."""
+
+    report: ReportRecord | None
+    """Judged in the trusted job; None where there is no verdict."""
+    run: MeasuredRun
+    problem: str = ""
+    """One sentence: why there is no verdict; beside a verdict, what is missing from it."""
     edited_baseline: bool = False
     """The pull request changes the baseline file."""
     acceptances: tuple[Acceptance, ...] = ()
     """Acceptances that cover a slowdown of this report; `ratchet.github.state.with_acceptances` has applied them."""
-    artifact_url: str | None = None
     log_url: str | None = None
     """Address of the publishing job, where its log is what to read next."""
-    report_id: str = "default"
     gaps: tuple[Gap, ...] = ()
     """Why this run is no pass; `ratchet.github.state.with_gaps` has put them into the report."""
     rules: str = ""
@@ -101,7 +107,7 @@ def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     `ratchet.core.report.markdown` defines what is dropped until it fits. The verdict, the alerts, the counts and the links stay,
     and each list says how many it left out.
     """
-    lines = first_lines(page.report_id, page.run_id, page.head_sha)
+    lines = first_lines(page.run)
     last = _failed_line(page.report) if page.report else ""
     return lines + render_part(page, "all", limit - len((lines + last).encode())) + last
 
@@ -123,8 +129,8 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "alerts": _alerts(page),
         "head": _head(page),
         "reference": _reference(report) if report else None,
-        "run": untrusted.link(page.run_url, str(page.run_id)),
-        "files": untrusted.link(page.artifact_url, "samples, profiler reports and pictures") if page.artifact_url else None,
+        "run": untrusted.link(page.run.url, str(page.run.id)),
+        "files": untrusted.link(f"{page.run.url}#artifacts", "samples, profiler reports and pictures") if report else None,
         "columns": {name: _MARKS[of_model.state.conclusion] for name, of_model in page.models.items()},
         "rows": rows[: detail.cases],
         "rows_hidden": len(rows[detail.cases :]),
@@ -237,11 +243,11 @@ def _needs_reason(case: CaseVerdict) -> bool:
 def _alerts(page: CommentPage) -> list[Markdown]:
     """Return sentences that a reader must know before believing the verdict."""
     alerts = []
-    base = untrusted.name(page.base_ref)
-    if page.stale_for:
-        now = untrusted.markdown(page.stale_for[:10])
+    base = untrusted.name(page.run.base_ref)
+    if page.run.stale_for:
+        now = untrusted.markdown(page.run.stale_for[:10])
         alerts.append(
-            f"**Stale:** the pull request is now at {now}; this report is about {untrusted.markdown(page.head_sha[:10])}."
+            f"**Stale:** the pull request is now at {now}; this report is about {untrusted.markdown(page.run.head_sha[:10])}."
         )
     if page.report and page.problem:
         alerts.append(str(untrusted.markdown(page.problem)))
@@ -257,10 +263,10 @@ def _alerts(page: CommentPage) -> list[Markdown]:
 
 def _head(page: CommentPage) -> Markdown:
     """Return the head as GitHub knows it, and the tree that was measured for it."""
-    known, report = untrusted.markdown(page.head_sha[:10]), page.report
+    known, report = untrusted.markdown(page.run.head_sha[:10]), page.report
     if report is None:
         return known
-    return tree(report.head) if report.head.commit == page.head_sha else Markdown(f"{known}, measured as {tree(report.head)}")
+    return tree(report.head) if report.head.commit == page.run.head_sha else Markdown(f"{known}, measured as {tree(report.head)}")
 
 
 def _reference(report: ReportRecord) -> Markdown | None:
@@ -285,9 +291,9 @@ def marker(report_id: str) -> str:
     return MARKER.format(id=report_id)
 
 
-def first_lines(report_id: str, run_id: int, head_sha: str) -> str:
+def first_lines(run: MeasuredRun) -> str:
     """Return both lines, each with its line end. Raises UsageError for an id that is not a plain word."""
-    return f"{marker(report_id)}\n{_RUN.format(run_id=run_id, sha=head_sha)}\n"
+    return f"{marker(run.report_id)}\n{_RUN.format(run_id=run.id, sha=run.head_sha)}\n"
 
 
 def run_id_of(body: str) -> int | None:

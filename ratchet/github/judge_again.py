@@ -26,7 +26,7 @@ from ratchet.core.request import BASELINE
 from ratchet.core.units import listed, threshold
 from ratchet.github.artifact import Intake, take_in
 from ratchet.github.check_run import candidate_paths
-from ratchet.github.comment import CommentPage
+from ratchet.github.comment import CommentPage, MeasuredRun
 from ratchet.github.event_file import Subject
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
@@ -239,7 +239,7 @@ class PageSources:
 def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -> CommentPage:
     """Return the page of a run without a verdict."""
     run = subject.run
-    return CommentPage(None, github.repository, run.head_sha, subject.base_ref, run.url, run.id, problem, report_id=report_id)
+    return CommentPage(None, MeasuredRun(github.repository, run.head_sha, subject.base_ref, run.url, run.id, report_id), problem)
 
 
 def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
@@ -250,7 +250,6 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
     subject = material.subject
     page = replace(
         blank_page(subject, github, material.report_id, ""),
-        artifact_url=f"{subject.run.url}#artifacts",
         rules=rules.origin,
         edited_baseline=_is_edited(subject.pull, rules, github),
     )
@@ -259,7 +258,7 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
         history = RunHistory(intake.run, subject, rules.baseline, github)
         history.refuse_foreign()
     except (ArtifactError, RecordError) as error:
-        return replace(page, problem=error.message, artifact_url=None)
+        return replace(page, problem=error.message)
     report, gaps = _judge(intake, rules), tuple(history.gaps())
     acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report) if subject.pull else ()
     accepted = with_acceptances(report, acceptances)

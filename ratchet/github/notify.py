@@ -10,15 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from ratchet import tools
 from ratchet.core import units
 from ratchet.core.config import load_settings
-from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.errors import RatchetError, UnreachableError, UsageError
 from ratchet.core.git_push import Remote
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.request import Request, load_baseline
+from ratchet.core.untrusted import clean
 from ratchet.github.baseline_push import acceptances_of_push, run_of_main, taken_in
 from ratchet.github.client import GitHub
 from ratchet.github.judge_again import by_case, with_sent_profiles
@@ -29,17 +31,10 @@ from ratchet.github.records import Issue, Notice, SlowCause
 LABEL = "ratchet-regression"
 """Of our issues: by it they are listed."""
 _MARKER = "<!-- ratchet:regression:"
+CONNECT_S, ANSWER_S = 5.0, 15.0
+"""Seconds until the webhook is connected, and until each part of its answer."""
 COUNTERS = 12
 """Counters of one cause that an issue shows."""
-
-
-@dataclass(frozen=True)
-class NotifyRequest:
-    """The command line of `ratchet notify`."""
-
-    artifacts: Sequence[Path]
-    issues: bool = False
-    webhook: Literal["slack", "json"] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,14 @@ class Notified:
 
 
 def notify(
-    wanted: NotifyRequest, github: GitHub, send: Callable[[str, Any], str], request: Request, environ: Mapping[str, str]
+    artifacts: Sequence[Path],
+    github: GitHub,
+    send: Callable[[str, Any], str],
+    request: Request,
+    environ: Mapping[str, str],
+    *,
+    issues: bool,
+    webhook: Literal["slack", "json"] | None,
 ) -> Notified:
     """Open, renew and close issues, then call the webhook where there is news. An error of either is in the result.
 
@@ -62,7 +64,7 @@ def notify(
     clone = Remote(request.folder, "origin")
     settings = load_settings(clone.root, environ, request.options, request.folder)
     baseline = load_baseline(clone.root / settings.results)
-    intakes = [taken_in(artifact, job, environ) for artifact in wanted.artifacts]
+    intakes = [taken_in(artifact, job, environ) for artifact in artifacts]
     reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
     acceptances = acceptances_of_push(github, clone, [one.run for one in intakes], environ)
     accepted = {one.case for report in reports for one in by_case(acceptances, report)}
@@ -78,10 +80,10 @@ def notify(
         causes=tuple(causes),
     )
     notified = Notified(notice if causes else None)
-    if wanted.issues:
+    if issues:
         notified = _with_issues(notice, settled(reports) | accepted, github)
-    if wanted.webhook and notified.notice:
-        notified = _with_webhook(notified, notified.notice, wanted.webhook, send, environ)
+    if webhook and notified.notice:
+        notified = _with_webhook(notified, notified.notice, webhook, send, environ)
     return notified
 
 
@@ -154,3 +156,37 @@ def _with_webhook(
     except RatchetError as error:
         return replace(notified, failed=notified.failed or error)
     return replace(notified, done=(*notified.done, f"Told the webhook at {host}."))
+
+
+# The webhook: one request over the network, to https alone, without a redirection.
+
+
+def send_to_webhook(address: str, document: Any) -> str:
+    """Send one JSON document to an address that only its owner knows, such as an incoming webhook of Slack.
+
+    Return the name of the host: no message of ours has more of the secret address than that. Raises UsageError for another
+    address than https, UnreachableError.
+    """
+    import requests  # a twentieth of a second, which the commands that only write outputs do not need
+
+    try:
+        parts = urlsplit(address.strip())
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if host is None or parts.scheme != "https" or parts.username is not None:
+        raise UsageError("The address of the webhook does not begin with https://, or is none.", "Correct the secret.")
+    shown = clean(host, 80)
+    try:
+        # Not followed: the body would go to somebody else.
+        with requests.post(
+            address.strip(), json=document, timeout=(CONNECT_S, ANSWER_S), allow_redirects=False, stream=True
+        ) as answer:
+            status = answer.status_code
+    except requests.Timeout:
+        raise UnreachableError(f"The webhook at {shown} did not answer in time.", "Run the job again.") from None
+    except (requests.RequestException, ValueError):  # their texts hold the address
+        raise UnreachableError(f"There is no connection to the webhook at {shown}.", "Check its address.") from None
+    if not 200 <= status < 300:
+        raise UnreachableError(f"The webhook at {shown} answered {status}.", "Check its address, and that it still exists.")
+    return shown

@@ -176,17 +176,17 @@ def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publ
         now = github.pull(pull.number)
         if now.state != "open":
             return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
-        first = marker(page.report_id)
+        first = marker(page.run.report_id)
         bodies = [
             comment.body
             for comment in github.comments(pull.number)
             if comment.author == github.bot and comment.body.startswith(first)
         ]
         reported = run_id_of(bodies[-1]) if bodies else None
-        if reported and reported > page.run_id and (sha_of(bodies[-1]) == page.head_sha or now.head_sha != page.head_sha):
+        if reported and reported > page.run.id and (sha_of(bodies[-1]) == page.run.head_sha or now.head_sha != page.run.head_sha):
             return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
-        if now.head_sha != page.head_sha:
-            page = replace(page, stale_for=now.head_sha)
+        if now.head_sha != page.run.head_sha:
+            page = replace(page, run=replace(page.run, stale_for=now.head_sha))
         comment = github.upsert_comment(pull.number, first, render_comment(page))
         return replace(done, page=page, comment_url=comment.url)
     except LockedError:
@@ -275,7 +275,7 @@ def _of_own_machine(model: str, pages: Mapping[str, CommentPage]) -> CommentPage
             break
         if earlier.report and earlier.report.environment.fingerprint == page.report.environment.fingerprint:
             why = f"Its results are of the same kind of machine as those of {other}: look at the labels of its runner."
-            return replace(page, report=None, problem=why, artifact_url=None)
+            return replace(page, report=None, problem=why)
     return page
 
 

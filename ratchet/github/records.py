@@ -26,15 +26,13 @@ ANNOTATIONS_A_CALL = 50
 
 @dataclass(frozen=True)
 class Pull:
-    """A pull request. Title, author, branch and labels are whatever their author wrote."""
+    """A pull request. Author, branch and labels are whatever their author wrote."""
 
     number: int
     state: str
     """``open`` or ``closed``."""
     merged: bool
-    draft: bool
     author: str
-    title: str
     head_sha: str
     head_ref: str
     head_repository: str | None

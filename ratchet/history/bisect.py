@@ -26,7 +26,7 @@ from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.judge.evidence import CHANGE_PAIRS, thresholds_for
 from ratchet.core.judge.outcome import compared, decide
-from ratchet.core.judge.sequential import GateRule, looks_for_change
+from ratchet.core.judge.rule import GateRule, looks_for_change
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import file_stem, load, save
@@ -42,14 +42,6 @@ from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, 
 
 FOLDER, SEARCH = "bisect", "search.json"
 RESUME = "Run the same command again: commits that were looked at are not measured again."
-
-
-@dataclass(frozen=True)
-class BisectResult:
-    """The search, and its last commit against the parent; None where there was no change to search for."""
-
-    search: SearchRecord
-    check: CommandResult | None
 
 
 @dataclass(frozen=True)
@@ -73,8 +65,10 @@ class _Site:
 
 def bisect(
     good: str, bad: str, request: Request, progress: Progress, environ: Mapping[str, str], *, again: bool = False
-) -> BisectResult:
+) -> tuple[SearchRecord, CommandResult | None]:
     """Search for the commit that changed the case which the request names. ``again``: forget what an earlier run has measured.
+
+    Return the search, and its last commit against the parent; None in its place where there was no change to search for.
 
     Raises UsageError for commits or a case that cannot be searched, BuildError and HostError where GOOD or BAD cannot be
     measured, UnfitError where the machine got in the way: what was measured until then is kept.
@@ -110,7 +104,7 @@ def bisect(
         )
         search = _resumed(search, folder, progress, again=again)
         search = _searched(search, site)
-        return BisectResult(search, _against_parent(search, site, request.command) if search.suspects else None)
+        return search, _against_parent(search, site, request.command) if search.suspects else None
 
 
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:

@@ -34,16 +34,16 @@ def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
     Exits with 1 where a commit made CASE slower, with 0 where none did, with 3 where that could not be measured.
     """
     with progressing(options) as progress:
-        done = bisect(good, bad, request_of((case,), options), progress, os.environ, again=options["again"])
-    paths = write(done.check, os.environ) if done.check else []
-    if done.check and not options["as_json"]:
-        report = done.check.report
+        search, check = bisect(good, bad, request_of((case,), options), progress, os.environ, again=options["again"])
+    paths = write(check, os.environ) if check else []
+    if check and not options["as_json"]:
+        report = check.report
         show(report, as_json=False)
-        words, folder = tools.part("profile_text"), shown(done.check.results)
+        words, folder = tools.part("profile_text"), shown(check.results)
         lines = [line for profile in report.profiles for line in words.profile_lines(profile, folder)]
         print_result(None, lines, as_json=False)
         print_paths(paths, quiet=False)
-    print_result(done.search, search_lines(done.search), as_json=options["as_json"])
-    if done.search.suspects:
-        return int(Exit.REGRESSION if decision_threshold(done.search) > 0 else Exit.PASS)
-    return int(Exit.PASS if done.search.looked_at[-1].verdict == "good" else Exit.NOT_MEASURED)
+    print_result(search, search_lines(search), as_json=options["as_json"])
+    if search.suspects:
+        return int(Exit.REGRESSION if decision_threshold(search) > 0 else Exit.PASS)
+    return int(Exit.PASS if search.looked_at[-1].verdict == "good" else Exit.NOT_MEASURED)

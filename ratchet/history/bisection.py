@@ -17,7 +17,7 @@ import numpy as np
 from ratchet.core.judge.comparison import Pair
 from ratchet.core.judge.estimate import randomisation_p, session_medians, student_p
 from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
-from ratchet.core.judge.sequential import looks_for_change
+from ratchet.core.judge.rule import looks_for_change
 from ratchet.history.bisection_records import End, SearchRecord
 
 ERROR = 0.01

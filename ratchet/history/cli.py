@@ -1,4 +1,4 @@
-"""Commands about main over time: history and site. Loaded by `ratchet.core.cli` when one of them is called."""
+"""Commands about main over time: badge, history and site. Loaded by `ratchet.core.cli` when one of them is called."""
 
 from __future__ import annotations
 
@@ -10,11 +10,34 @@ import click
 
 from ratchet.core.cli.options import common, request_of, verbosity
 from ratchet.core.cli.output import print_result, progressing
-from ratchet.core.errors import Exit
+from ratchet.core.errors import Exit, UsageError
+from ratchet.core.records.files import load, save_text
+from ratchet.core.records.verdict import ReportRecord
+from ratchet.core.request import REPORT, results_folder
 from ratchet.core.units import plural
 from ratchet.core.untrusted import clean
+from ratchet.history.badge import LABEL, badge_json, badge_svg
 
 _fetch = click.option("--fetch", is_flag=True, help="Bring the runs that CI kept on origin's history branch first.")
+
+
+@click.command("badge")
+@click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg)."
+)
+@click.option("--label", default=LABEL, show_default=True, help="The words on its left.")
+@common
+def badge_command(report: Path | None, out: Path | None, label: str, **options: Any) -> int:
+    """Write the verdict of a check as a badge (default: of results/report.json, into that folder)."""
+    results = results_folder(request_of((), options), os.environ)
+    place = out or results / "badge.svg"
+    if place.suffix not in (".svg", ".json"):
+        raise UsageError(f"{clean(place)} ends neither in .svg nor in .json.", "Choose one of them.")
+    verdict = load(report or results / REPORT, ReportRecord)
+    save_text(place, badge_svg(verdict, label) if place.suffix == ".svg" else badge_json(verdict, label))
+    print_result({"path": str(place)}, [f"Badge: {clean(place)}"], as_json=options["as_json"])
+    return int(Exit.PASS)
 
 
 @click.command("history")

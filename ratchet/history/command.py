@@ -1,6 +1,6 @@
 """Carry out `ratchet history`: read the judged runs of main; and keep them, on a branch of the remote.
 
-`ratchet.core.cli.results` calls `case_histories`; the pages and the search for change points call `open_history`; `ratchet
+`ratchet.history.cli` calls `case_histories`; the pages and the search for change points call `open_history`; `ratchet
 baseline push` calls `push_runs`. Reads a folder and a branch, and keeps an index of them below the cache folder; `push_runs`
 pushes.
 """

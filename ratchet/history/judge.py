@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ratchet.core.judge.baseline.anchors import anchors_of
+from ratchet.core.judge.baseline.chain import anchors_of
 from ratchet.core.judge.profile import shortened
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint

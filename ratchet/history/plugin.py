@@ -5,6 +5,7 @@ COMMANDS = {
         "bisect": ("ratchet.history.bisect_cli:bisect_command", "Search a range of commits for the one that changed a case."),
     },
     "Main over time": {
+        "badge": ("ratchet.history.cli:badge_command", "Write the verdict of the last check as a badge."),
         "history": ("ratchet.history.cli:history_command", "Show how each case on main changed over time: a table with trends."),
         "site": (
             "ratchet.history.cli:site_command",
@@ -13,6 +14,10 @@ COMMANDS = {
     },
 }
 EXAMPLES = {
+    "badge": (
+        "ratchet badge",
+        "ratchet badge results/report.json --out badge.json",
+    ),
     "bisect": (
         "ratchet bisect norm/rows_4k v1.2 main",
         "ratchet bisect norm/rows_4k v1.2 --again",

@@ -1,6 +1,6 @@
 """The history in a terminal: a line for each case, or for each run of a case, with the trend as a row of bars.
 
-`ratchet.core.cli.results` prints it. Pure.
+`ratchet.history.cli` prints it. Pure.
 """
 
 from __future__ import annotations

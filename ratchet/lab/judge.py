@@ -22,7 +22,7 @@ from typing import get_args
 from ratchet.core import units
 from ratchet.core.errors import Exit
 from ratchet.core.judge.comparison import Pair, compare_pairs, compare_workers
-from ratchet.core.judge.sequential import looks
+from ratchet.core.judge.rule import looks
 from ratchet.core.records.profile import Category
 from ratchet.core.records.run import WorkerSamples
 from ratchet.core.records.verdict import Comparison

@@ -17,15 +17,14 @@ from ratchet.core.command_result import record_of
 from ratchet.core.config import load_settings
 from ratchet.core.errors import UnfitError
 from ratchet.core.git import Repository, worktrees
-from ratchet.core.judge.rule import EveryPair
-from ratchet.core.judge.sequential import looks
+from ratchet.core.judge.rule import EveryPair, looks
 from ratchet.core.machine import machine_of, plan_of
 from ratchet.core.records.files import save
 from ratchet.core.records.run import RunRecord
-from ratchet.core.records.verdict import Calibration
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import CALIBRATION, CALIBRATION_SAMPLES, Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, measure, tree_specs
+from ratchet.trust.records import Calibration
 from ratchet.trust.replay_rule import FEWEST
 from ratchet.trust.replay_rule import calibrate as judge
 

@@ -1,6 +1,6 @@
 """Text and JSON fields for `ratchet calibrate` and `ratchet replay`.
 
-`ratchet.trust.cli` and `ratchet.core.cli.recorded` print them; `ratchet.core.recorded` fills `ReplayedFile` and `Simulation`.
+`ratchet.trust.cli` and `ratchet.trust.replay_cli` print them; `ratchet.core.recorded` fills `ReplayedFile` and `Simulation`.
 Pure.
 """
 
@@ -13,10 +13,11 @@ from typing import Any
 
 from ratchet.core import units
 from ratchet.core.records.run import Policy
-from ratchet.core.records.verdict import Calibration, CaseCalibration, CaseVerdict, Outcome, ReportRecord
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.words import NOTHING
 from ratchet.core.untrusted import CELL, log_line
+from ratchet.trust.records import Calibration, CaseCalibration
 from ratchet.trust.replay_rule import Rates, ReplayVerdict
 
 

@@ -29,3 +29,4 @@ EXAMPLES = {
         "ratchet soak --report",
     ),
 }
+RECORDS = {"calibration": "ratchet.trust.records:Calibration"}

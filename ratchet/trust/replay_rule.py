@@ -18,13 +18,20 @@ from ratchet.core.errors import Exit
 from ratchet.core.judge.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.estimate import estimate, quantile
-from ratchet.core.judge.evidence import CaseThresholds, session_of, thresholds_for
+from ratchet.core.judge.evidence import (
+    CaseThresholds,
+    needed_change,
+    session_of,
+    smallest_slowdown,
+    thresholds_for,
+    with_smallest_slowdown,
+)
 from ratchet.core.judge.outcome import decide
-from ratchet.core.judge.power import needed_change, smallest_slowdown, with_smallest_slowdown
-from ratchet.core.judge.sequential import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.core.judge.rule import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.core.judge.verdict import exit_code, headline
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord
-from ratchet.core.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.trust.records import Calibration, CaseCalibration
 
 Pools = Mapping[str, Sequence[Pair]]
 """Case → the pairs that were recorded of it."""

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ratchet.core import units
-from ratchet.core.report.badge import endpoint
 from ratchet.core.report.words import NOTHING, aligned
 from ratchet.core.untrusted import CELL, log_line
 from ratchet.trust.judge import CaseMeter, Meter, Share, all_unchanged
@@ -31,10 +30,11 @@ def soak_json(found: Sequence[Meter]) -> list[dict[str, Any]]:
 def badge(found: Sequence[Meter]) -> dict[str, object]:
     """Return what an endpoint badge of shields.io shows: red checks of unchanged code on all machines, and their bound."""
     red = all_unchanged(found)
-    if not red.of:
-        return endpoint("false alarms", "no checks yet", "lightgrey")
-    color = "brightgreen" if not red.count else "yellow" if all(meter.holds for meter in found) else "red"
-    return endpoint("false alarms", f"{red.count} of {units.plural(red.of, 'check')}, below {_bound(red)}", color)
+    message, color = "no checks yet", "lightgrey"
+    if red.of:
+        message = f"{red.count} of {units.plural(red.of, 'check')}, below {_bound(red)}"
+        color = "brightgreen" if not red.count else "yellow" if all(meter.holds for meter in found) else "red"
+    return {"schemaVersion": 1, "label": "false alarms", "message": message, "color": color}
 
 
 def _bound(share: Share) -> str:

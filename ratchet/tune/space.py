@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,20 +25,23 @@ MOST_VALUES = 2**15
 """Most values of one parameter: a code is a 16-bit number."""
 
 
-@dataclass(frozen=True)
 class Space:
-    """Parameters, the values that each may take, and which combinations can work."""
+    """Parameters, the values that each may take, and which combinations can work.
 
-    parameters: Mapping[str, tuple[Value, ...]]
-    constraints: tuple[Callable[..., bool], ...] = ()
-    """Functions whose arguments are names of parameters; all must say yes."""
-    default: Configuration | None = None
-    """The configuration of today, tried first."""
+    ``constraints`` are functions whose arguments are names of parameters; all must say yes. ``default`` is the configuration of
+    today, tried first.
+    """
 
-    def __post_init__(self) -> None:
-        if not self.parameters:
+    def __init__(
+        self,
+        parameters: Mapping[str, tuple[Value, ...]],
+        constraints: tuple[Callable[..., bool], ...] = (),
+        default: Configuration | None = None,
+    ) -> None:
+        self.parameters, self.constraints, self.default = parameters, constraints, default
+        if not parameters:
             raise UsageError("There is nothing to tune: the space has no parameters.", "Name some in the workload's tune.")
-        for name, values in self.parameters.items():
+        for name, values in parameters.items():
             if not values:
                 raise UsageError(f"{name} has no values to try.", "Give it one or more, or take it out of tune.")
             if len(values) > MOST_VALUES:

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from ratchet import figure_style as style
 from ratchet.core import units, untrusted
 from ratchet.core.records.verdict import Comparison
-from ratchet.core.report import figure_style as style
-from ratchet.core.report.figure_style import (
+from ratchet.core.report.markdown import is_plain, machine, template
+from ratchet.core.report.words import NOTHING, change, interval
+from ratchet.core.untrusted import CELL, Markdown, fenced, markdown
+from ratchet.core.workload import Parameter
+from ratchet.figure_style import (
     FAINT,
     GREY,
     HEAD,
@@ -28,10 +32,6 @@ from ratchet.core.report.figure_style import (
     lines_of,
     text_section,
 )
-from ratchet.core.report.markdown import is_plain, machine, template
-from ratchet.core.report.words import NOTHING, change, interval
-from ratchet.core.untrusted import CELL, Markdown, fenced, markdown
-from ratchet.core.workload import Parameter
 from ratchet.tune.judge import Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
 from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
 
@@ -314,7 +314,7 @@ def convergence_figure(record: TuningRecord) -> Figure:
     costs = [min(evaluation.cost, _FAR) for evaluation in ranked(record)]
     low, high = min([*costs, 0.99]) / 1.08, max([*costs, 1.01]) * 1.05
     marks = _marks(record, low, high)
-    chart = FigureSection(2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
+    chart: FigureSection = (2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
     return style.stacked([text_section(lines), chart, *([legend_section(marks)] if marks else [])])
 
 

@@ -11,7 +11,7 @@ import pytest
 from ratchet.core.errors import RatchetError, UnreachableError
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
-from ratchet.github.notify import LABEL, Notified, NotifyRequest, notify
+from ratchet.github.notify import LABEL, Notified, notify
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.history_examples import new, timed
 from tests.integration.playground import git
@@ -45,9 +45,7 @@ class Main:
     def notify(self, runs: list[Path], head: str, webhook: Any = "slack", **env: str) -> Notified:
         environ = job_of(self.fake, event="push", head_branch="main", head_sha=head) | {"RATCHET_WEBHOOK_URL": ADDRESS} | env
         request = Request(self.origin.job().repo, ("ratchet", "notify"))
-        return notify(
-            NotifyRequest(runs, issues=True, webhook=webhook), GitHub.from_environ(environ), self.send, request, environ
-        )
+        return notify(runs, GitHub.from_environ(environ), self.send, request, environ, issues=True, webhook=webhook)
 
     def send(self, address: str, document: Any) -> str:
         self.sent.append((address, document))

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ratchet.core.records.verdict import Outcome, ReportRecord
-from ratchet.core.report.badge import badge_json, badge_svg, words_of
+from ratchet.history.badge import badge_json, badge_svg, words_of
 from tests.examples import HOSTILE
 from tests.reports import case, green_report, hostile_report, report, run_report
 

@@ -11,17 +11,21 @@ from scipy import stats
 
 from ratchet.core.judge.comparison import compare_pairs
 from ratchet.core.judge.estimate import randomisation_p
-from ratchet.core.judge.evidence import CaseThresholds, session_of, sessions_needed, sessions_of, thresholds_for, with_persistence
-from ratchet.core.judge.outcome import decide
-from ratchet.core.judge.power import (
+from ratchet.core.judge.evidence import (
     EFFICIENCY,
     MEDIAN_OF_SESSION,
+    CaseThresholds,
     needed_change,
     pairs_to_settle,
+    session_of,
+    sessions_needed,
+    sessions_of,
     smallest_slowdown,
+    thresholds_for,
+    with_persistence,
     with_smallest_slowdown,
 )
-from ratchet.core.judge.reasons import settles
+from ratchet.core.judge.outcome import decide, settles
 from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import Comparison, Outcome
 from ratchet.tune.judge import thresholds_of_finals

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from ratchet.core.judge.sequential import looks
+from ratchet.core.judge.rule import looks
 from ratchet.core.records.run import Tree
 from ratchet.history.bisection import ERROR, bounds, differs, end_of, level_of, next_place
 from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName

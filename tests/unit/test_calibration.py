@@ -8,8 +8,8 @@ import pytest
 
 from ratchet.core.judge.comparison import Pair
 from ratchet.core.records.run import CaseRun, Policy
-from ratchet.core.records.verdict import Calibration
 from ratchet.trust.calibration_report import calibration_lines
+from ratchet.trust.records import Calibration
 from ratchet.trust.replay_rule import calibrate, simulate, smallest_gate
 from tests import examples, pair_examples
 

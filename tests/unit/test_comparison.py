@@ -19,9 +19,10 @@ from ratchet.core.judge.comparison import (
     medians_ms,
     pairs_of,
     performance,
+    resolution_of,
+    totals_of,
 )
 from ratchet.core.judge.estimate import bootstrap_interval, estimate, independent_values
-from ratchet.core.judge.total import resolution_of, totals_of
 from ratchet.core.records.run import WorkerSamples
 from ratchet.core.records.verdict import Comparison
 from tests import examples

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.judge.consistency import contradictions, with_own_figures
 from ratchet.core.records.run import CaseRun, RunRecord, Shard
+from ratchet.github.contradictions import contradictions, with_own_figures
 from tests import examples, pages
 from tests.examples import blocks, compared, run_of
 from tests.history_examples import gone, new, timed

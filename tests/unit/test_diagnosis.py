@@ -111,10 +111,10 @@ def test_nothing_to_say() -> None:
         assert diagnose(profile(), head) == ()
 
 
-@pytest.mark.parametrize("rule", STATES, ids=lambda rule: rule.key)
-def test_a_rule_about_one_side_needs_figures(rule: Any) -> None:
+@pytest.mark.parametrize("find", STATES, ids=lambda find: STATES[find].key)
+def test_a_rule_about_one_side_needs_figures(find: Any) -> None:
     """No rule fires on a kernel that has none of the figures."""
-    assert rule.look(KernelProfile(name="k", function="k", index=0)) is None
+    assert find(KernelProfile(name="k", function="k", index=0)) is None
 
 
 @pytest.mark.parametrize(
@@ -346,9 +346,9 @@ def test_the_part_that_is_explained() -> None:
 def test_keys_and_ranks_are_sound() -> None:
     """No two rules of a table share a key, ranks lie between 0 and 1, and what is subsumed exists."""
     for table in (CHANGES, STATES, RULES):
-        assert len({rule.key for rule in table}) == len(table)
-    assert all(0 < rule.rank < 1 for rule in (*CHANGES, *RULES))
-    known = {rule.key for rule in (*CHANGES, *STATES)}
+        assert len({rule.key for rule in table.values()}) == len(table)
+    assert all(0 < rule.rank < 1 for rule in (*CHANGES.values(), *RULES.values()))
+    known = {rule.key for rule in (*CHANGES.values(), *STATES.values())}
     assert set(SUBSUMED) | {follower for group in SUBSUMED.values() for follower in group} <= known
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import ratchet
+from ratchet.adopt import doctor
+from ratchet.adopt.doctor import Check, examine, find_program, render, to_json
 from ratchet.core.cli import main
-from ratchet.core.device import doctor
-from ratchet.core.device.doctor import Check, examine, render, to_json
-from ratchet.core.device.environment import Answer, ask, find_program, program_version
+from ratchet.core.device.environment import Answer, ask, program_version
 from ratchet.core.device.nvml import Nvidia, NvidiaGpu
 
 pytestmark = pytest.mark.no_cover
@@ -231,7 +231,7 @@ def test_absent_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_torch_stays_out() -> None:
     """doctor itself never imports torch."""
-    script = "import sys, ratchet.core.device.doctor; print('torch' in sys.modules)"
+    script = "import sys, ratchet.adopt.doctor; print('torch' in sys.modules)"
     root = Path(ratchet.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

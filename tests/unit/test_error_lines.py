@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.error_lines import LONGEST, described, error_line, first_error
+from ratchet.core.errors import LONGEST, described, error_line, first_error
 
 TEXTS = Path(__file__).parents[1] / "data" / "error_texts"
 TREE = "/tree"

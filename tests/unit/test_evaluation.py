@@ -22,10 +22,10 @@ from ratchet.lab.records.evaluation import EvaluationTask, InputSpec, Slope, Sou
 torch = pytest.importorskip("torch")
 
 from ratchet.core.bench import clocks  # noqa: E402
-from ratchet.core.bench.child.guard import Guard  # noqa: E402
 from ratchet.core.bench.child.outputs import Value  # noqa: E402
 from ratchet.core.bench.client import WorkerClient  # noqa: E402
 from ratchet.lab.child import evaluation  # noqa: E402  after the skip: it needs torch
+from ratchet.lab.child.guard import Guard  # noqa: E402
 from ratchet.lab.measure.evaluation import timed_from_outside  # noqa: E402
 
 

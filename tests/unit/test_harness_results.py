@@ -11,7 +11,7 @@ import pytest
 
 from ratchet.core.config import Format
 from ratchet.core.errors import RecordError
-from ratchet.core.judge.consistency import CASE_NAME
+from ratchet.github.contradictions import CASE_NAME
 from ratchet.harness.formats import FORMATS, unit_of
 from ratchet.harness.results import MOST_SAMPLES, case_name, read_results
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ratchet.core.cli import COMMANDS, REMOVED, cli, main
-from ratchet.core.cli.examples import EXAMPLES
+from ratchet.core.cli import COMMANDS, EXAMPLES, REMOVED, cli, main
 from ratchet.core.errors import Exit
 
 

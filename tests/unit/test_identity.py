@@ -24,9 +24,19 @@ from ratchet.core.bench.messages import Identified, parse
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import ProtocolError
 from ratchet.core.config import Settings
-from ratchet.core.launches.capture import Operators, described
+from ratchet.core.launches.capture import (
+    Allocation,
+    Allocations,
+    Contents,
+    Memory,
+    Operators,
+    covering,
+    described,
+    live,
+    reserved,
+    weights,
+)
 from ratchet.core.launches.driver import MOST_LAUNCHES, Driver, Identity, NoIdentity
-from ratchet.core.launches.memory import Allocation, Allocations, Contents, Memory, covering, live, reserved, weights
 from ratchet.core.launches.record import (
     Comparable,
     Launches,

@@ -11,7 +11,7 @@ import pytest
 
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.outcome import compared, decide
-from ratchet.core.judge.sequential import (
+from ratchet.core.judge.rule import (
     PROCESSES,
     is_decided,
     is_total_open,

@@ -7,6 +7,7 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,10 +39,20 @@ def take(tmp_path: Path, body: str, time_limit_s: float = 300, options: ncu.NcuO
     return report
 
 
+@dataclass(frozen=True)
+class Task:
+    """A command that ncu profiles."""
+
+    report: Path
+
+    def command(self, time_limit_s: float) -> list[str]:
+        return ["target", "--case", "a/b"]
+
+
 def take_all(
     path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 300, options: ncu.NcuOptions | None = None
 ) -> dict[str, ProfileError | None]:
-    tasks = {name: ncu.NcuTask(lambda _: ["target", "--case", "a/b"], folder / f"{name}.ncu-rep") for name in names}
+    tasks = {name: Task(folder / f"{name}.ncu-rep") for name in names}
     return ncu.take(path, tasks, options or ncu.NcuOptions(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import requests
 
-from ratchet.core import actions
 from ratchet.core.errors import UnreachableError, UsageError
 from ratchet.core.records.profile import CaseProfile, Finding, Profile
 from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.github import notify
 from ratchet.github.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
 from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
 from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
@@ -209,7 +209,7 @@ SECRET = "T000/B000/XXXXSECRET"
 def test_only_https_is_told(address: str) -> None:
     """Any other address is refused, and not repeated in the sentence."""
     with pytest.raises(UsageError) as caught:
-        actions.send_to_webhook(address, {})
+        notify.send_to_webhook(address, {})
     assert "SECRET" not in str(caught.value)
 
 
@@ -239,12 +239,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_the_webhook_gets_the_document_and_nobody_else_does(server: Any) -> None:
     """An error and a redirection are errors; no sentence has the address."""
-    assert actions.send_to_webhook(f"https://hooks.example/{SECRET}", {"text": "slower"}) == "hooks.example"
+    assert notify.send_to_webhook(f"https://hooks.example/{SECRET}", {"text": "slower"}) == "hooks.example"
     assert server.seen == [b'{"text": "slower"}']
     for status in (302, 404, 500):
         server.status = status
         with pytest.raises(UnreachableError, match=f"hooks.example answered {status}") as caught:
-            actions.send_to_webhook(f"https://hooks.example/{SECRET}", {})
+            notify.send_to_webhook(f"https://hooks.example/{SECRET}", {})
         assert "SECRET" not in str(caught.value)
 
 
@@ -255,11 +255,11 @@ def test_what_goes_wrong_on_the_way_names_the_host_alone(error: Exception, monke
     """The texts of the library's errors hold the address."""
 
     def fail(*_: object, **more: Any) -> None:
-        assert more["timeout"] == (actions.CONNECT_S, actions.ANSWER_S)
+        assert more["timeout"] == (notify.CONNECT_S, notify.ANSWER_S)
         raise error
 
     monkeypatch.setattr(requests, "post", fail)
     with pytest.raises(UnreachableError, match=r"hooks\.example") as caught:
-        actions.send_to_webhook(f"https://hooks.example/{SECRET}", {})
+        notify.send_to_webhook(f"https://hooks.example/{SECRET}", {})
     assert "SECRET" not in str(caught.value)
     assert caught.value.__suppress_context__

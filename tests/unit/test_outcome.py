@@ -11,8 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.core import units
-from ratchet.core.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, judge_alone, judge_case
-from ratchet.core.judge.reasons import host_bound, settles
+from ratchet.core.judge.outcome import (
+    Judgement,
+    compared,
+    days_ms,
+    decide,
+    decide_apart,
+    host_bound,
+    judge_alone,
+    judge_case,
+    settles,
+)
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day
 from ratchet.core.records.run import Block, CaseRun, Failure, Policy

@@ -26,6 +26,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from ratchet import figure_style as style
 from ratchet.core.datasheets import datasheet
 from ratchet.core.errors import OutputError, PageError
 from ratchet.core.judge.roofs import measured_roofs
@@ -34,7 +35,6 @@ from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import load
 from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
 from ratchet.core.records.verdict import CaseVerdict, Outcome
-from ratchet.core.report import figure_style as style
 from ratchet.explain import page_figure as page
 from ratchet.explain import roofline as pure
 from ratchet.explain.roofline_figure import draw_roofline, marks_of, needed_roofs, roofline_figure
@@ -487,7 +487,7 @@ def test_without_a_home(tmp_path: Path) -> None:
 
 def test_without_matplotlib(tmp_path: Path) -> None:
     """Where matplotlib is missing, one sentence says so and how to get it."""
-    lines = ["import sys", "sys.modules['matplotlib'] = None", "from ratchet.core.report import figure_style as style"]
+    lines = ["import sys", "sys.modules['matplotlib'] = None", "from ratchet import figure_style as style"]
     code = "\n".join([*lines, "with style.drawing(): pass"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert PageError.__name__ in done.stderr

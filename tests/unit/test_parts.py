@@ -49,10 +49,10 @@ def test_the_core_imports_no_tool_and_no_tool_another() -> None:
 
 
 def test_each_folder_is_the_core_or_a_tool() -> None:
-    """Beside the core and the tools there are only the names that authors import, and the list of tools."""
+    """Beside the core and the tools there are names that authors import, the list of tools, and what several tools need."""
     folders = {path.parent.name for path in (ROOT / "ratchet").glob("*/__init__.py")}
     files = {path.name for path in (ROOT / "ratchet").glob("*.py")}
-    assert (folders, files) == ({"core", *TOOLS}, {"__init__.py", "__main__.py", "nvcc.py", "tools.py"})
+    assert (folders, files) == ({"core", *TOOLS}, {"__init__.py", "__main__.py", "figure_style.py", "nvcc.py", "tools.py"})
 
 
 def test_a_plugin_imports_nothing() -> None:

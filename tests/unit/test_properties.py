@@ -15,7 +15,7 @@ from ratchet.core.judge.comparison import Pair, cliffs_delta, compare_pairs, com
 from ratchet.core.judge.estimate import estimate, estimate_apart, estimate_between_days
 from ratchet.core.judge.evidence import CaseThresholds
 from ratchet.core.judge.outcome import decide
-from ratchet.core.judge.sequential import thresholds_of_run
+from ratchet.core.judge.rule import thresholds_of_run
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import Block, CaseRun, Policy, WorkerSamples

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ratchet.core.judge.comparison import compare_pairs
+from ratchet.core.judge.comparison import compare_pairs, resolution_of
+from ratchet.core.judge.evidence import pairs_to_settle
 from ratchet.core.judge.outcome import compared, decide, judge_case
-from ratchet.core.judge.power import pairs_to_settle
-from ratchet.core.judge.total import resolution_of
 from ratchet.core.records.run import Block, Policy, WorkerSamples
 from ratchet.core.records.verdict import Outcome
 from tests import examples, pair_examples, reports

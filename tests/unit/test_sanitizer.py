@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.bench.child.profile_target import ProfileTarget
-from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.tree_spec import Timeouts, TreeSpec
 from ratchet.core.errors import UnfitError, UsageError
 from ratchet.lab.measure.evaluation import CASE, find_sanitizer, sanitizer_errors, write_tree
 from ratchet.lab.records.evaluation import EvaluationTask, InputSpec, SourceFile
@@ -52,7 +52,7 @@ def target(tmp_path: Path) -> ProfileTarget:
     source = SourceFile(path=str(tmp_path / "one.py"), sha256="", text="def kernel(x):\n    return x + 1\n")
     task = EvaluationTask(source=source, function="kernel", inputs=(InputSpec(shape=(4,)),), folder=str(tmp_path))
     path = write_tree(tmp_path / "head", task)
-    spec = TreeSpec(path, path, "bench", (), "cpu", 1, None, import_timeout_s=60, step_timeout_s=60)
+    spec = TreeSpec(path, path, "bench", (), "cpu", 1, None, Timeouts(60, 60))
     return ProfileTarget(spec, (CASE,), 1)
 
 

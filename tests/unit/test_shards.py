@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.core.errors import Exit, IncompleteError, UsageError
-from ratchet.core.judge.consistency import joined, policy_of_part
+from ratchet.core.judge.shards import joined, policy_of_part
 from ratchet.core.records.run import CaseRun, RunRecord, Shard
 from tests.examples import run_of
 from tests.history_examples import timed

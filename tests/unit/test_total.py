@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.core.judge.comparison import compare_workers, pairs_of
+from ratchet.core.judge.comparison import PairTotal, compare_totals, compare_workers, pairs_of, totals_of
 from ratchet.core.judge.estimate import fisher_p
 from ratchet.core.judge.evidence import CaseThresholds
-from ratchet.core.judge.outcome import compared, decide, judge_case
-from ratchet.core.judge.reasons import describe_total
-from ratchet.core.judge.sequential import LOOKS
-from ratchet.core.judge.total import PairTotal, compare_totals, totals_of
+from ratchet.core.judge.outcome import compared, decide, describe_total, judge_case
+from ratchet.core.judge.rule import LOOKS
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import Block, CaseRun, Policy, WorkerSamples

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ratchet.adopt import doctor
 from ratchet.core import launches as identity
 from ratchet.core import machine
 from ratchet.core.bench import clocks
@@ -15,7 +16,7 @@ from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
-from ratchet.core.device import doctor, vendor
+from ratchet.core.device import vendor
 from ratchet.core.device.environment import Answer, describe
 from ratchet.core.device.gpu import Vendor
 from ratchet.core.device.nvml import Nvidia

@@ -32,8 +32,7 @@ from pydantic import Field
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.cache import cache_root
 from ratchet.core.device.vendor import vendor_here
-from ratchet.core.error_lines import LONGEST, first_error
-from ratchet.core.errors import BuildError, OutputError, RecordError
+from ratchet.core.errors import LONGEST, BuildError, OutputError, RecordError, first_error
 from ratchet.core.processes import STRAY, run
 from ratchet.core.records import SCHEMA_VERSION, Count, Record
 from ratchet.core.records.files import load, save

@@ -165,10 +165,10 @@ class HostClient:
 
     def _received_listing(self) -> Listing:
         try:
-            found = parse(self._channel.receive(self._tree.import_timeout_s), Listing)
+            found = parse(self._channel.receive(self._tree.timeouts.import_s), Listing)
         except wire.Timeout:
             raise HostLost(
-                f"Importing {self._imported()} of the {self.side} took more than {self._tree.import_timeout_s:g} s.",
+                f"Importing {self._imported()} of the {self.side} took more than {self._tree.timeouts.import_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Disconnected, wire.ProtocolError):
@@ -208,7 +208,7 @@ class HostClient:
     def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
         started = time.perf_counter()
         pid, channel, output = self._forked(with_compiler=with_compiler)
-        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.step_timeout_s))
+        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.timeouts.step_s))
         try:
             self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
         except CaseTrouble as error:
@@ -216,7 +216,7 @@ class HostClient:
             if isinstance(error, Crashed) or time.monotonic() >= self.until:
                 raise
             raise _no_device(error) from None
-        worker.timeout_s = self._tree.step_timeout_s
+        worker.timeout_s = self._tree.timeouts.step_s
         worker.ready_s = time.perf_counter() - started
         return worker
 
@@ -227,7 +227,7 @@ class HostClient:
         with theirs, output.handed_over() as writer, self._talking:
             try:
                 self._channel.send_with_files({"op": "fork", "with_compiler": with_compiler}, [theirs.fileno(), writer])
-                pid = int(self._channel.receive(max(30, self._tree.import_timeout_s) if with_compiler else 30)["pid"])
+                pid = int(self._channel.receive(max(30, self._tree.timeouts.import_s) if with_compiler else 30)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratchet.core.config import Settings
 from ratchet.core.workload import Device
@@ -31,6 +31,15 @@ class Sweep:
         return f"{self.case.partition('/')[0]}/{self.parameter}_{value}"
 
 
+class Timeouts(NamedTuple):
+    """Longest waits of the controller, in seconds."""
+
+    import_s: float
+    """For the imports."""
+    step_s: float
+    """For one answer of a worker."""
+
+
 @dataclass(frozen=True)
 class TreeSpec:
     """A tree's place, the way to import its benchmarks, and the device that they run on."""
@@ -47,10 +56,7 @@ class TreeSpec:
     """Cores that a worker on the CPU may use."""
     gpu_uuid: str | None
     """`Gpu.address`, which shows a process this GPU alone: on NVIDIA the UUID. Of a command that uses several: all, by commas."""
-    import_timeout_s: float
-    """Longest wait of the controller for the imports, in seconds."""
-    step_timeout_s: float
-    """Longest wait for one answer of a worker, in seconds."""
+    timeouts: Timeouts
     results: str = "results"
     """The folder within the tree that ratchet itself writes to."""
     variant: str | None = None
@@ -71,8 +77,7 @@ class TreeSpec:
             device=device,
             threads=settings.cpu_threads,
             gpu_uuid=gpu_uuid,
-            import_timeout_s=settings.host_timeout,
-            step_timeout_s=settings.case_timeout,
+            timeouts=Timeouts(settings.host_timeout, settings.case_timeout),
             results=settings.results,
         )
 
@@ -91,8 +96,9 @@ class TreeSpec:
         """Return the record that `child_command` wrote, with absolute paths."""
         path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
         sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
-        python_path = tuple(fields["python_path"])
-        return cls(**{**fields, "path": path, "checkout": checkout, "python_path": python_path, "sweep": sweep})
+        python_path, timeouts = tuple(fields["python_path"]), Timeouts(*fields["timeouts"])
+        parts = {"path": path, "checkout": checkout, "python_path": python_path, "timeouts": timeouts, "sweep": sweep}
+        return cls(**{**fields, **parts})
 
 
 def child_command(module: str, **argument: object) -> list[str]:

@@ -22,17 +22,12 @@ from typing import NoReturn, cast
 import click
 
 from ratchet import __version__, tools
-from ratchet.core.cli.examples import with_examples
 from ratchet.core.errors import Exit, RatchetError, UsageError
 from ratchet.core.units import did_you_mean
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Begin": {
-        "doctor": (
-            "ratchet.core.cli.checkout:doctor_command",
-            "Say what this machine can and cannot do, and what to do about it.",
-        ),
-        "list": ("ratchet.core.cli.checkout:list_command", "List the cases of this checkout."),
+        "list": ("ratchet.core.cli.check:list_command", "List the cases of this checkout."),
         "settings": (
             "ratchet.core.cli.results:settings_command",
             "Show every setting: its value, where that comes from, and what it means.",
@@ -44,15 +39,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Compare this checkout with an earlier commit and fail on a regression.",
         ),
         "run": ("ratchet.core.cli.check:run_command", "Time this checkout alone and write results/current.json."),
-        "compare": ("ratchet.core.cli.recorded:compare_command", "Compare two recorded runs of one machine."),
-        "report": ("ratchet.core.cli.recorded:report_command", "Judge a recorded run again and write its report."),
+        "compare": ("ratchet.core.cli.results:compare_command", "Compare two recorded runs of one machine."),
+        "report": ("ratchet.core.cli.results:report_command", "Judge a recorded run again and write its report."),
         "open": ("ratchet.core.cli.results:open_command", "Open the report of the last check in a browser."),
-        "merge": ("ratchet.core.cli.recorded:merge_command", "Join the shards of one check into one run and one verdict."),
+        "merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one run and one verdict."),
     },
     "Find out why, make it faster": {},
     "Main over time": {
         "baseline": ("ratchet.core.cli.baseline:baseline_group", "Show, move and verify the best commit of every case."),
-        "badge": ("ratchet.core.cli.results:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {},
     "In workflows": {},
@@ -73,6 +67,69 @@ REMOVED = {
     "export": "`ratchet export` was removed: results/current.json is JSON, and results/schema/run.json describes it.",
 }
 """Name that used to be a command → the sentence that answers it."""
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": (
+        "ratchet init        a first benchmark for this repository",
+        "ratchet check       are my changes slower than the last commit?",
+        "ratchet doctor      what this machine can do",
+    ),
+    "baseline": (
+        "ratchet baseline show",
+        "ratchet baseline record",
+    ),
+    "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
+    "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
+    "baseline record": (
+        "ratchet baseline record",
+        "ratchet baseline record first/current.json second/current.json",
+    ),
+    "baseline rename": ("ratchet baseline rename norm/rows_4k rms_norm/rows_4k",),
+    "baseline show": (
+        "ratchet baseline show",
+        "ratchet baseline show 'norm/*' --history",
+    ),
+    "baseline verify": ("ratchet baseline verify",),
+    "check": (
+        "ratchet check                          with uncommitted changes against HEAD, else HEAD against the one before",
+        "ratchet check --merge-base main        this branch against where it left main",
+        "ratchet check norm 'attention/*' --base v1.2 --gate 2%",
+        "ratchet check --base HEAD --time-identical   what unchanged code gives",
+        "ratchet check --command './bench --jsonbin {out}' --format nvbench   another harness",
+    ),
+    "compare": (
+        "ratchet compare before/current.json after/current.json",
+        "ratchet compare before.json after.json --format hyperfine",
+    ),
+    "list": (
+        "ratchet list",
+        "ratchet list 'norm/*' --json",
+    ),
+    "merge": ("ratchet merge shard-1/current.json shard-2/current.json",),
+    "open": ("ratchet open",),
+    "report": (
+        "ratchet report",
+        "ratchet report old/current.json --gate 5%",
+    ),
+    "run": (
+        "ratchet run",
+        "ratchet run norm --pairs 12 --device cpu",
+    ),
+    "settings": (
+        "ratchet settings",
+        "ratchet settings --json",
+        "RATCHET_PAIRS=40 ratchet settings",
+    ),
+}
+EXAMPLES |= tools.examples()
+"""Command → lines that can be typed; what follows three blanks says what the line does."""
+
+
+def with_examples(command: click.Command, name: str) -> click.Command:
+    """Add the examples of a command (empty: of ``ratchet``), and those of its own commands, to their help."""
+    command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.get(name, ()))
+    for own, inner in getattr(command, "commands", {}).items():
+        with_examples(inner, f"{name} {own}")
+    return command
 
 
 class LazyGroup(click.Group):

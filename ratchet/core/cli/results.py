@@ -1,7 +1,7 @@
-"""Commands that show what is written down: settings, and the last report (open, badge).
+"""Commands about what is written down: settings, the last report (open), and recorded runs (compare, report, merge).
 
-Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `badge` writes
-a file.
+Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `report` and `merge`
+write files. What judges and renders loads where it is used, since the others do not need it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, request_of
-from ratchet.core.cli.output import print_result
+from ratchet.core.cli.options import common, harness_format, judging, request_of
+from ratchet.core.cli.output import print_paths, print_result, show
 from ratchet.core.config import explained
 from ratchet.core.errors import Exit, UsageError
-from ratchet.core.records.files import load, save_text
-from ratchet.core.records.verdict import ReportRecord
-from ratchet.core.report.badge import LABEL, badge_json, badge_svg
-from ratchet.core.request import PAGE, REPORT, results_folder, root_of
+from ratchet.core.request import PAGE, results_folder, root_of
 from ratchet.core.untrusted import clean
 
 
@@ -42,25 +39,6 @@ def settings_command(**options: Any) -> int:
     return int(Exit.PASS)
 
 
-@click.command("badge")
-@click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg)."
-)
-@click.option("--label", default=LABEL, show_default=True, help="The words on its left.")
-@common
-def badge_command(report: Path | None, out: Path | None, label: str, **options: Any) -> int:
-    """Write the verdict of a check as a badge (default: of results/report.json, into that folder)."""
-    results = results_folder(request_of((), options), os.environ)
-    place = out or results / "badge.svg"
-    if place.suffix not in (".svg", ".json"):
-        raise UsageError(f"{clean(place)} ends neither in .svg nor in .json.", "Choose one of them.")
-    verdict = load(report or results / REPORT, ReportRecord)
-    save_text(place, badge_svg(verdict, label) if place.suffix == ".svg" else badge_json(verdict, label))
-    print_result({"path": str(place)}, [f"Badge: {clean(place)}"], as_json=options["as_json"])
-    return int(Exit.PASS)
-
-
 @click.command("open")
 @common
 def open_command(**options: Any) -> int:
@@ -74,3 +52,50 @@ def open_command(**options: Any) -> int:
     if options["as_json"] or not webbrowser.open(page.resolve().as_uri()):
         print_result({"page": str(page)}, [f"Open it in a browser: {clean(page)}"], as_json=options["as_json"])
     return int(Exit.PASS)
+
+
+@click.command("compare")
+@click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
+@click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
+@harness_format
+@judging
+@common
+def compare_command(reference: Path, head: Path, **options: Any) -> int:
+    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?"""
+    from ratchet.core.recorded import compare
+
+    report = compare(reference, head, options.pop("format"), request_of((), options), os.environ)
+    show(report, as_json=options["as_json"])
+    return report.exit_code
+
+
+@click.command("report")
+@click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]", required=False)
+@judging
+@common
+def report_command(recorded: Path | None, **options: Any) -> int:
+    """Judge a recorded run again and write its report (default: results/current.json)."""
+    from ratchet.core.command_result import write_report
+    from ratchet.core.recorded import judge_again
+
+    done = judge_again(recorded, request_of((), options), os.environ)
+    show(done.report, as_json=options["as_json"])
+    print_paths(write_report(done), quiet=options["as_json"])
+    return done.report.exit_code
+
+
+@click.command("merge")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@common
+def merge_command(runs: tuple[Path, ...], **options: Any) -> int:
+    """Join the shards of one check (see `ratchet check --shard`) into one run and one verdict.
+
+    RUNS are the current.json of all shards; profiles beside them come along.
+    """
+    from ratchet.core.command_result import write
+    from ratchet.core.recorded import merge
+
+    done = merge(runs, request_of((), options), os.environ)
+    show(done.report, as_json=options["as_json"])
+    print_paths(write(done, os.environ), quiet=options["as_json"])
+    return done.report.exit_code

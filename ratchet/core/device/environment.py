@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import platform
 import re
-import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import ratchet
 from ratchet.core.device.gpu import Gpu
@@ -53,24 +51,6 @@ def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path |
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return Answer(None, stderr=clean(str(error)))
     return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
-
-
-def last_json(text: str) -> dict[str, Any] | None:
-    """Return the JSON object on the last line that a program printed; None where there is none."""
-    try:
-        told = json.loads(text.strip().rpartition("\n")[2])
-    except ValueError:
-        return None
-    return told if isinstance(told, dict) else None
-
-
-def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
-    """Find a program on the PATH, else in the first extra folder that holds it."""
-    for place in (None, *extra_places):
-        found = shutil.which(name, path=None if place is None else str(place))
-        if found is not None:
-            return Path(found)
-    return None
 
 
 def program_version(path: Path) -> str | None:

@@ -39,7 +39,7 @@ _IMPORT = ("python:importlib._bootstrap",)
 _READERS = tuple(
     f"ratchet:core/{name}"
     for name in (
-        *("records/", "error_lines.", "processes."),
+        *("records/", "errors.", "processes."),
         *(f"bench/child/{module}." for module in ("host", "loader", "registry", "areas", "boundary")),
         *(f"bench/child/{module}." for module in ("gpu_facts", "libraries", "reads", "state")),
     )

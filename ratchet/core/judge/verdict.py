@@ -19,14 +19,12 @@ from ratchet.core.judge.baseline.chain import problems
 from ratchet.core.judge.baseline.steps import likely_renames
 from ratchet.core.judge.comparison import compare_stored, kernels_median_ms, medians_ms
 from ratchet.core.judge.drift import held_to_best
-from ratchet.core.judge.evidence import CaseThresholds, thresholds_for
+from ratchet.core.judge.evidence import CaseThresholds, thresholds_for, with_smallest_slowdown
 from ratchet.core.judge.mutes import warnings as mute_warnings
 from ratchet.core.judge.mutes import with_mutes
-from ratchet.core.judge.outcome import Judgement, compared, decide_apart, judge_alone, judge_case
-from ratchet.core.judge.power import with_smallest_slowdown
-from ratchet.core.judge.reasons import host_bound
+from ratchet.core.judge.outcome import Judgement, compared, decide_apart, host_bound, judge_alone, judge_case
 from ratchet.core.judge.roofs import Roofs, measured_roofs, share
-from ratchet.core.judge.sequential import thresholds_of_run
+from ratchet.core.judge.rule import thresholds_of_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary

@@ -9,7 +9,7 @@ memory holds indices and lengths. So the identity is a digest over
 - the launches of one call, in order: kernels with grid, block, shared memory, attributes and arguments, copies and fills,
   and which waits for which (`capture`, `launches`);
 - the machine code of every kernel (`code`, `elf`);
-- the content of the device memory that launches find (`memory`), and the settings for all launches (`driver`).
+- the content of the device memory that launches find (`capture.Memory`), and the settings for all launches (`driver`).
 
 Whatever cannot be seen makes a workload opaque, and it is timed. docs/decisions/0009-identical.md has what is not covered.
 """
@@ -25,10 +25,9 @@ import torch
 
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.launches import record as launches
-from ratchet.core.launches.capture import Operators, Recorder, undisturbed
+from ratchet.core.launches.capture import Contents, Memory, Operators, Recorder, live, reserved, undisturbed
 from ratchet.core.launches.code import Codes, refuse_namesakes
 from ratchet.core.launches.driver import Driver, Identity, NoIdentity
-from ratchet.core.launches.memory import Contents, Memory, live, reserved
 from ratchet.core.launches.record import Comparable, LaunchReader
 from ratchet.core.untrusted import clean
 

@@ -20,13 +20,12 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.profile import Profiles, Roofline
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.tuned import Tuned
-from ratchet.core.records.verdict import Calibration, ReportRecord
+from ratchet.core.records.verdict import ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {
     "run": RunRecord,
     "baseline": Baseline,
     "report": ReportRecord,
-    "calibration": Calibration,
     "tuned": Tuned,
     "profiles": Profiles,
     "roofline": Roofline,

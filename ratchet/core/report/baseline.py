@@ -211,7 +211,8 @@ def accepted_lines(done: Sequence[AcceptedCase], path: str) -> list[str]:
     """Return a line for each case: from where to where, by how much, who and why."""
     return [
         log_line(
-            f"{accepted.case}: {_from_to(accepted)} ({_change_of_accepted(accepted)}), "
+            f"{accepted.case}: {milliseconds(accepted.before.median_ms) if accepted.before else 'no baseline'} → "
+            f"{milliseconds(accepted.after.median_ms)} ({_change_of_accepted(accepted)}), "
             f"accepted by {accepted.after.steps[-1].by}: {accepted.after.steps[-1].reason}",
             600,
         )
@@ -247,11 +248,6 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
         case MoveKind.REMOVED | MoveKind.RETURNED:
             words = f"at {short(step.commit)}"
     return WORDS.get(move.kind, move.kind.value), move.case, time, change, f"{words} [{move.machine}]" if several else words
-
-
-def _from_to(done: AcceptedCase) -> str:
-    now = milliseconds(done.after.median_ms)
-    return f"{milliseconds(done.before.median_ms)} → {now}" if done.before else f"no baseline → {now}"
 
 
 def _change_of_accepted(done: AcceptedCase) -> str:

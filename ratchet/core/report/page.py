@@ -86,7 +86,7 @@ def render_page(report: ReportRecord, data: PageData) -> str:
             case,
             pair_plot(data.ratios.get(case.name, ()), case.comparison, report) if case.name in data.ratios else None,
             profiles.get(case.name),
-            _data_url(data.pictures[case.name]) if case.name in data.pictures else "",
+            f"data:image/png;base64,{base64.b64encode(data.pictures[case.name]).decode()}" if case.name in data.pictures else "",
         )
         for case in listed[:MOST_CASES]
     ]
@@ -135,10 +135,6 @@ def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: Re
             if abs(at(ratio) - at(1.0)) > LABEL
         ),
     )
-
-
-def _data_url(picture: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
 
 
 def _tree(code: Tree) -> Iterator[str]:

@@ -7,7 +7,7 @@ markup.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -34,7 +34,8 @@ _EXTRA = 5
 @dataclass(frozen=True)
 class _Column:
     title: str
-    text: Callable[[CaseVerdict], str]
+    cells: Sequence[str]
+    """One a case."""
     rank: int
     """Where the terminal is too narrow, the highest rank is dropped first; 0 stays."""
     justify: Literal["left", "right"] = "right"
@@ -149,34 +150,35 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
     from rich.text import Text
 
     columns = _fitting(report, listed, width)
-    room = max(8, width - sum(_wide(column, listed) + _GAP for column in columns[1:]))
+    room = max(8, width - sum(_wide(column) + _GAP for column in columns[1:]))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))  # and 1 for the box
     for column in columns:
         table.add_column(column.title, justify=column.justify, no_wrap=True, overflow="ellipsis")
-    for case in listed:
+    for case, row in zip(listed, zip(*(column.cells for column in columns), strict=True), strict=True):
         outcome = words.outcome_before_acceptance(case, report)
         style = {
             "Outcome": words.WORDS[outcome].style,
             "Case": "" if outcome in _QUIET else "bold",
         }
-        cells = [_middle(column.text(case), room) if column.title == "Case" else column.text(case) for column in columns]
+        cells = (_middle(row[0], room), *row[1:])
         table.add_row(*(Text(cell, style=style.get(column.title, "")) for cell, column in zip(cells, columns, strict=True)))
     return table
 
 
-def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
-    case = _Column("Case", lambda case: untrusted.clean(case.name, untrusted.CELL), 0, "left")
-    roof = _Column(_ROOF, lambda case: words.roof(case.head), _EXTRA + 2)
-    outcome = _Column("Outcome", lambda case: _outcome(case, report), 0, "left")
+def _columns(report: ReportRecord, listed: list[CaseVerdict], form: _Form) -> list[_Column]:
+    case = _Column("Case", [untrusted.clean(case.name, untrusted.CELL) for case in listed], 0, "left")
+    head = [words.time(case.head) for case in listed]
+    roof = _Column(_ROOF, [words.roof(case.head) for case in listed], _EXTRA + 2)
+    outcome = _Column("Outcome", [_outcome(case, report) for case in listed], 0, "left")
     if not words.compares(report):
-        return [case, _Column("Time", lambda case: words.time(case.head), 2), roof, outcome]
+        return [case, _Column("Time", head, 2), roof, outcome]
     return [
         case,
-        _Column(form.reference, lambda case: words.time(case.reference), 4),
-        _Column("Head", lambda case: words.time(case.head), 3),
-        _Column("Change", lambda case: _change(case, form), 2),
-        _Column("Cliff’s δ", lambda case: words.delta(case.comparison), _EXTRA + 1),
-        _Column("MDE", lambda case: words.detectable(case.comparison), _EXTRA),
+        _Column(form.reference, [words.time(case.reference) for case in listed], 4),
+        _Column("Head", head, 3),
+        _Column("Change", [_change(case, form) for case in listed], 2),
+        _Column("Cliff’s δ", [words.delta(case.comparison) for case in listed], _EXTRA + 1),
+        _Column("MDE", [words.detectable(case.comparison) for case in listed], _EXTRA),
         roof,
         outcome,
     ]
@@ -186,27 +188,27 @@ def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> lis
     """Return the columns that fit: extra ones go first, then a digit, the interval, the times; names and outcomes stay."""
     kept: list[_Column] = []
     for form in _FORMS:
-        kept = _without(_columns(report, form), _EXTRA, listed, width)
-        if _total(kept, listed) <= width:
+        kept = _without(_columns(report, listed, form), _EXTRA, width)
+        if _total(kept) <= width:
             return kept
-    return _without(kept, 1, listed, width)
+    return _without(kept, 1, width)
 
 
-def _without(columns: list[_Column], least: int, listed: list[CaseVerdict], width: int) -> list[_Column]:
+def _without(columns: list[_Column], least: int, width: int) -> list[_Column]:
     kept = columns
-    while _total(kept, listed) > width and (last := max(kept, key=lambda column: column.rank)).rank >= least:
+    while _total(kept) > width and (last := max(kept, key=lambda column: column.rank)).rank >= least:
         kept = [column for column in kept if column is not last]
     return kept
 
 
-def _total(columns: list[_Column], listed: list[CaseVerdict]) -> int:
-    return sum(_wide(column, listed) + _GAP for column in columns) - _GAP
+def _total(columns: list[_Column]) -> int:
+    return sum(_wide(column) + _GAP for column in columns) - _GAP
 
 
-def _wide(column: _Column, listed: list[CaseVerdict]) -> int:
+def _wide(column: _Column) -> int:
     from rich.cells import cell_len
 
-    return max(cell_len(text) for text in (column.title, *(column.text(case) for case in listed)))
+    return max(map(cell_len, (column.title, *column.cells)))
 
 
 def _change(case: CaseVerdict, form: _Form) -> str:

@@ -17,7 +17,7 @@ from ratchet.core.records.profile import Category
 from ratchet.core.units import duration, plural, rate, size
 from ratchet.explain.advice.patterns import PATTERNS, QUICK_WIN_CASES
 from ratchet.explain.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, CodePlace, Cover, Piece, Timeline, grouped, top
-from ratchet.explain.advice.trace import Event
+from ratchet.explain.advice.trace import GpuEvent, HostEvent
 from ratchet.explain.records import AdviceFinding, Where
 
 FLOOR_US = 100.0
@@ -124,7 +124,7 @@ def _claim(pieces: Iterable[Piece]) -> float:
     return us
 
 
-def _claim_ops(line: Timeline, ops: Iterable[Event]) -> tuple[float, list[Event]]:
+def _claim_ops(line: Timeline, ops: Iterable[HostEvent]) -> tuple[float, list[GpuEvent]]:
     """Claim outermost operators. Return the time that the GPU had nothing to do because of them, and their work on it."""
     fresh = {id(top(op)) for op in ops} - line.claimed
     line.claimed |= fresh
@@ -132,7 +132,7 @@ def _claim_ops(line: Timeline, ops: Iterable[Event]) -> tuple[float, list[Event]
     return idle_us, [work for op in fresh for work in line.work_of.get(op, ())]
 
 
-def _is_free(line: Timeline, work: Event) -> bool:
+def _is_free(line: Timeline, work: GpuEvent) -> bool:
     """Return whether no rule has explained a piece of GPU work yet."""
     return id(work) not in line.claimed and (work.call is None or id(top(work.call)) not in line.claimed)
 
@@ -150,7 +150,7 @@ def _us(value: float) -> str:
     return duration(value * 1e-6)
 
 
-def _sum(events: Iterable[Event]) -> float:
+def _sum(events: Iterable[HostEvent | GpuEvent]) -> float:
     return sum(event.dur for event in events)
 
 
@@ -228,8 +228,8 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
 
 def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
     """Products of parts of tensors, one by one."""
-    runs: dict[CodePlace, list[Event]] = defaultdict(list)
-    run: list[Event] = []
+    runs: dict[CodePlace, list[HostEvent]] = defaultdict(list)
+    run: list[HostEvent] = []
     for op in (*line.ops, None):
         if op is not None and (op.name in _PRODUCTS or op.name in _BESIDE):
             run.append(op)
@@ -253,7 +253,7 @@ def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
     """A network that is called on a few rows at a time. A CPU is busy with these already."""
     if not line.gpu:
         return
-    few: dict[tuple[str, int, str], list[Event]] = defaultdict(list)
+    few: dict[tuple[str, int, str], list[HostEvent]] = defaultdict(list)
     rows: dict[tuple[str, int, str], int] = {}
     for event in line.trace.host:
         if event.kind == "op" and event.name in ("aten::mm", "aten::addmm") and line.is_in(event):
@@ -273,8 +273,8 @@ def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
 
 def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
     """A loop of Python over the rows of a tensor."""
-    runs: dict[CodePlace, list[Event]] = defaultdict(list)
-    run: list[Event] = []
+    runs: dict[CodePlace, list[HostEvent]] = defaultdict(list)
+    run: list[HostEvent] = []
     since = 0
     for op in (*line.ops, None):
         is_select = op is not None and op.name == "aten::select"
@@ -296,8 +296,8 @@ def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
 
 def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
     """Elementwise kernels in a row, each of which reads and writes a large tensor."""
-    chains: dict[tuple[str, str], list[list[Event]]] = defaultdict(list)
-    chain: list[Event] = []
+    chains: dict[tuple[str, str], list[list[GpuEvent]]] = defaultdict(list)
+    chain: list[GpuEvent] = []
     where = ("", "")
     for work in (*line.gpu, None):
         here, fits = ("", ""), False
@@ -341,7 +341,7 @@ def float32_products(line: Timeline) -> Iterator[AdviceFinding]:
     yield _finding(line, "fp32-matmul", _Seen(place, len(slow)), _sum(slow) * (1 - 1 / TF32_GAIN), what)
 
 
-def _is_full_float32(work: Event, peak: float) -> bool:
+def _is_full_float32(work: GpuEvent, peak: float) -> bool:
     """Return whether a kernel multiplies float32 without TF32: by its name, else by its rate beside the peak in FLOP a µs."""
     op = work.call.parent if work.call else None
     if _OTHERWISE.search(work.name) or op is None or op.kind != "op":
@@ -366,7 +366,7 @@ def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
     yield _finding(line, "double-precision", _Seen(place, len(wide)), _sum(wide) / 2, what)
 
 
-def _has_double(op: Event) -> bool:
+def _has_double(op: HostEvent) -> bool:
     """Return whether a tensor is float64; a number of Python has that type and no size."""
     return any(kind == "double" and shape for kind, shape in zip(op.types, op.shapes, strict=False))
 

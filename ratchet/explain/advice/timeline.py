@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-from ratchet.explain.advice.trace import Event, ProfilerTrace
+from ratchet.explain.advice.trace import GpuEvent, HostEvent, ProfilerTrace
 
 WAITS = frozenset(
     f"{prefix}{name}"
@@ -64,21 +64,21 @@ class Piece:
 
     cause: Cause
     us: float
-    owner: Event | None
+    owner: HostEvent | None
     claimed: bool = False
 
 
 class Cover:
     """Spans, none within another, of which the part within any interval is asked for."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        self.events: list[Event] = []
+    def __init__(self, events: Iterable[HostEvent]) -> None:
+        self.events: list[HostEvent] = []
         for event in sorted(events, key=lambda event: event.start):
             if not self.events or event.start >= self.events[-1].end:
                 self.events.append(event)
         self._starts = [event.start for event in self.events]
 
-    def within(self, start: float, end: float) -> Iterator[tuple[float, float, Event]]:
+    def within(self, start: float, end: float) -> Iterator[tuple[float, float, HostEvent]]:
         """Yield the spans that overlap an interval, cut to it."""
         index = max(0, bisect.bisect_right(self._starts, start) - 1)
         while index < len(self.events) and self._starts[index] < end:
@@ -105,21 +105,21 @@ class Timeline:
     """Identities of GPU work and operators that a rule has explained."""
     _places: dict[int, CodePlace] = field(default_factory=dict)
 
-    def is_in(self, event: Event) -> bool:
+    def is_in(self, event: HostEvent | GpuEvent) -> bool:
         """Return whether the host began it in the steady part."""
-        return self.start <= (event.call or event).start < self.end
+        return self.start <= _begun_by(event).start < self.end
 
     @cached_property
-    def gpu(self) -> list[Event]:
+    def gpu(self) -> list[GpuEvent]:
         return [event for event in self.trace.gpu if self.is_in(event)]
 
     @cached_property
-    def ops(self) -> list[Event]:
+    def ops(self) -> list[HostEvent]:
         """The outermost operators of the steady part, by start."""
         return [event for event in self.trace.host if event.kind == "op" and top(event) is event and self.is_in(event)]
 
     @cached_property
-    def calls(self) -> list[Event]:
+    def calls(self) -> list[HostEvent]:
         return [event for event in self.trace.host if event.kind == "call" and self.is_in(event)]
 
     @cached_property
@@ -132,18 +132,18 @@ class Timeline:
         return found
 
     @cached_property
-    def work_of(self) -> dict[int, list[Event]]:
+    def work_of(self) -> dict[int, list[GpuEvent]]:
         """The work on the GPU of each outermost operator, by its identity."""
-        found: dict[int, list[Event]] = defaultdict(list)
+        found: dict[int, list[GpuEvent]] = defaultdict(list)
         for work in self.gpu:
             if work.call is not None:
                 found[id(top(work.call))].append(work)
         return found
 
     @cached_property
-    def ops_at(self) -> dict[tuple[str, int, str], list[Event]]:
+    def ops_at(self) -> dict[tuple[str, int, str], list[HostEvent]]:
         """The outermost operators of each file, line and function."""
-        found: dict[tuple[str, int, str], list[Event]] = defaultdict(list)
+        found: dict[tuple[str, int, str], list[HostEvent]] = defaultdict(list)
         for op in self.ops:
             found[self.place(op)[:3]].append(op)
         return found
@@ -178,15 +178,16 @@ class Timeline:
     def _starts(self) -> list[float]:
         return [event.start for event in self.trace.host if event.thread == self.main and event.kind in ("op", "python")]
 
-    def place(self, event: Event | None) -> CodePlace:
+    def place(self, event: HostEvent | GpuEvent | None) -> CodePlace:
         """Return where in the user's code an event comes from; of other threads, what the main one called meanwhile."""
         if event is None:
             return NOWHERE
-        event = event.call or event
-        first = event if event.kind == "python" else event.python
+        event, first = _begun_by(event), None
+        if isinstance(event, HostEvent):
+            first = event if event.kind == "python" else event.python
         if first is None and event.thread != self.main:
             first = self.main_at(event.start)
-        path: list[Event] = []
+        path: list[HostEvent] = []
         found = NOWHERE
         while first is not None and found == NOWHERE:
             if id(first) in self._places:
@@ -198,17 +199,17 @@ class Timeline:
         return found
 
     @cached_property
-    def _main_python(self) -> tuple[list[float], list[Event]]:
+    def _main_python(self) -> tuple[list[float], list[HostEvent]]:
         events = [event for event in self.trace.host if event.kind == "python" and event.thread == self.main]
         return [event.start for event in events], events
 
-    def main_at(self, time: float) -> Event | None:
+    def main_at(self, time: float) -> HostEvent | None:
         """Return the innermost Python function of the main thread at a time."""
         starts, events = self._main_python
         index = bisect.bisect_right(starts, time) - 1
         if index < 0:
             return None
-        event: Event | None = events[index]
+        event: HostEvent | None = events[index]
         while event is not None and event.end < time:
             event = event.python
         return event
@@ -230,7 +231,12 @@ def timeline(trace: ProfilerTrace) -> Timeline:
     return line
 
 
-def top(event: Event) -> Event:
+def _begun_by(event: HostEvent | GpuEvent) -> HostEvent | GpuEvent:
+    """Return the call that launched work of the GPU, where it is known; any other event itself."""
+    return event.call or event if isinstance(event, GpuEvent) else event
+
+
+def top(event: HostEvent) -> HostEvent:
     """Return the outermost operator around an event; the event itself where there is none."""
     return event.outermost or event
 
@@ -244,7 +250,7 @@ def ours(name: str) -> re.Match[str] | None:
     return None if package in sys.stdlib_module_names else match
 
 
-def _place(event: Event) -> CodePlace:
+def _place(event: HostEvent) -> CodePlace:
     """Return the place of a function of the user's, or of one that it calls; NOWHERE for others."""
     if match := ours(event.name):
         return CodePlace(match["file"], int(match["line"]), match["function"], "", is_exact=False)
@@ -253,7 +259,7 @@ def _place(event: Event) -> CodePlace:
     return NOWHERE
 
 
-def _label(called: Event) -> str:
+def _label(called: HostEvent) -> str:
     if builtin := _BUILTIN.match(called.name):
         return builtin["name"].rpartition(".")[2]
     frame = _FRAME.fullmatch(called.name)
@@ -262,7 +268,7 @@ def _label(called: Event) -> str:
 
 def _steady(line: Timeline) -> tuple[float, float] | None:
     """Return the part that repeats, without its first repetitions; None where nothing repeats. What takes longest decides."""
-    starts: dict[tuple[str, CodePlace], list[Event]] = defaultdict(list)
+    starts: dict[tuple[str, CodePlace], list[HostEvent]] = defaultdict(list)
     bare = (event for event in line.calls if top(event) is event)  # launches of graphs, and of kernels that are no operators
     for event in (*line.ops, *bare):
         starts[event.name, line.place(event)].append(event)
@@ -318,7 +324,7 @@ def _idle(line: Timeline) -> Iterator[Piece]:
     frees = Cover(event for event in line.trace.host if event.kind == "call" and "Free" in event.name)
     covers = _covers(line)
     free: list[Piece] = []
-    waited: list[tuple[Event, list[Piece]]] = []
+    waited: list[tuple[HostEvent, list[Piece]]] = []
     reached, gap_us = line.start, 0.0
     for work in line.trace.gpu:
         queued = work.call is not None and work.call.end < reached - QUEUED_US  # nothing that the host could have done
@@ -354,12 +360,12 @@ def _idle(line: Timeline) -> Iterator[Piece]:
         yield piece
 
 
-def _waiting(cover: Cover, time: float) -> Event | None:
+def _waiting(cover: Cover, time: float) -> HostEvent | None:
     """Return the call of the host that was waiting when the GPU ran out of work."""
     return next((event for _, _, event in cover.within(time - 2, time + 2)), None)
 
 
-def _rest(us: float, work: Event) -> list[Piece]:
+def _rest(us: float, work: GpuEvent) -> list[Piece]:
     return [Piece("dispatch", us, top(work.call) if work.call else None)] if us > 0 else []
 
 
@@ -384,7 +390,7 @@ def _between(line: Timeline, start: float, end: float, covers: _Covers) -> Itera
     yield from _outside(line, at, end, None)
 
 
-def _outside(line: Timeline, start: float, end: float, following: Event | None) -> Iterator[Piece]:
+def _outside(line: Timeline, start: float, end: float, following: HostEvent | None) -> Iterator[Piece]:
     """Yield the time between two operators: a short one belongs to the next operator."""
     if end <= start:
         return
@@ -395,9 +401,12 @@ def _outside(line: Timeline, start: float, end: float, following: Event | None) 
         yield Piece("dispatch", us, following)
 
 
-def grouped(events: Sequence[Event], key: Callable[[Event], CodePlace], fewest: int) -> dict[CodePlace, list[Event]]:
+E = TypeVar("E", HostEvent, GpuEvent)
+
+
+def grouped(events: Sequence[E], key: Callable[[E], CodePlace], fewest: int) -> dict[CodePlace, list[E]]:
     """Return the events of each place that has at least so many."""
-    groups: dict[CodePlace, list[Event]] = defaultdict(list)
+    groups: dict[CodePlace, list[E]] = defaultdict(list)
     for event in events:
         groups[key(event)].append(event)
     return {place: found for place, found in groups.items() if len(found) >= fewest}

@@ -44,7 +44,7 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One span of the host, or one piece of work on the GPU."""
+    """One span of a trace."""
 
     kind: Kind
     name: str
@@ -52,36 +52,49 @@ class Event:
     end: float
     thread: str
     """Thread of the host, or stream of the GPU."""
-    parent: Event | None = None
-    """The span of the same thread around it."""
-    python: Event | None = None
-    """The innermost Python function around it."""
-    outermost: Event | None = None
-    """The outermost operator around it, or itself; None outside of operators."""
-    correlation: int = 0
-    size: int = 0
-    """Bytes of a copy."""
-    shapes: tuple[tuple[int, ...], ...] = ()
-    types: tuple[str, ...] = ()
-    fill: float = 1.0
-    """Blocks a multiprocessor, at most 1."""
-    line: int = 0
-    """Line of the caller of a Python function; 0: not in the file."""
-    call: Event | None = None
-    """The call that launched it, if it is work of the GPU."""
+    correlation: int
+    """The same number as that of the call that launched it, or of what it launched; 0 where there is none."""
 
     @property
     def dur(self) -> float:
         return self.end - self.start
 
 
+@dataclass(slots=True, eq=False)
+class HostEvent(Event):
+    """One span of the host."""
+
+    parent: HostEvent | None = None
+    """The span of the same thread around it."""
+    python: HostEvent | None = None
+    """The innermost Python function around it."""
+    outermost: HostEvent | None = None
+    """The outermost operator around it, or itself; None outside of operators."""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    types: tuple[str, ...] = ()
+    line: int = 0
+    """Line of the caller of a Python function; 0: not in the file."""
+
+
+@dataclass(slots=True, eq=False)
+class GpuEvent(Event):
+    """One piece of work on the GPU."""
+
+    size: int = 0
+    """Bytes of a copy."""
+    fill: float = 1.0
+    """Blocks a multiprocessor, at most 1."""
+    call: HostEvent | None = None
+    """The call that launched it."""
+
+
 @dataclass(slots=True)
 class ProfilerTrace:
     """All events of one file, each list by start."""
 
-    host: list[Event] = field(default_factory=list)
-    gpu: list[Event] = field(default_factory=list)
-    overheads: list[Event] = field(default_factory=list)
+    host: list[HostEvent] = field(default_factory=list)
+    gpu: list[GpuEvent] = field(default_factory=list)
+    overheads: list[HostEvent] = field(default_factory=list)
     """Work of the profiler itself, such as asking for buffers."""
     gpu_name: str = ""
     capability: tuple[int, int] = (0, 0)
@@ -161,7 +174,7 @@ _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 
 
-def _parsed(path: Path, stream: BinaryIO) -> tuple[list[Event], dict[str, Any], dict[str, Any]]:
+def _parsed(path: Path, stream: BinaryIO) -> tuple[list[HostEvent | GpuEvent], dict[str, Any], dict[str, Any]]:
     """Return the events, and the fields before and behind them."""
     text = _TraceText(path, stream)
     text.more()
@@ -174,7 +187,7 @@ def _parsed(path: Path, stream: BinaryIO) -> tuple[list[Event], dict[str, Any], 
             if len(text.buffer) > _LONGEST or not text.more():
                 raise RecordError(f"{path} is not a trace of torch.profiler: it has no traceEvents.", _AGAIN)
         text.at, head = match.end(), _fields(text.buffer[: match.start()].rstrip(", \t\r\n") + "}")
-    events: list[Event] = []
+    events: list[HostEvent | GpuEvent] = []
     while True:
         text.skip_between()
         if text.at >= len(text.buffer):
@@ -201,7 +214,7 @@ def _fields(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _event(raw: Any) -> Event | None:
+def _event(raw: Any) -> HostEvent | GpuEvent | None:
     """Return what one entry of the list says; None where it is not a span that the rules know."""
     if not isinstance(raw, dict) or raw.get("ph") != "X":
         return None
@@ -212,11 +225,14 @@ def _event(raw: Any) -> Event | None:
     args = raw.get("args")
     if not isinstance(args, dict):
         args = {}
-    event = Event(kind, str(raw.get("name", ""))[:2000], start, start + dur, f"{raw.get('pid')}/{raw.get('tid')}")
-    correlation, size, fill = args.get("correlation"), args.get("bytes"), _number(args.get("blocks per SM"))
-    event.correlation = correlation if isinstance(correlation, int) else 0
-    event.size = size if isinstance(size, int) and size > 0 else 0
-    event.fill = 1.0 if fill is None else min(1.0, max(0.0, fill))
+    name, thread, number = str(raw.get("name", ""))[:2000], f"{raw.get('pid')}/{raw.get('tid')}", args.get("correlation")
+    correlation = number if isinstance(number, int) else 0
+    if kind in ("kernel", "copy", "fill"):
+        size, fill = args.get("bytes"), _number(args.get("blocks per SM"))
+        bytes_copied = size if isinstance(size, int) and size > 0 else 0
+        filled = 1.0 if fill is None else min(1.0, max(0.0, fill))
+        return GpuEvent(kind, name, start, start + dur, thread, correlation, bytes_copied, filled)
+    event = HostEvent(kind, name, start, start + dur, thread, correlation)
     if kind == "op":
         dims, types = args.get("Input Dims"), args.get("Input type")
         event.shapes = tuple(map(_shape, dims)) if isinstance(dims, list) else ()
@@ -233,15 +249,15 @@ def _number(value: Any) -> float | None:
     return float(value) if fits else None
 
 
-def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> ProfilerTrace:
+def _linked(events: list[HostEvent | GpuEvent], head: dict[str, Any], tail: dict[str, Any]) -> ProfilerTrace:
     """Put events in order, each with the span around it, GPU work with its launch, and calls with their lines."""
-    trace = ProfilerTrace()
-    for event in events:
-        lists = {"kernel": trace.gpu, "copy": trace.gpu, "fill": trace.gpu, "overhead": trace.overheads}
-        lists.get(event.kind, trace.host).append(event)
-    trace.gpu.sort(key=lambda event: event.start)
-    trace.host.sort(key=lambda event: (event.start, -event.end))
-    open_spans: dict[str, list[Event]] = {}
+    of_host = [event for event in events if isinstance(event, HostEvent)]
+    trace = ProfilerTrace(
+        host=sorted((event for event in of_host if event.kind != "overhead"), key=lambda event: (event.start, -event.end)),
+        gpu=sorted((event for event in events if isinstance(event, GpuEvent)), key=lambda event: event.start),
+        overheads=[event for event in of_host if event.kind == "overhead"],
+    )
+    open_spans: dict[str, list[HostEvent]] = {}
     for event in trace.host:
         spans = open_spans.setdefault(event.thread, [])
         while spans and spans[-1].end <= event.start:
@@ -254,8 +270,8 @@ def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> 
             event.outermost = event
         spans.append(event)
     calls = {event.correlation: event for event in trace.host if event.kind == "call" and event.correlation}
-    for event in trace.gpu:
-        event.call = calls.get(event.correlation)
+    for work in trace.gpu:
+        work.call = calls.get(work.correlation)
     callers = tail.get(CALLERS)
     lines = dict(entry for entry in callers if _is_pair(entry)) if isinstance(callers, list) else {}
     if lines:

@@ -24,8 +24,7 @@ from unittest import mock
 from ratchet.core.bench.child.loader import load_tree, use_last_cores
 from ratchet.core.bench.child.trace import TimeIsOver, end_in_time, profiled, settle, warmed
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.error_lines import described
-from ratchet.core.errors import RatchetError, TraceError
+from ratchet.core.errors import RatchetError, TraceError, described
 from ratchet.core.workload import Device
 
 TROUBLE = 70

@@ -6,10 +6,23 @@ ranks what they found and drops what only follows from something else. docs/prof
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ratchet.core.judge.profile import matched
 from ratchet.core.records.profile import Finding, KernelProfile, Profile
 from ratchet.explain.diagnosis import occupancy, throughput
-from ratchet.explain.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
+from ratchet.explain.diagnosis.rule import (
+    Change,
+    ChangeRule,
+    Difference,
+    LaunchPair,
+    State,
+    StateRule,
+    changed,
+    direction_of,
+    judged,
+    standing,
+)
 from ratchet.explain.diagnosis.traced import (
     call_seconds,
     launches_changed,
@@ -22,20 +35,20 @@ from ratchet.explain.diagnosis.traced import (
     traced_times,
 )
 
-CHANGES: tuple[ChangeRule, ...] = (
-    *occupancy.SPILL_CHANGES,
-    *throughput.ARITHMETIC_CHANGES,
-    *throughput.MEMORY_CHANGES,
-    *occupancy.SHARED_CHANGES,
-    *occupancy.OCCUPANCY_CHANGES,
-)
-STATES: tuple[StateRule, ...] = (
-    *occupancy.SPILL_STATES,
-    *throughput.ARITHMETIC_STATES,
-    *throughput.MEMORY_STATES,
-    *occupancy.SHARED_STATES,
-    *occupancy.OCCUPANCY_STATES,
-)
+CHANGES: dict[Callable[[LaunchPair], Change | None], ChangeRule] = {
+    **occupancy.SPILL_CHANGES,
+    **throughput.ARITHMETIC_CHANGES,
+    **throughput.MEMORY_CHANGES,
+    **occupancy.SHARED_CHANGES,
+    **occupancy.OCCUPANCY_CHANGES,
+}
+STATES: dict[Callable[[KernelProfile], State | None], StateRule] = {
+    **occupancy.SPILL_STATES,
+    **throughput.ARITHMETIC_STATES,
+    **throughput.MEMORY_STATES,
+    **occupancy.SHARED_STATES,
+    **occupancy.OCCUPANCY_STATES,
+}
 SUBSUMED: dict[str, tuple[str, ...]] = {
     "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
     "extra pass": ("DRAM bytes", "L2 hits"),
@@ -112,7 +125,8 @@ def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> 
     for one, other in pairs:
         share = _share_of_change(one, other, head, reference)
         if share >= SMALLEST_SHARE:
-            changes = [change for rule in CHANGES if (change := changed(rule, LaunchPair(one, other, share)))]
+            pair = LaunchPair(one, other, share)
+            changes = [change for find, rule in CHANGES.items() if (change := changed(rule, find(pair), pair))]
             differences += changes
             if not changes and one.duration_s is not None and other.duration_s is not None:
                 earlier = common.get(one.function, (0.0, 0.0))
@@ -142,7 +156,7 @@ def _standing(head: Profile) -> list[Finding]:
     for kernel in head.kernels:
         share = kernel.duration_s / total if total and kernel.duration_s else 1 / len(head.kernels)
         if share >= SMALLEST_SHARE:
-            states = (standing(rule, kernel, share) for rule in STATES)
+            states = (standing(rule, find(kernel), kernel, share) for find, rule in STATES.items())
             findings += [finding for finding in states if finding]
     return findings + (standing_costs(head.activity) if head.activity is not None else [])
 

@@ -80,8 +80,8 @@ ADVICE = (
     "Leave the compiler more registers (__launch_bounds__, maxrregcount, num_warps), or keep fewer values alive: smaller tiles,"
     " less unrolling, arrays indexed by constants."
 )
-SPILL_CHANGES = (ChangeRule("spills", 0.98, spills_changed, WHY, ADVICE),)
-SPILL_STATES = (StateRule("spills", spills_present, WHY, ADVICE),)
+SPILL_CHANGES = {spills_changed: ChangeRule("spills", 0.98, WHY, ADVICE)}
+SPILL_STATES = {spills_present: StateRule("spills", WHY, ADVICE)}
 
 
 # Conflicts: banks of shared memory, and atomics on the same addresses.
@@ -150,14 +150,14 @@ BANKS_WHY = "Shared memory serves 32 banks at once. Threads of a warp that want 
 BANKS_ADVICE = "Pad the rows of the tile by one element, or swizzle its columns, so that a warp touches 32 different banks."
 ATOMICS_WHY = "Atomics on one address are done one after another in L2, however many threads ask."
 ATOMICS_ADVICE = "Add up within the warp and the block first (shuffles, shared memory), and send one atomic for each block."
-SHARED_CHANGES = (
-    ChangeRule("bank conflicts", 0.95, conflicts_changed, BANKS_WHY, BANKS_ADVICE),
-    ChangeRule("atomics", 0.93, atomics_changed, ATOMICS_WHY, ATOMICS_ADVICE),
-)
-SHARED_STATES = (
-    StateRule("bank conflicts", conflicts_present, BANKS_WHY, BANKS_ADVICE),
-    StateRule("atomics", atomics_present, ATOMICS_WHY, ATOMICS_ADVICE),
-)
+SHARED_CHANGES = {
+    conflicts_changed: ChangeRule("bank conflicts", 0.95, BANKS_WHY, BANKS_ADVICE),
+    atomics_changed: ChangeRule("atomics", 0.93, ATOMICS_WHY, ATOMICS_ADVICE),
+}
+SHARED_STATES = {
+    conflicts_present: StateRule("bank conflicts", BANKS_WHY, BANKS_ADVICE),
+    atomics_present: StateRule("atomics", ATOMICS_WHY, ATOMICS_ADVICE),
+}
 
 
 # How many warps an SM holds, and how much of the GPU a grid fills.
@@ -298,21 +298,21 @@ TAIL_ADVICE = (
     "Choose the block's size or the tile so that the grid fills whole waves, or use a persistent kernel: one wave of "
     "blocks that loops over the tiles."
 )
-OCCUPANCY_CHANGES = (
-    ChangeRule("tile", 0.88, tile_changed,
+OCCUPANCY_CHANGES = {
+    tile_changed: ChangeRule("tile", 0.88,
                "A larger tile uses each value that it loads more often. Smaller ones load the same data again, through L2 and"
                " shared memory, and keep the tensor cores waiting.",
                "Go back to the larger tile, or tune the tile on this GPU."),
-    ChangeRule("tail", 0.86, tail_changed, TAIL_WHY, TAIL_ADVICE),
-    ChangeRule("occupancy", 0.8, occupancy_changed, OCCUPANCY_WHY, OCCUPANCY_ADVICE),
-)  # fmt: skip
-OCCUPANCY_STATES = (
-    StateRule("occupancy", occupancy_low, OCCUPANCY_WHY, OCCUPANCY_ADVICE),
-    StateRule("tail", tail_present, TAIL_WHY, TAIL_ADVICE),
-    StateRule("small grid", small_grid,
+    tail_changed: ChangeRule("tail", 0.86, TAIL_WHY, TAIL_ADVICE),
+    occupancy_changed: ChangeRule("occupancy", 0.8, OCCUPANCY_WHY, OCCUPANCY_ADVICE),
+}  # fmt: skip
+OCCUPANCY_STATES = {
+    occupancy_low: StateRule("occupancy", OCCUPANCY_WHY, OCCUPANCY_ADVICE),
+    tail_present: StateRule("tail", TAIL_WHY, TAIL_ADVICE),
+    small_grid: StateRule("small grid",
               "SMs without a block do nothing, and those with few hide little of their waiting.",
               "Split the work further: smaller tiles, or a split of the reduction."),
-    StateRule("SM utilisation", sms_idle,
+    sms_idle: StateRule("SM utilisation",
               "An SM without a block does nothing, and the kernel ends with its last block.",
               "More and smaller blocks, blocks of equal work, or one kernel in place of several short ones."),
-)  # fmt: skip
+}  # fmt: skip

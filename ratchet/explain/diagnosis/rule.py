@@ -6,7 +6,6 @@ Used by `diagnose` and by the rules of each theme. A figure is None wherever the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -179,12 +178,11 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangeRule:
-    """A difference between the sides that can make a difference in time."""
+    """A difference between the sides that can make a difference in time. A table maps the function that finds it to its rule."""
 
     key: str
     rank: float
     """Between 0 and 1: high for what somebody wrote in the source, low for what is usually a consequence of something else."""
-    look: Callable[[LaunchPair], Change | None]
     why: str
     advice: str
 
@@ -219,10 +217,9 @@ class State:
 
 @dataclass(frozen=True)
 class StateRule:
-    """Something in one profile that costs time, whatever another looks like."""
+    """Something in one profile that costs time, whatever another looks like; a table as for `ChangeRule`."""
 
     key: str
-    look: Callable[[KernelProfile], State | None]
     why: str
     advice: str
 
@@ -240,9 +237,8 @@ def explained(log_ratio: float | None, factor: float) -> float | None:
     return min(1.0, part) if part > 0 else None
 
 
-def changed(rule: ChangeRule, pair: LaunchPair) -> Difference | None:
-    """Return the difference that one rule sees in one launch; None where it sees none, or one that goes against the time."""
-    change = rule.look(pair)
+def changed(rule: ChangeRule, change: Change | None, pair: LaunchPair) -> Difference | None:
+    """Return the difference that one rule found in one launch; None where it found none, or one that goes against the time."""
     part = explained(pair.log_ratio, change.factor) if change else None
     if change is None or part is None:
         return None
@@ -278,9 +274,8 @@ def judged(difference: Difference, direction: Effect | None) -> Finding:
     )
 
 
-def standing(rule: StateRule, kernel: KernelProfile, share: float) -> Finding | None:
+def standing(rule: StateRule, state: State | None, kernel: KernelProfile, share: float) -> Finding | None:
     """Return the finding of one rule about one side; its weight is below 1, so it comes after all causes of the change."""
-    state = rule.look(kernel)
     if state is None:
         return None
     sure = {"high": 1.0, "medium": 0.7, "low": 0.4}[state.confidence]

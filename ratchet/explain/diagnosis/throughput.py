@@ -142,22 +142,22 @@ DIVERGENCE_ADVICE = (
     "Give whole warps the same kind of work: sort or group the elements, move the branch out of the loop, or compute both sides"
     " and select."
 )
-ARITHMETIC_CHANGES = (
-    ChangeRule("tensor cores", 0.98, tensor_changed, TENSOR_WHY, TENSOR_ADVICE),
-    ChangeRule("precision", 0.96, precision_changed, PRECISION_WHY, PRECISION_ADVICE),
-    ChangeRule("divergence", 0.94, divergence_changed, DIVERGENCE_WHY, DIVERGENCE_ADVICE),
-    ChangeRule("steps", 0.6, steps_changed,
+ARITHMETIC_CHANGES = {
+    tensor_changed: ChangeRule("tensor cores", 0.98, TENSOR_WHY, TENSOR_ADVICE),
+    precision_changed: ChangeRule("precision", 0.96, PRECISION_WHY, PRECISION_ADVICE),
+    divergence_changed: ChangeRule("divergence", 0.94, DIVERGENCE_WHY, DIVERGENCE_ADVICE),
+    steps_changed: ChangeRule("steps", 0.6,
                "A loop over smaller tiles has more iterations, and each one adds instructions.",
                "Go back to the larger inner tile and its stages (BLOCK_N or BLOCK_K, NUM_STAGES), or tune them on this GPU."),
-    ChangeRule("instructions", 0.5, instructions_changed,
+    instructions_changed: ChangeRule("instructions", 0.5,
                "Where the SM is busy, the time depends on how many instructions it issues.",
                "Compare the machine code (ncu's source page): index arithmetic, lost vectorisation, unrolling, conversions."),
-)  # fmt: skip
-ARITHMETIC_STATES = (
-    StateRule("tensor cores", tensor_unused, TENSOR_WHY, TENSOR_ADVICE),
-    StateRule("precision", precision_double, PRECISION_WHY, PRECISION_ADVICE),
-    StateRule("divergence", divergence_present, DIVERGENCE_WHY, DIVERGENCE_ADVICE),
-)
+}  # fmt: skip
+ARITHMETIC_STATES = {
+    tensor_unused: StateRule("tensor cores", TENSOR_WHY, TENSOR_ADVICE),
+    precision_double: StateRule("precision", PRECISION_WHY, PRECISION_ADVICE),
+    divergence_present: StateRule("divergence", DIVERGENCE_WHY, DIVERGENCE_ADVICE),
+}
 
 
 # Global memory.
@@ -326,42 +326,42 @@ def _bytes(pair: LaunchPair, *, start: bool = True) -> str:
     return f"{'Device' if start else 'device'} memory moves {sides}"
 
 
-MEMORY_CHANGES = (
-    ChangeRule("coalescing", 0.95, coalescing_changed,
+MEMORY_CHANGES = {
+    coalescing_changed: ChangeRule("coalescing", 0.95,
                "Memory moves in sectors of 32 bytes. A warp whose threads touch places far apart moves whole sectors for a few"
                " bytes of each, and every such request takes several turns in L1.",
                "Let neighbouring threads touch neighbouring addresses: swap the indices, transpose through shared memory, or"
                " store the data in the order in which it is read."),
-    ChangeRule("extra pass", 0.75, extra_pass,
+    extra_pass: ChangeRule("extra pass", 0.75,
                "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look for an array that is read or written a second time: fuse the loops, or keep the values in registers or"
                " shared memory."),
-    ChangeRule("L2 hits", 0.65, l2_changed,
+    l2_changed: ChangeRule("L2 hits", 0.65,
                "Data that L2 does not hold come from device memory, which is slower.",
                "Let blocks that run at the same time share their data: reorder the grid, use smaller groups, or hold less."),
-    ChangeRule("DRAM bytes", 0.5, bytes_changed,
+    bytes_changed: ChangeRule("DRAM bytes", 0.5,
                "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look at what else changed: spills, the layout, the data type, or the order of the blocks."),
-    ChangeRule("bytes in flight", 0.7, in_flight_changed,
+    in_flight_changed: ChangeRule("bytes in flight", 0.7,
                "Memory answers after hundreds of cycles. Its bandwidth is used only while enough requests are under way.",
                "Issue several independent loads before the first use: unroll, use 16-byte loads, or copy asynchronously in"
                " stages."),
-)  # fmt: skip
-MEMORY_STATES = (
-    StateRule("coalescing", coalescing_low, MEMORY_CHANGES[0].why, MEMORY_CHANGES[0].advice),
-    StateRule("bytes in flight", in_flight_low, MEMORY_CHANGES[4].why, MEMORY_CHANGES[4].advice),
-    StateRule("L2 hits", l2_low, MEMORY_CHANGES[2].why,
-              MEMORY_CHANGES[2].advice + " A kernel that reads everything once cannot do better."),
-    StateRule("throughput", throughput_low,
+}  # fmt: skip
+MEMORY_STATES = {
+    coalescing_low: StateRule("coalescing", MEMORY_CHANGES[coalescing_changed].why, MEMORY_CHANGES[coalescing_changed].advice),
+    in_flight_low: StateRule("bytes in flight", MEMORY_CHANGES[in_flight_changed].why, MEMORY_CHANGES[in_flight_changed].advice),
+    l2_low: StateRule("L2 hits", MEMORY_CHANGES[l2_changed].why,
+              MEMORY_CHANGES[l2_changed].advice + " A kernel that reads everything once cannot do better."),
+    throughput_low: StateRule("throughput",
               "Neither arithmetic nor memory is near its peak, so the time goes into waiting.",
               "Look at the stall reasons; more independent work for each warp, or more warps, hides waiting."),
-    StateRule("memory throttle", memory_throttle,
+    memory_throttle: StateRule("memory throttle",
               "The queue in front of that unit is full, so more warps or more loads in flight do not help.",
               "Send fewer and larger requests (16-byte loads and stores), keep values in registers, or move fewer bytes."),
-    StateRule("SM throughput", sm_low,
+    sm_low: StateRule("SM throughput",
               "Arithmetic waits for data: it is cheaper than it looks, and optimising it gains little.",
               "Look at memory first: fewer bytes, fused kernels. Extra arithmetic is nearly free."),
-    StateRule("memory throughput", memory_low,
+    memory_low: StateRule("memory throughput",
               "Memory waits for arithmetic: moving fewer bytes gains little.",
               "Look at arithmetic first: fewer or cheaper instructions, matrix units, a lower precision where it is allowed."),
-)  # fmt: skip
+}  # fmt: skip

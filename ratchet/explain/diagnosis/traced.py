@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units
@@ -362,12 +362,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class TraceRule:
-    """A cost that one side has, or that differs between the sides."""
+    """A cost that one side has, or that differs between the sides. `RULES` maps the function that finds it to its rule."""
 
     key: str
     subject: str
     rank: float
-    cost: Callable[[Activity], Cost | None]
     why: str
     advice: str
     sure: Confidence = "medium"
@@ -402,38 +401,38 @@ def launches(activity: Activity) -> Cost | None:
     return Cost(each_s, f"{count:.3g} in a call", short and count >= at.MANY_LAUNCHES, count)
 
 
-RULES = (
-    TraceRule("pageable copies", "Copies to or from host memory that is not pinned", 0.97, pageable,
+RULES = {
+    pageable: TraceRule("pageable copies", "Copies to or from host memory that is not pinned", 0.97,
               "The driver first copies pageable memory into a pinned buffer of its own, and the call waits for that.",
               "Allocate the host side with pin_memory=True and copy with non_blocking=True; reuse the buffer.", "high"),
-    TraceRule("launches", "Launches", 0.9, launches,
+    launches: TraceRule("launches", "Launches", 0.9,
               "Every launch costs the host microseconds; where kernels are short, the GPU waits for the next one.",
               "Do the work in one launch (batch, fuse), or capture the calls in a CUDA graph."),
-    TraceRule("allocation", "CPU time in allocations", 0.8, allocation,
+    allocation: TraceRule("allocation", "CPU time in allocations", 0.8,
               "An allocation that the cache of the allocator cannot serve stops the host, and often the device.",
               "Allocate outputs and scratch once, and write into them (out=, copy_)."),
-    TraceRule("gaps", "Device idle between kernels", 0.7, gaps,
+    gaps: TraceRule("gaps", "Device idle between kernels", 0.7,
               "While the device is idle, the host is preparing the next launch or waiting for something.",
               "Remove synchronisation (.item(), .cpu(), print), launch less, or capture the calls in a CUDA graph."),
-)  # fmt: skip
+}  # fmt: skip
 
 
 def trace_changes(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
     """Return costs that differ between the sides. ``ratio``: head time / reference time of the case."""
     if not all(side.calls and side.wall_s > 0 for side in (head, reference)):
         return []
-    return [difference for rule in RULES if (difference := _changed(rule, head, reference, ratio))]
+    moved = moved_s(reference.wall_s / reference.calls, head.wall_s / head.calls, ratio)
+    return [difference for cost, rule in RULES.items() if (difference := _changed(rule, cost(head), cost(reference), moved))]
 
 
 def standing_costs(head: Activity) -> list[Finding]:
     """Return costs that stand out in the head, whatever the reference does."""
     if not head.calls or head.wall_s <= 0:
         return []
-    return [finding for rule in RULES if (finding := _standing(rule, head))]
+    return [finding for cost, rule in RULES.items() if (finding := _standing(rule, cost(head), head))]
 
 
-def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float | None) -> Difference | None:
-    after, before = rule.cost(head), rule.cost(reference)
+def _changed(rule: TraceRule, after: Cost | None, before: Cost | None, moved: float) -> Difference | None:
     if after is None or before is None or after.figure == before.figure:
         return None
     if not (after.noteworthy or before.noteworthy):
@@ -444,7 +443,6 @@ def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float 
         return None
     if after.count is not None and before.count is not None and (after.count - before.count) * cost <= 0:
         return None  # fewer that take longer: the time is not due to their number
-    moved = moved_s(reference.wall_s / reference.calls, head.wall_s / head.calls, ratio)
     part = min(1.0, abs(cost) / moved) if moved else 0.0
     if part < at.TIMES_SHARE:
         return None
@@ -452,8 +450,7 @@ def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float 
     return Difference(rule.key, what, rule.why, rule.advice, "slower" if cost > 0 else "faster", part, rule.rank)
 
 
-def _standing(rule: TraceRule, head: Activity) -> Finding | None:
-    cost = rule.cost(head)
+def _standing(rule: TraceRule, cost: Cost | None, head: Activity) -> Finding | None:
     if cost is None or not cost.noteworthy:
         return None
     return Finding(

@@ -29,12 +29,12 @@ from ratchet.core import units
 from ratchet.core.bench.child import correctness, outputs
 from ratchet.core.bench.child.calls import seed_all
 from ratchet.core.bench.child.correctness import BrokenRule
-from ratchet.core.bench.child.guard import Guard
 from ratchet.core.bench.child.outputs import Part, Value
 from ratchet.core.bench.clocks import persisting_l2_bytes
 from ratchet.core.bench.messages import Evidence
 from ratchet.core.records.files import load
 from ratchet.core.workload import Benchmark, Workload, benchmark
+from ratchet.lab.child.guard import Guard
 from ratchet.lab.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, SourceFile
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ratchet import figure_style as style
 from ratchet import tools
 from ratchet.core.records.profile import Roofline
-from ratchet.core.report import figure_style as style
-from ratchet.core.report.figure_style import FAINT, INK, TITLE, FigureSection, legend_section, lines_of, text_section
+from ratchet.figure_style import FAINT, INK, TITLE, FigureSection, legend_section, lines_of, text_section
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants import averages, machine_text, names_of, value_of
 
@@ -69,7 +69,7 @@ def sweep_figure(record: VariantsRecord) -> Figure:
     drawn = [quantity for quantity in _QUANTITIES if any(_points(record, name, quantity) for name in names)]
     if not drawn:
         return style.stacked([text_section([*lines, *lines_of("no variant with a time and with FLOPs or bytes", FAINT)])])
-    charts = [FigureSection(2.9, partial(_draw_sweep, record, quantity)) for quantity in drawn]
+    charts: list[FigureSection] = [(2.9, partial(_draw_sweep, record, quantity)) for quantity in drawn]
     handles: list[Artist] = [_line(number, name, [], []) for number, name in enumerate(names)]
     return style.stacked([text_section(lines), *charts, legend_section(handles)])
 

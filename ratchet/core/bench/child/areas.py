@@ -23,8 +23,8 @@ import signal
 import sys
 import types
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -48,97 +48,103 @@ def is_gone(value: object) -> bool:
     return isinstance(value, str) and value == GONE
 
 
-@dataclass(frozen=True)
-class Area:
+Setting = tuple[Callable[[], Any], Callable[[Any], object]]
+"""The function that reads a value, and the one that writes it."""
+
+
+class Area(ABC):
     """A part of the state: named values, and how to write one of them."""
 
-    read: Callable[[], Values]
-    write: Callable[[str, Any], object]
-    is_code: bool = False
+    is_code = False
     """It is the namespace of a module or a class: only what is replaced in it counts."""
-    is_own: bool = False
+    is_own = False
     """It is no module of torch, which changes data of its own: all data counts."""
-    hides: Callable[[str], bool] = lambda _: False
-    """Whether a name that is added there hides another one: a builtin, or the method of a base class."""
-    from_defaults: bool = False
+    from_defaults = False
     """It holds only what differs from the defaults, so that it is complete however late its module is imported."""
 
+    @abstractmethod
+    def read(self) -> Values:
+        """Return all values by name."""
 
-@dataclass(frozen=True)
-class _Setting:
-    """A value with a function that reads it and one that writes it."""
+    @abstractmethod
+    def write(self, name: str, value: Any) -> None:
+        """Change one value."""
 
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
+    def hides(self, _name: str) -> bool:
+        """Return whether a name that is added there hides another one: a builtin, or the method of a base class."""
+        return False
 
 
 def areas_of(own: Collection[str]) -> dict[str, Area]:
     """Return all areas by name. ``own``: top-level names of the tree's modules, whose namespaces are among them."""
-    return _FIXED | _configurations() | _namespaces(own)
+    modules = list(sys.modules.items())
+    compiler = {f"{name} settings": _Configuration(module) for name, module in modules if isinstance(module, ConfigModule)}
+    return _FIXED | compiler | _namespaces(own)
 
 
-def _area(settings: Mapping[str, _Setting]) -> Area:
-    def read() -> Values:
+class _Settings(Area):
+    def __init__(self, settings: Mapping[str, Setting]) -> None:
+        self._settings = settings
+
+    def read(self) -> Values:
         found = {}
-        for name, setting in settings.items():
+        for name, (read, _) in self._settings.items():
             try:
-                found[name] = setting.read()
+                found[name] = read()
             except Exception:  # noqa: BLE001  flags of TF32 do, where the old and the new way to set them were mixed
                 found[name] = GONE
         return found
 
-    return Area(read, lambda name, value: settings[name].write(value))
+    def write(self, name: str, value: Any) -> None:
+        self._settings[name][1](value)
 
 
-def _torch_settings() -> dict[str, _Setting]:
+def _torch_settings() -> dict[str, Setting]:
     """Return a setting for each pair of functions of torch that read and write one, and those that come in no such pair.
 
     The order counts: what comes first may change what comes later.
     """
     core = torch._C
-    found = {
-        "function modes": _Setting(_function_modes, _set_function_modes),
-        "default device": _Setting(lambda: getattr(_global_device(), "device", None), torch.set_default_device),
-        "dispatch modes": _Setting(_dispatch_modes, _set_dispatch_modes),
-        "inference mode": _Setting(torch.is_inference_mode_enabled, _set_inference_mode),
-        "saved tensor hooks": _Setting(_saved_tensor_hooks, _set_saved_tensor_hooks),
-        "anomaly detection": _Setting(
+    found: dict[str, Setting] = {
+        "function modes": (_function_modes, _set_function_modes),
+        "default device": (lambda: getattr(_global_device(), "device", None), torch.set_default_device),
+        "dispatch modes": (_dispatch_modes, _set_dispatch_modes),
+        "inference mode": (torch.is_inference_mode_enabled, _set_inference_mode),
+        "saved tensor hooks": (_saved_tensor_hooks, _set_saved_tensor_hooks),
+        "anomaly detection": (
             lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
             lambda value: core.set_anomaly_enabled(*value),
         ),
-        "deterministic algorithms": _Setting(
+        "deterministic algorithms": (
             lambda: (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
             lambda value: core._set_deterministic_algorithms(value[0], warn_only=value[1]),
         ),
-        "flush_denormal": _Setting(lambda: _SMALLEST / 2 == 0, torch.set_flush_denormal),
-        "printoptions": _Setting(lambda: dict(vars(_printing())), lambda value: vars(_printing()).update(value)),
-        "sharing strategy": _Setting(torch.multiprocessing.get_sharing_strategy, torch.multiprocessing.set_sharing_strategy),
-        "mha fastpath": _Setting(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
-        "check_sparse_tensor_invariants": _Setting(
-            core._check_sparse_tensor_invariants, core._set_check_sparse_tensor_invariants
-        ),
-        "replaced operators": _Setting(_replaced_operators, _cannot_write),
+        "flush_denormal": (lambda: _SMALLEST / 2 == 0, torch.set_flush_denormal),
+        "printoptions": (lambda: dict(vars(_printing())), lambda value: vars(_printing()).update(value)),
+        "sharing strategy": (torch.multiprocessing.get_sharing_strategy, torch.multiprocessing.set_sharing_strategy),
+        "mha fastpath": (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
+        "check_sparse_tensor_invariants": (core._check_sparse_tensor_invariants, core._set_check_sparse_tensor_invariants),
+        "replaced operators": (_replaced_operators, _cannot_write),
     }
     for device in ("cpu", "cuda"):
-        found[f"autocast for {device}"] = _Setting(
-            partial(core.is_autocast_enabled, device), partial(core.set_autocast_enabled, device)
-        )
-        found[f"autocast_dtype for {device}"] = _Setting(
-            partial(core.get_autocast_dtype, device), partial(core.set_autocast_dtype, device)
+        found[f"autocast for {device}"] = (partial(core.is_autocast_enabled, device), partial(core.set_autocast_enabled, device))
+        found[f"autocast_dtype for {device}"] = (
+            partial(core.get_autocast_dtype, device),
+            partial(core.set_autocast_dtype, device),
         )
     for backend in ("generic", "cuda", "mkldnn"):
         for operation in ("all", "matmul", "conv", "rnn")[: 1 if backend == "generic" else 4]:
-            found[f"fp32_precision of {backend} {operation}"] = _Setting(
+            found[f"fp32_precision of {backend} {operation}"] = (
                 partial(core._get_fp32_precision_getter, backend, operation),
                 partial(core._set_fp32_precision_setter, backend, operation),
             )
     for owner, names in ((torch.nn.modules.module, vars(torch.nn.modules.module)), (optimizer, vars(optimizer))):
         for name in [name for name in names if name.startswith("_global_")]:
-            found[name.removeprefix("_global_")] = _Setting(partial(_hooks, owner, name), partial(_set_hooks, owner, name))
+            found[name.removeprefix("_global_")] = (partial(_hooks, owner, name), partial(_set_hooks, owner, name))
     for getter in sorted(vars(core)):
         setter = _setter_of(getter)
         if setter:
-            found[re.sub(r"^_?(get|is)_", "", getter)] = _Setting(getattr(core, getter), partial(_call, getattr(core, setter)))
+            found[re.sub(r"^_?(get|is)_", "", getter)] = (getattr(core, getter), partial(_call, getattr(core, setter)))
     return found
 
 
@@ -242,43 +248,43 @@ def _set_hooks(owner: object, name: str, value: Any) -> None:
         setattr(owner, name, value)
 
 
-def _attribute(owner: object, name: str) -> _Setting:
-    return _Setting(lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
+def _attribute(owner: object, name: str) -> Setting:
+    return (lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
 
 
-def _list(values: list[Any]) -> _Setting:
-    return _Setting(lambda: tuple(values), lambda value: operator.setitem(values, slice(None), list(value)))
+def _list(values: list[Any]) -> Setting:
+    return (lambda: tuple(values), lambda value: operator.setitem(values, slice(None), list(value)))
 
 
-def _python_settings() -> dict[str, _Setting]:
+def _python_settings() -> dict[str, Setting]:
     root = logging.getLogger()
     return {
-        "working folder": _Setting(os.getcwd, os.chdir),
-        "umask": _Setting(_umask, os.umask),
-        "locale": _Setting(partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
-        "recursion limit": _Setting(sys.getrecursionlimit, sys.setrecursionlimit),
-        "switch interval": _Setting(sys.getswitchinterval, sys.setswitchinterval),
-        "trace function": _Setting(sys.gettrace, sys.settrace),
-        "profile function": _Setting(sys.getprofile, sys.setprofile),
-        "garbage collection": _Setting(gc.isenabled, lambda value: gc.enable() if value else gc.disable()),
-        "thresholds of garbage collection": _Setting(gc.get_threshold, lambda value: gc.set_threshold(*value)),
+        "working folder": (os.getcwd, os.chdir),
+        "umask": (_umask, os.umask),
+        "locale": (partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL)),
+        "recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+        "switch interval": (sys.getswitchinterval, sys.setswitchinterval),
+        "trace function": (sys.gettrace, sys.settrace),
+        "profile function": (sys.getprofile, sys.setprofile),
+        "garbage collection": (gc.isenabled, lambda value: gc.enable() if value else gc.disable()),
+        "thresholds of garbage collection": (gc.get_threshold, lambda value: gc.set_threshold(*value)),
         "callbacks of garbage collection": _list(gc.callbacks),
         **{name: _attribute(sys, name) for name in ("stdin", "stdout", "stderr", "excepthook", "displayhook", "unraisablehook")},
-        "warning filters": _Setting(lambda: tuple(warnings.filters), _set_filters),
-        "decimal context": _Setting(lambda: repr(decimal.getcontext()), _set_decimals),
-        "logging": _Setting(lambda: (root.level, root.manager.disable, tuple(root.handlers)), _set_logging),
-        "errors of NumPy": _Setting(np.geterr, lambda value: np.seterr(**value)),
-        "error function of NumPy": _Setting(np.geterrcall, np.seterrcall),
-        "printoptions of NumPy": _Setting(np.get_printoptions, lambda value: np.set_printoptions(**value)),
-        "timers": _Setting(
+        "warning filters": (lambda: tuple(warnings.filters), _set_filters),
+        "decimal context": (lambda: repr(decimal.getcontext()), _set_decimals),
+        "logging": (lambda: (root.level, root.manager.disable, tuple(root.handlers)), _set_logging),
+        "errors of NumPy": (np.geterr, lambda value: np.seterr(**value)),
+        "error function of NumPy": (np.geterrcall, np.seterrcall),
+        "printoptions of NumPy": (np.get_printoptions, lambda value: np.set_printoptions(**value)),
+        "timers": (
             lambda: tuple(signal.getitimer(timer) != (0, 0) for timer in _TIMERS),
             lambda _: [signal.setitimer(timer, 0) for timer in _TIMERS],
         ),
-        "cores": _Setting(lambda: os.sched_getaffinity(0), lambda value: os.sched_setaffinity(0, value)),
-        "niceness": _Setting(partial(os.getpriority, os.PRIO_PROCESS, 0), partial(os.setpriority, os.PRIO_PROCESS, 0)),
-        "scheduler": _Setting(partial(os.sched_getscheduler, 0), _cannot_write),
+        "cores": (lambda: os.sched_getaffinity(0), lambda value: os.sched_setaffinity(0, value)),
+        "niceness": (partial(os.getpriority, os.PRIO_PROCESS, 0), partial(os.setpriority, os.PRIO_PROCESS, 0)),
+        "scheduler": (partial(os.sched_getscheduler, 0), _cannot_write),
         **{
-            name: _Setting(partial(resource.getrlimit, number), partial(resource.setrlimit, number))
+            name: (partial(resource.getrlimit, number), partial(resource.setrlimit, number))
             for name, number in vars(resource).items()
             if name.startswith("RLIMIT_")
         },
@@ -309,13 +315,13 @@ def _set_logging(value: tuple[int, int, tuple[logging.Handler, ...]]) -> None:
     root.manager._clear_cache()  # type: ignore[attr-defined]
 
 
-def _gpu_settings() -> dict[str, _Setting]:
+def _gpu_settings() -> dict[str, Setting]:
     return {
-        "current device": _Setting(torch.cuda.current_device, torch.cuda.set_device),
-        "current stream": _Setting(torch.cuda.current_stream, torch.cuda.set_stream),
-        "sync debug mode": _Setting(torch.cuda.get_sync_debug_mode, torch.cuda.set_sync_debug_mode),
+        "current device": (torch.cuda.current_device, torch.cuda.set_device),
+        "current stream": (torch.cuda.current_stream, torch.cuda.set_stream),
+        "sync debug mode": (torch.cuda.get_sync_debug_mode, torch.cuda.set_sync_debug_mode),
         "cudnn.benchmark_limit": _attribute(torch.backends.cudnn, "benchmark_limit"),
-        "settings of the context and the stream": _Setting(_launch_settings, _cannot_write),
+        "settings of the context and the stream": (_launch_settings, _cannot_write),
     }
 
 
@@ -325,8 +331,9 @@ def _launch_settings() -> object:
     return identity.launch_settings()
 
 
-def _read_gpu() -> Values:
-    return _GPU.read() if torch.cuda.is_initialized() else {}
+class _GpuSettings(_Settings):
+    def read(self) -> Values:
+        return super().read() if torch.cuda.is_initialized() else {}
 
 
 _ENVIRON = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
@@ -349,56 +356,59 @@ _OF_COMPILER = {
 """Variables that torch's compiler sets for itself, wherever it compiles."""
 
 
-def _write_variable(name: str, value: str) -> None:
-    if is_gone(value):
-        os.environ.pop(name, None)
-        os.unsetenv(name)
-    else:
-        os.environ[name] = value
+class _Variables(Area):
+    def read(self) -> Values:
+        return {**variables()}
+
+    def write(self, name: str, value: Any) -> None:
+        if is_gone(value):
+            os.environ.pop(name, None)
+            os.unsetenv(name)
+        else:
+            os.environ[name] = value
 
 
-def _signals() -> Values:
-    return {
-        signal.Signals(number).name: signal.getsignal(number) for number in signal.valid_signals() if number < signal.SIGRTMIN
-    }
+class _Signals(Area):
+    def read(self) -> Values:
+        return {
+            signal.Signals(number).name: signal.getsignal(number) for number in signal.valid_signals() if number < signal.SIGRTMIN
+        }
+
+    def write(self, name: str, value: Any) -> None:
+        signal.signal(signal.Signals[name], value)
 
 
 PYTHON_SETTINGS = _python_settings()
-_IMPORTS = {name: _list(getattr(sys, name)) for name in ("path", "meta_path", "path_hooks")}
-_GPU = _area(_gpu_settings())
-_FIXED = {
-    "torch settings": _area(_torch_settings()),
-    ENVIRONMENT: Area(variables, _write_variable),
-    PYTHON: _area(PYTHON_SETTINGS),
-    IMPORTS: _area(_IMPORTS),
-    "signal handlers": Area(_signals, lambda name, value: signal.signal(signal.Signals[name], value)),
-    "GPU settings": Area(_read_gpu, _GPU.write),
+_FIXED: dict[str, Area] = {
+    "torch settings": _Settings(_torch_settings()),
+    ENVIRONMENT: _Variables(),
+    PYTHON: _Settings(PYTHON_SETTINGS),
+    IMPORTS: _Settings({name: _list(getattr(sys, name)) for name in ("path", "meta_path", "path_hooks")}),
+    "signal handlers": _Signals(),
+    "GPU settings": _GpuSettings(_gpu_settings()),
 }
 
 
 # Settings of torch's compiler.
 
 
-def _configurations() -> dict[str, Area]:
-    return {
-        f"{name} settings": Area(partial(_configured, module), partial(_configure, module), from_defaults=True)
-        for name, module in list(sys.modules.items())
-        if isinstance(module, ConfigModule)
-    }
+class _Configuration(Area):
+    from_defaults = True
 
+    def __init__(self, module: Any) -> None:
+        self._module = module
 
-def _configured(module: Any) -> Values:
-    """Return what is not as it is without any code; not what `calls.forget_compiled` sets."""
-    found = {}
-    for name, value in module._get_dict(skip_default=True).items():
-        entry = module._config[name]
-        if name != "compile_threads" and value not in (entry.default, entry.env_value_default, entry.env_value_force):
-            found[name] = value
-    return found
+    def read(self) -> Values:
+        """Return what is not as it is without any code; not what `calls.forget_compiled` sets."""
+        found = {}
+        for name, value in self._module._get_dict(skip_default=True).items():
+            entry = self._module._config[name]
+            if name != "compile_threads" and value not in (entry.default, entry.env_value_default, entry.env_value_force):
+                found[name] = value
+        return found
 
-
-def _configure(module: Any, name: str, value: Any) -> None:
-    setattr(module, name, module._config[name].default if is_gone(value) else value)
+    def write(self, name: str, value: Any) -> None:
+        setattr(self._module, name, self._module._config[name].default if is_gone(value) else value)
 
 
 # Namespaces.
@@ -409,7 +419,7 @@ WATCHED = ("torch", "triton", "numpy", "builtins", "gc", "math", "os", "random",
 
 
 def _namespaces(own: Collection[str]) -> dict[str, Area]:
-    found: dict[str, Area] = {"sys.modules": _namespace(sys.modules, is_own=True)}
+    found: dict[str, Area] = {"sys.modules": _Namespace(sys.modules, is_own=True)}
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
         if isinstance(module, types.ModuleType) and (top in own or (top in WATCHED and _is_public(name))):
@@ -423,21 +433,28 @@ def _namespaces_of(name: str, module: types.ModuleType) -> dict[str, Area]:
     classes = {
         f"{name}.{each}": value for each, value in list(vars(module).items()) if top == "torch" and _is_class_of(name, value)
     }
-    return {name: _namespace(vars(module), is_own=top not in WATCHED)} | {
-        each: Area(partial(dict, vars(value)), partial(_set_attribute, value), is_code=True, hides=partial(_inherits, value))
-        for each, value in classes.items()
+    return {name: _Namespace(vars(module), is_own=top not in WATCHED)} | {
+        each: _ClassNamespace(value) for each, value in classes.items()
     }
 
 
-def _inherits(owner: type, name: str) -> bool:
-    return any(name in vars(base) for base in owner.__mro__[1:-1])
+class _ClassNamespace(Area):
+    is_code = True
 
+    def __init__(self, owner: type) -> None:
+        self._owner, self._names = owner, vars(owner)
 
-def _set_attribute(owner: object, name: str, value: Any) -> None:
-    if is_gone(value):
-        delattr(owner, name)
-    else:
-        setattr(owner, name, value)
+    def read(self) -> Values:
+        return {**self._names}  # not dict(…), which code may have replaced
+
+    def write(self, name: str, value: Any) -> None:
+        if is_gone(value):
+            delattr(self._owner, name)
+        else:
+            setattr(self._owner, name, value)
+
+    def hides(self, name: str) -> bool:
+        return any(name in vars(base) for base in self._owner.__mro__[1:-1])
 
 
 def _is_class_of(module: str, value: object) -> bool:
@@ -456,11 +473,23 @@ def _is_public(name: str) -> bool:
     return name.startswith("torch._C") or not any(part.startswith("_") for part in name.split("."))
 
 
-def _namespace(names: dict[str, Any], *, is_own: bool = False) -> Area:
-    def write(name: str, value: Any) -> None:
-        if is_gone(value):
-            del names[name]
-        else:
-            names[name] = value
+_BUILTINS = vars(builtins)
 
-    return Area(partial(dict, names), write, is_code=True, is_own=is_own, hides=vars(builtins).__contains__)
+
+class _Namespace(Area):
+    is_code = True
+
+    def __init__(self, names: dict[str, Any], *, is_own: bool = False) -> None:
+        self._names, self.is_own = names, is_own
+
+    def read(self) -> Values:
+        return {**self._names}  # not dict(…), which code may have replaced
+
+    def write(self, name: str, value: Any) -> None:
+        if is_gone(value):
+            del self._names[name]
+        else:
+            self._names[name] = value
+
+    def hides(self, name: str) -> bool:
+        return name in _BUILTINS

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ratchet.core.launches.memory import index_hash
+from ratchet.core.launches.capture import index_hash
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import dtype_name
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ratchet.core.error_lines import described
-from ratchet.core.errors import CudaBuildError, HostError
+from ratchet.core.errors import CudaBuildError, HostError, described
 from ratchet.core.workload import DEFAULT, Benchmark, Device, Parameter
 from ratchet.nvcc import find_nvcc
 

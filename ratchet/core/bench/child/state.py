@@ -103,7 +103,7 @@ def names_of(changes: Iterable[Change]) -> tuple[str, ...]:
 def read_package_settings() -> dict[tuple[str, str], Any]:
     """Return area and name → value of the settings that packages often make for their own sake when they are imported."""
     found = {(ENVIRONMENT, name): value for name, value in variables().items()}
-    return found | {(PYTHON, name): PYTHON_SETTINGS[name].read() for name in _OF_PACKAGES}
+    return found | {(PYTHON, name): PYTHON_SETTINGS[name][0]() for name in _OF_PACKAGES}
 
 
 _OF_PACKAGES = ("warning filters", "logging")

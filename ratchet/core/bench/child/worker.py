@@ -34,7 +34,7 @@ from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, Eve
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.messages import RULE
 from ratchet.core.bench.wire import Channel, Disconnected
-from ratchet.core.error_lines import described
+from ratchet.core.errors import described
 from ratchet.core.identical import Noticed
 from ratchet.core.processes import begin_section
 from ratchet.core.units import parse_size

@@ -1,6 +1,6 @@
 """A verdict as a badge for a README: an SVG, or JSON for shields.io's endpoint badge.
 
-`ratchet badge` writes either; the badge of `ratchet soak` has the same form. Pure.
+`ratchet badge` writes either. Pure.
 """
 
 from __future__ import annotations
@@ -37,14 +37,11 @@ def words_of(report: ReportRecord) -> tuple[str, str]:
     return "nothing slower", "brightgreen"
 
 
-def endpoint(label: str, message: str, color: str) -> dict[str, object]:
-    """Return the fields of an endpoint badge: https://shields.io/badges/endpoint-badge"""
-    return {"schemaVersion": 1, "label": clean(label, 60), "message": message, "color": color}
-
-
 def badge_json(report: ReportRecord, label: str = LABEL) -> str:
-    """Return the verdict as the document of an endpoint badge."""
-    return json.dumps(endpoint(label, *words_of(report)), ensure_ascii=False) + "\n"
+    """Return the verdict as the document of an endpoint badge: https://shields.io/badges/endpoint-badge"""
+    message, color = words_of(report)
+    fields = {"schemaVersion": 1, "label": clean(label, 60), "message": message, "color": color}
+    return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 def badge_svg(report: ReportRecord, label: str = LABEL) -> str:

@@ -12,13 +12,13 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ratchet.core import units
-from ratchet.core.device.environment import ask, find_program, installed_version, last_json, program_version
+from ratchet.core.device.environment import ask, installed_version, program_version
 from ratchet.core.device.fitness import inspect, problems_before, warnings_before
 from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.vendor import vendor_here
@@ -243,3 +243,21 @@ def render(checks: Sequence[Check]) -> str:
 def to_json(checks: Sequence[Check]) -> str:
     """Return the checks as JSON for programs: a list of objects with the fields of `Check`."""
     return json.dumps([asdict(check) for check in checks], indent=2) + "\n"
+
+
+def last_json(text: str) -> dict[str, Any] | None:
+    """Return the JSON object on the last line that a program printed; None where there is none."""
+    try:
+        told = json.loads(text.strip().rpartition("\n")[2])
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
+    """Find a program on the PATH, else in the first extra folder that holds it."""
+    for place in (None, *extra_places):
+        found = shutil.which(name, path=None if place is None else str(place))
+        if found is not None:
+            return Path(found)
+    return None

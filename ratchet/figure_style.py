@@ -1,6 +1,6 @@
 """Look of all pictures, text that fits, and files that are the same on every machine and every day.
 
-Used by every file of this folder. `drawing` sets matplotlib's settings for a while, and `write_files` writes the PNG and the SVG.
+Used by the tools that draw. `drawing` sets matplotlib's settings for a while, and `write_files` writes the PNG and the SVG.
 A picture is a column of sections. It is narrow and its letters are large, so that a phone shows them in a readable size.
 """
 
@@ -105,13 +105,8 @@ def _quieten() -> None:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
-@dataclass(frozen=True)
-class FigureSection:
-    """A part of a picture, as wide as the picture."""
-
-    height: float
-    """Inches."""
-    draw: Callable[[SubFigure], object]
+FigureSection = tuple[float, Callable[["SubFigure"], object]]
+"""A part of a picture, as wide as the picture: its height in inches, and what draws it."""
 
 
 def stacked(sections: Sequence[FigureSection]) -> Figure:
@@ -119,12 +114,12 @@ def stacked(sections: Sequence[FigureSection]) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    heights = [section.height for section in sections]
+    heights = [height for height, _ in sections]
     figure = Figure(figsize=(WIDTH, sum(heights)), dpi=DPI, facecolor=PAPER, layout="constrained")
     FigureCanvasAgg(figure)
     parts = figure.subfigures(len(sections), 1, height_ratios=heights, hspace=0, squeeze=False)
-    for part, section in zip(parts[:, 0], sections, strict=True):
-        section.draw(part)
+    for part, (_, draw) in zip(parts[:, 0], sections, strict=True):
+        draw(part)
     return figure
 
 
@@ -166,7 +161,7 @@ def text_section(lines: Sequence[TextLine], above: float = 0.06) -> FigureSectio
             part.text(MARGIN / WIDTH, middle, line.text, size=font.points, color=font.colour, weight=font.weight, va="center")
             top += height
 
-    return FigureSection(whole, draw)
+    return whole, draw
 
 
 def legend_section(handles: Sequence[Artist]) -> FigureSection:
@@ -181,7 +176,7 @@ def legend_section(handles: Sequence[Artist]) -> FigureSection:
             frameon=False, fontsize=SMALL, borderaxespad=0, borderpad=0, handlelength=2.4,
         )  # fmt: skip
 
-    return FigureSection(height, draw)
+    return height, draw
 
 
 def bar_axes(axes: Axes, labels: Sequence[str]) -> None:
