@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ratchet.core.judge.roofs import Roofs, RoofShare, measured_roofs, share
-from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.baseline import BaselineEntry
-from ratchet.core.records.run import CaseRun, Performance
+from ratchet.core.judge.verdict import judge_run, judge_two
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.run import CaseRun, Performance, Policy
 from tests import examples
 
 STORED = examples.baseline().fingerprints[examples.FINGERPRINT.key].configs["attention/training_512"]
@@ -91,6 +91,11 @@ def test_a_report_uses_stored_roofs() -> None:
     for side in (found.head, found.reference):
         assert side is not None
         assert (side.share_of_roof or 0) * side.median_ms == pytest.approx(0.1)
+    warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})
+    warmed = examples.run_of(examples.compared(1.0, 1.0, 1.0, workload=warm, reference_workload=warm))
+    (found,) = judge_run(warmed, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
+    assert found.head is not None
+    assert (found.head.roof, found.head.share_of_roof, found.head.cached) == ("copy", None, "warm")
     (bare,) = judge_run(run, base).cases
     assert bare.head is not None
     assert (bare.head.roof, bare.head.share_of_roof) == (None, None)
@@ -141,3 +146,16 @@ def test_a_copy_in_l2_is_no_roof() -> None:
     assert measured_roofs(tuple(sized), {}, L2).bytes_per_s == 4000e9
     assert measured_roofs(tuple(sized), {}).bytes_per_s == 9000e9
     assert measured_roofs(tuple(sized[:1]), {}, L2).bytes_per_s is None
+
+
+@pytest.mark.parametrize(("l2_bytes", "roof"), [(L2, None), (None, "copy")])
+def test_reports_know_the_size_of_l2(l2_bytes: int | None, roof: str | None) -> None:
+    """A run, a check and a comparison of two runs leave out a copy that fits into the L2 cache of their machine."""
+    workload = examples.WORKLOAD.model_copy(update={"bytes": 1e6, "flops": None})
+    small = examples.compared(*(1.0,) * 3, name="copy/small", workload=workload, reference_workload=workload)
+    environment = examples.ENVIRONMENT.model_copy(update={"l2_bytes": l2_bytes})
+    check = examples.run_of(small, environment=environment)
+    run = check.model_copy(update={"kind": "run"})
+    for report in (judge_run(check, Baseline()), judge_run(run, Baseline()), judge_two(run, run, Policy())):
+        assert report.cases[0].head is not None
+        assert report.cases[0].head.roof == roof
