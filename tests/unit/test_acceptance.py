@@ -161,6 +161,15 @@ def test_the_other_regressions_still_fail() -> None:
     assert done.report.headline == "1 of 2 cases slower, 1 accepted; worst: gemm/2k +5.0 %."
 
 
+def test_a_muted_case_is_counted_beside_an_accepted_one() -> None:
+    """With one slowdown accepted and the other muted the run passes, and the headline counts each."""
+    report = red(CASE, "gemm/2k")
+    muted = report.cases[1].model_copy(update={"muted": "Until 2026-12-01 by @jo: waits for 590"})
+    done = with_acceptances(report.model_copy(update={"cases": (report.cases[0], muted)}), [acceptance()])
+    assert (done.report.verdict, done.report.exit_code) == ("pass", 0)
+    assert done.report.headline == "1 of 2 cases slower, but accepted, 1 muted; no other slower by over 3 %."
+
+
 def test_a_slowdown_without_proof_can_be_accepted() -> None:
     """Whoever accepts a slowdown need not wait for the proof: the run passes, and the headline calls it a slowdown."""
     slower = reports.case(CASE, Outcome.SLOWER, "Slower, but not proven.", 1.2)
