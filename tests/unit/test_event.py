@@ -154,14 +154,19 @@ def test_what_cannot_be(name: str, place: str, value: object) -> None:
     """A field of an impossible shape is refused by its name, and its content is not repeated."""
     with pytest.raises(UsageError) as caught:
         parse_event(name, changed(name, place, value))
-    assert place.rsplit(".", maxsplit=1)[-1] in caught.value.message
+    assert caught.value.message.startswith(f"The payload of the event {name} is not as GitHub writes it: {place}")
     assert len(caught.value.message) < 200
+    assert caught.value.hint == "Run it in a workflow, where GITHUB_EVENT_PATH names the event's payload."
 
 
 def test_an_event_without_meaning() -> None:
     """An event that nothing acts on is refused with those that something does."""
-    with pytest.raises(UsageError, match="ratchet does not handle this event"):
+    with pytest.raises(UsageError) as caught:
         parse_event("::error::x", {})
+    assert str(caught.value) == (
+        "ratchet does not handle this event. It handles issue_comment, merge_group, pull_request, pull_request_target, push, "
+        "workflow_dispatch, workflow_run."
+    )
 
 
 JSON = st.recursive(
