@@ -254,6 +254,7 @@ def step(kind: StepKind, number: int) -> Step:
         ("first renamed improved", [3]),
         ("first removed returned", [1]),
         ("first renamed", []),
+        ("", []),
     ],
 )
 def test_the_anchor_is_the_first_commit_of_the_chain(kinds: str, anchors: list[int]) -> None:
@@ -482,18 +483,20 @@ def test_a_seam_says_all_that_changed() -> None:
     )
 
 
-def test_other_driver_is_bridged_by_both_anchors() -> None:
+@pytest.mark.parametrize("slower", [1.0, 1.3])
+def test_other_driver_is_bridged_by_both_anchors(slower: float) -> None:
     """After an update that slows the head against the old anchor, the commit known before keeps the index where it was.
 
-    Under the new driver commit 2 takes 1.5 times as long as the anchor 1; before it took 1.2 times as long.
+    Under the new driver commit 2 takes 1.5 times as long as the anchor 1; before it took 1.2 times as long. Commit 3 takes
+    ``slower`` times as long as commit 2.
     """
     runs = [
         run_at(0, 2, case_of(to(1, 1.2))),
-        run_at(1, 3, case_of(to(1, 1.5), reference=to(2, 1.0)), machine=OTHER_DRIVER),
+        run_at(1, 3, case_of(to(1, 1.5 * slower), reference=to(2, slower)), machine=OTHER_DRIVER),
         run_at(2, 4, case_of(to(2, 1.1)), machine=OTHER_DRIVER),
     ]
     _, second, third = only_series(runs).points
-    assert second.index == pytest.approx(1.2)
+    assert second.index == pytest.approx(1.2 * slower)
     assert second.bridged
     assert "driver" in (second.seam or "")
     assert third.index == pytest.approx(1.32)
