@@ -29,6 +29,9 @@ ACCEPT = Accept(("a/b",), "masked rows were wrong")
         (f"- a list\n\n<!-- a template -->\n\n{LINE}", ACCEPT),
         ("/ratchet accept a/b *not* `x_y` 2*3 <!-- hidden --> [here](http://c)", Accept(("a/b",), "*not* `x_y` 2*3 here")),
         ("/ratchet profile a/b `x-1.5+y/größe_2`", ProfileWanted(("a/b", "x-1.5+y/größe_2"))),
+        ("/ratchet profile a/X `X/b`, a/b,,", ProfileWanted(("a/X", "X/b", "a/b"))),
+        (r"/ratchet accept a/b not \*bold\*, see ![a figure](http://c)", Accept(("a/b",), "not *bold*, see a figure")),
+        (f"{LINE} <b>and more</b>", ACCEPT),
     ],
 )
 def test_what_is_meant(body: str, meant: Accept | ProfileWanted) -> None:
@@ -43,6 +46,7 @@ def test_what_is_meant(body: str, meant: Accept | ProfileWanted) -> None:
         "ratchet accept a/b x",
         f"> {LINE}",
         f"text {LINE}",
+        f" {LINE}",
         f"    {LINE}",
         f"```\n{LINE}\n```",
         f"~~~~ sh\n~~~\n{LINE}\n~~~~",
@@ -75,6 +79,7 @@ def cases(count: int) -> str:
         ("/ratchet accept", f"It names no case. {USAGE}"),
         ("/ratchet accept because", f"It names no case. {USAGE}"),
         ("/ratchet accept because *", f"It names no case. {USAGE}"),
+        ("/ratchet accept Xavier said so", f"It names no case. {USAGE}"),
         *((f"/ratchet accept {pattern} because", f"{PATTERNS} {USAGE}") for pattern in ("*/b", "a/?", "a/[bc]")),
         ("/ratchet accept a/b", NO_REASON),
         ("/ratchet accept a/b -- …", NO_REASON),

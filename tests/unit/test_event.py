@@ -97,6 +97,14 @@ def test_each_event(name: str) -> None:
     assert (type(event), event.model_dump()) == PARSED[name]
 
 
+@pytest.mark.parametrize("action", ["labeled", "unlabeled"])
+def test_a_label_comes_and_goes(action: str) -> None:
+    """A label that is put on a pull request or taken off is an event of the label."""
+    event = parse_event("pull_request_target", EVENTS["pull_request_target"] | {"action": action})
+    assert isinstance(event, LabelEvent)
+    assert event.action == action
+
+
 @pytest.mark.parametrize("name", PARSED)
 def test_fields_are_read_where_github_writes_them(name: str) -> None:
     """A field of our own name elsewhere in the payload changes nothing."""
