@@ -68,6 +68,8 @@ def test_anything_else_is_no_input(text: str) -> None:
         ((1.00, 3.00, 2.0, 1.5, 2.5, 1.9, 1.9, 2.1), "inconclusive"),
         ((1.2, 1.2, 1.2, 2.1, 1.2, 1.2, 1.2, 1.2), "inconclusive"),
         ((1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0), "inconclusive"),
+        ((2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0), "inconclusive"),
+        ((1.0, 1.0), "inconclusive"),
     ],
 )
 def test_pairs_decide(candidate: tuple[float, ...], verdict: str) -> None:
@@ -81,6 +83,15 @@ def test_the_parents_clock_has_to_see_what_is_saved() -> None:
     assert is_confirmed(10.0, 5.0, besides)
     assert not is_confirmed(10.0, 5.0, besides.model_copy(update={"candidate_ms": (12.0, 12.1, 11.9)}))
     assert not is_confirmed(10.0, 0.1, besides)
+
+
+@pytest.mark.parametrize(("candidate_ms", "confirmed"), [(8.8, True), (9.2, False)])
+def test_the_scatter_of_the_parents_clock_is_allowed_for(candidate_ms: float, confirmed: bool) -> None:
+    """Of 5 ms it has to see 3.5 ms less twice its median distance from the median, here 0.6 ms, whichever side scatters."""
+    restless, steady = (12.0, 12.3, 11.7), (candidate_ms,) * 3
+    assert is_confirmed(10.0, 5.0, Slope(baseline_ms=restless, candidate_ms=steady)) is confirmed
+    scattered = tuple(candidate_ms + value - 12.0 for value in restless)
+    assert is_confirmed(10.0, 5.0, Slope(baseline_ms=(12.0,) * 3, candidate_ms=scattered)) is confirmed
 
 
 class FourMs:

@@ -287,6 +287,7 @@ def test_where_each_threshold_lies(evidence: ChangeEvidence, branch: str) -> Non
         (replace(MEASURED, e2e=SLOW, of_stage=STAGE_FAST), True, False),
         (replace(MEASURED, of_stage=STAGE_FAST), True, True),
         (replace(MEASURED, of_stage=STAGE_UNCLEAR), False, False),
+        (MEASURED, True, False),
         (replace(MEASURED, of_stage=None), True, False),
         (replace(MEASURED, e2e=UNCLEAR), False, False),
         (replace(MEASURED, e2e=UNCLEAR, of_stage=STAGE_FAST), False, True),
@@ -296,7 +297,7 @@ def test_where_each_threshold_lies(evidence: ChangeEvidence, branch: str) -> Non
     ],
 )
 def test_when_more_pairs_are_taken(evidence: ChangeEvidence, is_settled: bool, reruns: bool) -> None:
-    """Pairs go on while a threshold lies inside an interval; re-runs are for a stage that clears where the whole call does not."""
+    """Pairs go on while a threshold lies inside an interval; re-runs are for a stage that clears if the whole call does not."""
     assert (settled(evidence), wants_reruns(evidence)) == (is_settled, reruns)
 
 
@@ -377,6 +378,7 @@ def test_times_agree_with_the_ratio_of_the_pairs() -> None:
     found = change_between("h2d", pairs)
     assert found is not None
     assert found.after_ms / found.before_ms == pytest.approx(found.comparison.ratio)
+    assert found.after_ms * found.before_ms == pytest.approx(9.0 * 10.0)
     assert change_between("h2d", pairs[:2]) is None
 
 
@@ -405,6 +407,9 @@ def test_luck_grows_with_the_number_of_experiments() -> None:
         ("stream-block", "sync", "synchronisation"),
         ("precision", "compute", "compute"),
         ("pipeline-frames", None, "architectural"),
+        ("Batch_requests", None, "architectural"),
+        ("architecture", None, "architectural"),
+        ("Monolithic_Preprocess", "dispatch", "monolithic"),
     ],
 )
 def test_patterns_have_a_category_and_a_kind(pattern: str, category: Any, kind: str) -> None:
@@ -419,6 +424,7 @@ def test_three_discards_of_one_kind_rotate_to_the_next() -> None:
     assert rotation(session(*three[:2])) is None
     assert rotation(session(three[0], experiment(2, "keep"), *three[1:])) is None
     assert rotation(session(*three[:2], experiment(3, "crash"))) is None
+    assert rotation(session(*three[:2], experiment(3, kind="dispatch"))) is None
     found = rotation(session(*three))
     assert found is not None
     assert (found.exhausted, found.next) == ("transfer", "dispatch")
@@ -427,8 +433,20 @@ def test_three_discards_of_one_kind_rotate_to_the_next() -> None:
     everything = [experiment(number, kind=kind) for kind in reversed(KINDS) for number in (1, 2, 3)]
     last = rotation(session(*everything))
     assert last is not None
-    assert last.next is None
+    assert (last.exhausted, last.next, last.why) == (KINDS[0], None, "Every kind of change after it is exhausted.")
     assert exhausted_kinds(everything) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "is_exhausted"),
+    [("dd", False), ("ddd", True), ("ddkdd", False), ("ddkddd", True), ("dddk", False), ("dkdkd", False)],
+)
+def test_a_kind_is_exhausted_by_three_discards_in_a_row(statuses: str, is_exhausted: bool) -> None:
+    """A keep between them, or after them, starts the count anew; discards of another kind do not matter."""
+    named = {"d": "discard", "k": "keep"}
+    done = [experiment(number, named[status]) for number, status in enumerate(statuses, 1)]
+    others = [experiment(number, kind="compute") for number in (1, 2)]
+    assert exhausted_kinds([*others, *done]) == ({"transfer"} if is_exhausted else set())
 
 
 ONE_OPERATION = "Make one compiled operation of a whole stage, so that all its savings come at once."
@@ -450,14 +468,15 @@ def test_the_profile_says_what_little_it_knows() -> None:
     """Without stages, kernels, gaps, copies of a GPU or calls, the sentences do without them."""
     baseline = session().baseline
     rows = (CopyRow(name="aten::copy_", count=20, us=4000), CopyRow(name="aten::to", count=5, us=9000))
+    waits = {"cudaDeviceSynchronize": 1e-4}
     bare = session(
-        baseline=baseline.model_copy(update={"copies": rows, "activity": Activity(calls=0, wall_s=0.1, launches=3)}),
+        baseline=baseline.model_copy(update={"copies": rows, "activity": Activity(calls=0, wall_s=0.1, launches=3, cpu_s=waits)}),
         noise=session().noise[:1],
     )
     assert what_profile_says("transfer", bare) == "Copies take 400us a call (2 of them)."
     assert what_profile_says("dispatch", bare) == "3 operations are started a call."
     assert what_profile_says("monolithic", bare) == f"No stage is declared. {ONE_OPERATION}"
-    assert what_profile_says("synchronisation", bare) == "The host waits for the GPU 0us a call."
+    assert what_profile_says("synchronisation", bare) == "The host waits for the GPU 100us a call."
     assert what_profile_says("compute", bare) == "Matrix products and convolutions are 0 % of the time of all kernels."
     both = baseline.model_copy(update={"copies": (*baseline.copies, *rows, CopyRow(name="Memcpy DtoH", count=20, us=1000))})
     assert what_profile_says("transfer", session(baseline=both)) == "Copies take 400us a call (3 of them, 1 of them pageable)."
@@ -475,19 +494,33 @@ def test_ceilings_are_reached_by_their_figures() -> None:
     assert is_plateau(slow_bus.model_copy(update={"experiments": three}))
     assert not is_plateau(slow_bus)
     assert not is_plateau(session(*three))
+    crash, keep = experiment(3, "crash"), experiment(4, "keep")
+    assert is_plateau(slow_bus.model_copy(update={"experiments": (*three[:2], crash, three[2])}))
+    assert not is_plateau(slow_bus.model_copy(update={"experiments": (*three[:2], keep, three[2])}))
     on_cpu = session().baseline.model_copy(update={"by_cuda": ()})
     assert ceilings(session(baseline=on_cpu, floors=Floors(launch_us=300.0))) == ()
     baseline = session().baseline
     inside = baseline.model_copy(
-        update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.9, "relu": 0.1}})}
+        update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.45, "relu": 0.05}})}
     )
-    assert [(one.name, one.reached) for one in ceilings(session(baseline=inside))][-1] == ("opaque engine", True)
-    for occupancy, kernel_s, reached in ((0.9, 0.09, True), (0.9, 0.04, False), (0.5, 0.09, False)):
+    engine = ceilings(session(baseline=inside))[-1]
+    assert (engine.name, engine.reached) == ("opaque engine", True)
+    assert engine.figures == "90 % of the time of all kernels is inside an engine that Python cannot change"
+    back = CopyRow(name="Memcpy DtoH (Device -> Pageable)", count=10, us=1000, bytes=45_000_000)
+    copied = ceilings(session(baseline=baseline.model_copy(update={"copies": (back,)})))[-1]
+    assert (copied.name, copied.reached) == ("PCIe from the GPU", True)
+    assert copied.figures == "45.0 GB/s of 50.0 GB/s, which a large copy of pinned memory reaches here"
+    for occupancy, kernel_s, reached in ((0.9, 0.09, True), (0.9, 0.04, False), (0.5, 0.09, False), (0.9, 0.2, True)):
         activity = baseline.activity.model_copy(update={"kernels": {"conv": kernel_s}})
         full = baseline.model_copy(update={"activity": activity, "occupancy": occupancy})
         assert (last := ceilings(session(baseline=full))[-1]).reached == reached
-        figures = f"kernels run {kernel_s * 1e3:.0f} % of the call, and hold {occupancy * 100:.0f} % of the warps that fit"
+        figures = (
+            f"kernels run {min(100, kernel_s * 1e3):.0f} % of the call, and hold {occupancy * 100:.0f} % of the warps that fit"
+        )
         assert (last.name, last.figures) == ("occupancy", figures)
+    uncounted = Activity(calls=0, wall_s=0.1, kernels={"conv": 0.009})
+    full = baseline.model_copy(update={"activity": uncounted, "occupancy": 0.9})
+    assert ceilings(session(baseline=full))[-1].figures.startswith("kernels run 90 % of the call,")
 
 
 def test_the_lines_that_scripts_read() -> None:
