@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ratchet.core import units
 from ratchet.core.judge.evidence import CaseThresholds
@@ -61,11 +62,8 @@ def best_so_far(record: TuningRecord) -> list[float | None]:
 
 def fastest_confirmed(record: TuningRecord) -> Configuration | None:
     """Return the fastest configuration of those that were compared with the default in pairs; None where none was."""
-    compared = [confirmation for confirmation in record.confirmations if confirmation.comparison is not None]
-    best = min(
-        compared, key=lambda confirmation: confirmation.comparison.ratio if confirmation.comparison else math.inf, default=None
-    )
-    return best.configuration if best else None
+    compared = [(one.comparison.ratio, one.configuration) for one in record.confirmations if one.comparison is not None]
+    return min(compared, key=itemgetter(0))[1] if compared else None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,20 @@ def test_a_step_of_five_spreads_is_found_after_five_runs() -> None:
     assert sum(found == [100] for found in places) >= 35
 
 
+def test_a_step_that_is_too_near_the_end_to_be_cut_there_is_told_at_its_place() -> None:
+    """A level lasts five runs at least, but a large step four runs before the end is still placed where it is."""
+    assert [point.index for point in change_points(_stepped(1, 100, {96: 0.05}))] == [96]
+
+
+def test_levels_are_the_means_of_all_runs_between_changes() -> None:
+    """Noise of ± 0.1 % in turn cancels in stretches of twenty runs, so each level is exactly what was planted."""
+    noise = 0.001 * (-1.0) ** np.arange(60)
+    (first, second) = change_points((noise + np.repeat([0.0, 0.02, 0.01], 20)).tolist())
+    assert (first.index, second.index) == (20, 40)
+    levels = [first.before, first.after, second.before, second.after]
+    assert levels == pytest.approx([0.0, 0.02, 0.02, 0.01], abs=1e-12)
+
+
 def test_what_may_go_as_it_came_is_no_change() -> None:
     """Four runs in a row that are off by five spreads are no level once the series goes on without them."""
     assert change_points(_stepped(4, 80, {40: 0.01, 44: -0.01})) == []
@@ -145,7 +159,7 @@ def test_a_run_with_a_larger_error_counts_less() -> None:
 )
 def test_impossible_series_are_refused(values: list[float], errors: list[float] | None) -> None:
     """Values that are not finite, negative errors and other lengths are a mistake of the caller."""
-    with pytest.raises(ValueError, match="finite values"):
+    with pytest.raises(ValueError, match=r"^change points need finite values, and as many standard errors as values$"):
         change_points(values, errors)
 
 

@@ -18,11 +18,12 @@ from ratchet.core.git import Repository
 from ratchet.core.judge.baseline.anchors import anchors_of, by_anchor
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
-from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
+from ratchet.core.untrusted import clean
 from ratchet.explain.judge import shortened
-from ratchet.explain.records import Profile
+from ratchet.explain.records import Activity, Profile, Rule
 from ratchet.explain.report import tables
 from ratchet.history.cli import history_command
 from ratchet.history.command import BranchFiles, case_histories
@@ -303,6 +304,60 @@ def test_what_is_kept_of_a_profile() -> None:
     small = case_profile()
     assert [table.rows for table in tables(shortened(small))] == [table.rows for table in tables(small)]
     assert shortened(small).causes[0].what == small.causes[0].what
+
+
+def test_all_that_is_kept_of_a_profile() -> None:
+    """Of a launch its counters, of a side its first warnings, and why one failed; every text is clean, and the rest is gone."""
+    spoken = f"one\x1b[31m {'long ' * 200}"
+    heard = clean(spoken)
+    limit = {"occupancy_limiter": spoken, "stalls": {"s": 1.0}, "flops": {"f": 1.0}, "metrics": {"m": 1.0}}
+    rule = Rule(name="r", title="t", message="m")
+    kernel = kernel_profile(name=spoken, function=spoken, peaks=Peaks(dram_bytes_per_s=1.0), rules=(rule,), **limit)
+    traces = traced(10, 1e-5).activity
+    side = Profile(tool="ncu", kernels=(kernel,), activity=traces, warnings=(spoken, "two", "three", "four"))
+    whole = case_profile(head=side, reference=None, failed={"reference": spoken}, steps_down=(spoken, "a", "b", "c"), findings=())
+    kept = shortened(whole)
+    assert kept == whole.model_copy(
+        update={
+            "head": Profile(
+                tool="ncu",
+                kernels=(kernel_profile(name=heard, function=heard, occupancy_limiter=heard),),
+                warnings=(heard, "two", "three"),
+            ),
+            "failed": {"reference": heard},
+            "steps_down": (heard, "a", "b"),
+            "head_tree": None,
+            "reference_tree": None,
+            "files": {},
+        }
+    )
+    assert heard.startswith("one long long")
+    assert 390 < len(heard) <= 400
+    free = shortened(case_profile(head=Profile(tool="ncu", kernels=(kernel_profile(occupancy_limiter=None),)), reference=None))
+    assert free.head is not None
+    assert free.head.kernels[0].occupancy_limiter is None
+
+
+def test_a_launch_without_a_time_is_none_of_the_longest() -> None:
+    """Of four launches, the three that took any time are kept."""
+    untimed, *others = (kernel_profile(function=f"f{number}", duration_s=1e-6 if number else None) for number in range(4))
+    kept = shortened(case_profile(head=Profile(tool="ncu", kernels=(untimed, *others)), reference=Profile(tool="ncu")))
+    assert kept.head is not None
+    assert [kernel.function for kernel in kept.head.kernels] == ["f1", "f2", "f3"]
+
+
+def test_few_traced_times_are_kept_as_they_are() -> None:
+    """Five kernels and five kinds of copies stay; what ran how often, and the times of the CPU, do not."""
+    times = {f"{'k' * 500}{number}" if not number else f"k{number}": 1e-6 * (9 - number) for number in range(5)}
+    copies = {f"c{number}": 1e-6 for number in range(7)}
+    activity = Activity(calls=3, wall_s=1.0, kernels=times, copies=copies, ran={"k1": 3}, cpu_s={"aten::mm": 1.0})
+    bare = Profile(tool="torch")
+    kept = shortened(case_profile(head=Profile(tool="torch", activity=activity), reference=bare, findings=()))
+    assert kept.head is not None
+    assert kept.reference == bare
+    named = {clean(name): seconds for name, seconds in times.items()}
+    left = {f"c{number}": 1e-6 for number in range(5)} | {"all others": 2e-6}
+    assert kept.head.activity == Activity(calls=3, wall_s=1.0, kernels=named, copies=left)
 
 
 def test_what_is_kept_of_traced_times() -> None:
