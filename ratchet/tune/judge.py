@@ -38,7 +38,7 @@ def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
     if compares_with_default(record):
         ranking = [Ranked(number, evaluation, evaluation.normalised or 1.0) for number, evaluation in timed]
     else:
-        fastest = min((evaluation.median_ms or 0.0 for _, evaluation in timed), default=1.0)
+        fastest = min(evaluation.median_ms or 0.0 for _, evaluation in timed)
         ranking = [Ranked(number, evaluation, (evaluation.median_ms or 0.0) / fastest) for number, evaluation in timed]
     return tuple(sorted(ranking, key=lambda entry: (entry.evaluation.outcome == "dropped", entry.cost, entry.number)))
 

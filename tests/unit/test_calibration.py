@@ -93,7 +93,7 @@ def test_a_bias_takes_proof_and_a_tenth_of_the_gate(bias: float, spread: float, 
 
 
 def test_a_calibration_tells_of_its_run() -> None:
-    """Machine, code, time and warnings are those of the run; rule, plan and the number of checks are those that were asked for."""
+    """Machine, code, time and warnings are those of the run; rule, plan and number of checks are those that were asked for."""
     run = examples.run_of(noisy("a", 0.003, pairs=12), warnings=("Hot.",))
     plan, policy = run.plan.model_copy(update={"pairs": 24}), POLICY.model_copy(update={"regression": 0.2})
     found = calibrate(run, plan, policy, 10)

@@ -31,6 +31,7 @@ from ratchet.lab.judge import (
     exhausted_kinds,
     is_plateau,
     kind_of,
+    looks_that_decide,
     luck,
     rotation,
     settled,
@@ -299,6 +300,12 @@ def test_where_each_threshold_lies(evidence: ChangeEvidence, branch: str) -> Non
 def test_when_more_pairs_are_taken(evidence: ChangeEvidence, is_settled: bool, reruns: bool) -> None:
     """Pairs go on while a threshold lies inside an interval; re-runs are for a stage that clears if the whole call does not."""
     assert (settled(evidence), wants_reruns(evidence)) == (is_settled, reruns)
+
+
+@pytest.mark.parametrize(("pairs", "at"), [(3, (3,)), (7, (7,)), (8, (8,)), (9, (8, 9)), (20, (8, 12, 20))])
+def test_fewer_than_eight_pairs_are_looked_at_only_where_there_are_no_more(pairs: int, at: tuple[int, ...]) -> None:
+    """Seven pairs prove nothing, so the first look is at eight, or at all that there are."""
+    assert looks_that_decide(pairs) == at
 
 
 def test_a_masked_gain_is_said_to_be_masked() -> None:
