@@ -9,8 +9,18 @@ from pathlib import Path
 import change_points as study
 import numpy as np
 import pytest
+from scipy import stats
 
-from ratchet.history.changes import FEWEST_RUNS, LEAST_SD, LEAST_STAY, PENALTY, change_points, lasting_noise, sd_of_runs
+from ratchet.history.changes import (
+    FEWEST_RUNS,
+    LEAST_SD,
+    LEAST_STAY,
+    PENALTY,
+    change_points,
+    lasting_noise,
+    sd_of_runs,
+    spread_of_runs,
+)
 
 
 def _noise(seed: int, runs: int, sd: float = 0.002) -> np.ndarray:
@@ -43,6 +53,15 @@ def test_the_place_of_a_step_lies_between_its_bounds() -> None:
             outside += not point.earliest <= 40 <= point.latest
     assert found > 150
     assert outside <= found / 100
+
+
+def test_the_standard_deviation_of_a_run_comes_from_neighbours() -> None:
+    """Differences beyond three robust standard deviations are left out, and the rest is scaled as a normal cut off there."""
+    values = np.cumsum([0.0, 1.0, -1.2, 0.8, -1.0, 9.0, -0.9, 1.1])
+    assert spread_of_runs(values) == pytest.approx(1.4826 * 1.0 / math.sqrt(2))
+    near = np.array([1.0, 1.2, 0.8, 1.0, 0.9, 1.1])
+    assert sd_of_runs(values) == pytest.approx(math.sqrt((near @ near) / 6 / 2 / stats.truncnorm.var(-3, 3)))
+    assert sd_of_runs(np.full(12, 0.01)) == 0.0
 
 
 def test_unchanged_code_has_no_points() -> None:
@@ -145,6 +164,18 @@ def test_a_run_with_a_larger_error_counts_less() -> None:
     assert len(change_points(values, sure)) == 2
     assert change_points(values, sure) == change_points(values)
     assert change_points(values, unsure) == []
+
+
+def test_the_weight_of_a_run_is_one_over_its_variance() -> None:
+    """The variance of a run is that of any run and what its squared error is above the median one's."""
+    values = 0.001 * (-1.0) ** np.arange(60) + np.repeat([0.0, 0.02], 30)
+    errors = np.full(60, 0.001)
+    values[5], errors[5] = 0.004, 0.01
+    (point,) = change_points(values.tolist(), errors.tolist())
+    weights = 1 / (sd_of_runs(values) ** 2 + errors**2 - 0.001**2)
+    assert point.before == pytest.approx(np.average(values[:30], weights=weights[:30]), abs=1e-9)
+    assert point.after == pytest.approx(np.average(values[30:], weights=weights[30:]), abs=1e-9)
+    assert point.ratio == pytest.approx(math.exp(point.after - point.before))
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,8 @@ def test_fastest_confirmed() -> None:
     several = tuple(sample.confirmation(each, ratio) for each, ratio in ((sample.SECOND, 0.9), (sample.WINNER, 0.8)))
     for confirmations in (several, several[::-1]):
         assert fastest_confirmed(sample.record(confirmations=confirmations)) == sample.WINNER
+    alike = tuple(sample.confirmation(each, 0.9) for each in (sample.SECOND, sample.WINNER))
+    assert fastest_confirmed(sample.record(confirmations=alike)) == sample.SECOND
     unconfirmed = Confirmation(configuration=sample.WINNER, config="training_512", reason="crashed")
     assert fastest_confirmed(sample.record(best=None, confirmations=(unconfirmed,))) is None
 
