@@ -109,6 +109,7 @@ def test_runs_that_overlap_count_once(minutes: float) -> None:
     """Two runs at the same time share what disturbed the machine, so they are one measurement, up to the end of the first."""
     runs = [check_of(timed(0.8), day=1 + add / 24 / 60, head=2, reference=1) for add in (0, minutes)]
     assert kinds(recorded(FIRST, *runs)) == [MoveKind.CANDIDATE]
+    assert recorded(recorded(FIRST, runs[0]).baseline, runs[1]).moves == ()
 
 
 def test_a_contradicted_candidate_is_dropped() -> None:
