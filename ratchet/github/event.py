@@ -125,7 +125,7 @@ def parse_event(name: str, payload: Mapping[str, object]) -> Event:
         if isinstance(event, ChangeEvent) and event.action in ("labeled", "unlabeled"):
             event = LabelEvent.model_validate(payload)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(
             f"The payload of the event {name} is not as GitHub writes it: {place}: {first['msg']}.",
@@ -177,7 +177,7 @@ def parse_command(body: str) -> Command | None:
     """
     if _WORD not in body:
         return None
-    lines = [line for line in _plain_lines(body[:LONGEST_BODY]) if line.startswith(_WORD) and line.split(maxsplit=1)[0] == _WORD]
+    lines = [line for line in _plain_lines(body[:LONGEST_BODY]) if line.startswith(_WORD) and line.split()[0] == _WORD]
     if not lines:
         return None
     try:

@@ -168,7 +168,7 @@ def acknowledgement(acceptances: Sequence[Acceptance]) -> str:
 
 def read_acknowledgement(body: str) -> tuple[Acceptance, ...]:
     """Read the acceptances in a comment's first line; none if it is not as `acknowledgement` writes it."""
-    first = body.split("\n", 1)[0].rstrip("\r")
+    first = body.partition("\n")[0].rstrip("\r")
     text = first.removeprefix(MARKER).removesuffix(" -->")
     if len(first) - len(text) != len(MARKER) + len(" -->") or len(text) > LONGEST:
         return ()
@@ -236,7 +236,8 @@ def _is_backed(acceptance: Acceptance, comments: Mapping[int, Comment], labels: 
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object. Raises ValueError where one appears twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a field appears twice")
+        raise ValueError
     return fields

@@ -192,7 +192,7 @@ class _Links:
     def place(self, link: Link) -> SeriesPlace:
         """Return the place of the next run."""
         if link.anchor is None:
-            return self._here._replace(scale=1.0)
+            return self._here
         setting = (link.anchor, link.workload, link.machine)
         if setting == self._last:
             self._waiting.append(link)

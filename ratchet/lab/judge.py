@@ -170,7 +170,7 @@ def luck(experiments: Sequence[ExperimentRecord]) -> Luck | None:
     if not measured:
         return None
     best, number = min(measured, key=lambda entry: entry[0].ratio)
-    chance = 1.0 if best.ratio >= 1 else min(1.0, best.chance)
+    chance = 1.0 if best.ratio >= 1 else best.chance
     return Luck(best=number, of=len(measured), chance=1 - (1 - chance) ** len(measured))
 
 
@@ -207,7 +207,7 @@ def category_of(pattern: str) -> Category | None:
 
 def kind_of(pattern: str, category: Category) -> Kind:
     """Return the kind of change: what the rotation counts."""
-    name = pattern.lower().replace("_", "-")
+    name = pattern.lower()
     if name.startswith("monolithic"):
         return "monolithic"
     return "architectural" if name.startswith(("architect", "pipeline", "batch")) else _KINDS[category]
@@ -273,7 +273,7 @@ def timed_verdict(
     comparison, mirrored = compare_workers(head, reference, CONFIDENCE), compare_workers(reference, head, CONFIDENCE)
     if comparison is None or mirrored is None or comparison.pairs < FEWEST:
         return "inconclusive", comparison
-    above, below = comparison.bound or comparison.high, mirrored.bound or mirrored.high
+    above, below = comparison.upper_bound, mirrored.upper_bound
     if above < 1 and comparison.chance <= CHANCE:
         return "faster", comparison
     if below < 1 / (1 + SAME) and comparison.chance <= CHANCE:

@@ -10,6 +10,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ratchet.core import units
 from ratchet.core.judge.comparison import compare_workers
@@ -39,7 +40,7 @@ def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
     if compares_with_default(record):
         ranking = [Ranked(number, evaluation, evaluation.normalised or 1.0) for number, evaluation in timed]
     else:
-        fastest = min((evaluation.median_ms or 0.0 for _, evaluation in timed), default=1.0)
+        fastest = min(evaluation.median_ms or 0.0 for _, evaluation in timed)
         ranking = [Ranked(number, evaluation, (evaluation.median_ms or 0.0) / fastest) for number, evaluation in timed]
     return tuple(sorted(ranking, key=lambda entry: (entry.evaluation.outcome == "dropped", entry.cost, entry.number)))
 
@@ -63,11 +64,8 @@ def best_so_far(record: TuningRecord) -> list[float | None]:
 
 def fastest_confirmed(record: TuningRecord) -> Configuration | None:
     """Return the fastest configuration of those that were compared with the default in pairs; None where none was."""
-    compared = [confirmation for confirmation in record.confirmations if confirmation.comparison is not None]
-    best = min(
-        compared, key=lambda confirmation: confirmation.comparison.ratio if confirmation.comparison else math.inf, default=None
-    )
-    return best.configuration if best else None
+    compared = [(one.comparison.ratio, one.configuration) for one in record.confirmations if one.comparison is not None]
+    return min(compared, key=itemgetter(0))[1] if compared else None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,17 @@ from pydantic import ValidationError
 
 from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.github.records import Acceptance, Comment
-from ratchet.github.state import LABEL, MARKER, acknowledged_in, acknowledgement, believed, read_acknowledgement, with_acceptances
+from ratchet.github.state import (
+    LABEL,
+    LONGEST,
+    MARKER,
+    MOST,
+    acknowledged_in,
+    acknowledgement,
+    believed,
+    read_acknowledgement,
+    with_acceptances,
+)
 from tests import examples, reports
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"
@@ -30,6 +40,16 @@ def acceptance(**changes: Any) -> Acceptance:
 def comment(body: str = f"/ratchet accept {CASE} masks", **changes: Any) -> Comment:
     told = Comment(5, PERSON, body, examples.STARTED, examples.STARTED, "https://github.com/o/r/pull/7#issuecomment-5")
     return replace(told, **changes)
+
+
+def test_an_acknowledgement_is_one_line_that_later_versions_read() -> None:
+    """Acknowledgements stand in comments for as long as a pull request is open, so their text stays as it is."""
+    text = (
+        '<!-- ratchet:accept {"acceptances":[{"case":"layernorm/hidden_4096","reason":"masks","by":"a-maintainer",'
+        f'"sha":"{HEAD}","comment":5,"at":"2026-03-14T15:09:26Z"}}]}} -->'
+    )
+    assert acknowledgement([acceptance()]) == text
+    assert read_acknowledgement(f"{text}\r\nMore.") == (acceptance(),)
 
 
 def test_an_acceptance_holds() -> None:
@@ -87,17 +107,20 @@ def test_a_label_counts_while_it_is_there() -> None:
 
 
 def test_the_latest_counts() -> None:
-    """Of two for one case the later one is kept."""
+    """Of two for one case the later one is kept; of two of the same time, the one that was read last."""
     later = acceptance(reason="other", comment=6, at=examples.STARTED + timedelta(hours=1))
     comments = {5: comment(), 6: comment(f"/ratchet accept {CASE} other", id=6)}
     assert believed([later, acceptance()], comments, WRITES, HEAD, ()) == (later,)
+    at_once = acceptance(reason="other", comment=6)
+    assert believed([acceptance(), at_once], comments, WRITES, HEAD, ()) == (at_once,)
+    assert believed([at_once, acceptance()], comments, WRITES, HEAD, ()) == (acceptance(),)
 
 
 def test_only_our_own_acknowledgements_are_read() -> None:
     """A person's copy of our acknowledgement says nothing."""
-    body = acknowledgement([acceptance()]) + "\nAccepted."
-    copies = [comment(body, author=BOT), comment(body, author="octocat"), comment("hello", author=BOT)]
-    assert acknowledged_in(copies, BOT) == (acceptance(),)
+    ours, theirs = (f"{acknowledgement([acceptance(case=case)])}\nAccepted." for case in ("a/ours", "a/theirs"))
+    copies = [comment(ours, author=BOT), comment(theirs, author="octocat"), comment("hello", author=BOT)]
+    assert acknowledged_in(copies, BOT) == (acceptance(case="a/ours"),)
 
 
 @pytest.mark.no_cover
@@ -113,6 +136,14 @@ def test_an_acknowledgement_is_read_again(reason: str) -> None:
     assert line.count("-->") == 1
     assert "\n" not in line
     assert line.isascii()
+
+
+ONE = acknowledgement([acceptance()])
+
+
+def padded(length: int) -> str:
+    """An acknowledgement whose JSON has so many characters."""
+    return ONE.replace('"acceptances":', '"acceptances":' + " " * (length - len(ONE) + len(MARKER) + len(" -->")))
 
 
 @pytest.mark.parametrize(
@@ -132,12 +163,35 @@ def test_an_acknowledgement_is_read_again(reason: str) -> None:
         acknowledgement([acceptance()]).replace('"sha":"3f', '"sha":"zz'),
         acknowledgement([acceptance()]).replace('"comment":5', '"comment":"5"'),
         acknowledgement([acceptance()]).replace('"reason"', '"verdict":"pass","reason"'),
-        acknowledgement([acceptance()] * 51),
+        acknowledgement([acceptance()] * (MOST + 1)),
+        f"{ONE} ",
+        f"{ONE}X",
+        ONE.removesuffix(" -->"),
+        ONE.removeprefix(MARKER),
+        ONE.replace('{"acceptances"', '{"more":1,"acceptances"'),
+        ONE.replace('{"acceptances"', '{"acceptances":[],"acceptances"'),
+        ONE.replace('"comment":5', '"comment":6,"comment":5'),
+        padded(LONGEST + 1),
     ],
 )
 def test_what_is_no_acknowledgement(body: str) -> None:
     """Anything that we did not write in this form holds no acceptance."""
     assert read_acknowledgement(body) == ()
+
+
+def test_the_most_that_an_acknowledgement_holds() -> None:
+    """Fifty acceptances are read, and so is a text of the greatest length."""
+    assert read_acknowledgement(acknowledgement([acceptance()] * MOST)) == (acceptance(),) * MOST
+    assert read_acknowledgement(padded(LONGEST)) == (acceptance(),)
+
+
+def test_no_reason_ends_the_comment_that_holds_it() -> None:
+    """Marks of HTML are written as escapes, and come back as they were."""
+    made = acceptance(reason="<b>&--></b> --- -- !")
+    line = acknowledgement([made])
+    inner = line.removeprefix(MARKER).removesuffix(" -->")
+    assert not any(mark in inner for mark in ("<", ">", "&", "--"))
+    assert read_acknowledgement(f"{line}\r\n\r\nAccepted.\r\n") == (made,)
 
 
 def red(*names: str) -> ReportRecord:
@@ -156,9 +210,20 @@ def test_an_accepted_regression_fails_nothing() -> None:
 
 def test_the_other_regressions_still_fail() -> None:
     """One accepted of two leaves the other red, and the headline names it."""
-    done = with_acceptances(red(CASE, "gemm/2k"), [acceptance()])
+    other = acceptance(case="no/such")
+    done = with_acceptances(red(CASE, "gemm/2k"), [acceptance(), other])
     assert (done.report.verdict, done.report.exit_code) == ("regression", 1)
+    assert (done.acceptances, done.unused) == ((acceptance(),), (other,))
     assert done.report.headline == "1 of 2 cases slower, 1 accepted; worst: gemm/2k +5.0 %."
+
+
+def test_a_muted_case_is_counted_beside_an_accepted_one() -> None:
+    """With one slowdown accepted and the other muted the run passes, and the headline counts each."""
+    report = red(CASE, "gemm/2k")
+    muted = report.cases[1].model_copy(update={"muted": "Until 2026-12-01 by @jo: waits for 590"})
+    done = with_acceptances(report.model_copy(update={"cases": (report.cases[0], muted)}), [acceptance()])
+    assert (done.report.verdict, done.report.exit_code) == ("pass", 0)
+    assert done.report.headline == "1 of 2 cases slower, but accepted, 1 muted; no other slower by over 3 %."
 
 
 def test_a_slowdown_without_proof_can_be_accepted() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ratchet.core.judge.rule import looks
 from ratchet.core.records.run import Tree
-from ratchet.history.bisection import ERROR, bounds, differs, end_of, level_of, next_place
+from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, level_of, next_place
 from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.history.bisection_report import search_lines
 from tests.examples import FINGERPRINT, PLAN
@@ -51,6 +51,15 @@ def test_an_unlike_bad_ends_the_search() -> None:
     """Where BAD is as GOOD, or cannot be measured, nothing more is looked at."""
     assert next_place(8, {7: "good"}, ()) is None
     assert next_place(8, {}, {7}) is None
+    assert next_place(8, {}, ()) == 7
+
+
+def test_bounds_before_the_search_has_found_both_ends() -> None:
+    """GOOD stands before the first place, BAD at the last one; a good commit after a bad one moves neither bound."""
+    assert bounds(8, {}) == (-1, 7)
+    assert bounds(8, {7: "good"}) == (-1, 7)
+    assert bounds(8, {7: "bad"}) == (-1, 7)
+    assert bounds(8, {7: "bad", 2: "bad", 5: "good", 0: "good"}) == (0, 2)
 
 
 def test_all_levels_together_are_within_the_error() -> None:
@@ -83,7 +92,15 @@ def test_what_it_takes() -> None:
     disagree = [replace(pair, log_ratio=pair.log_ratio + 0.2 * (pair.session == 2)) for pair in pairs(SLOW)]
     assert end_of(disagree, 0.015, 1e-4) is None
     assert end_of(pairs([0.5 * (-1) ** (index % 3) + log for index, log in enumerate(SLOW)]), 0.015, 1e-4) is None
+    assert end_of(pairs(SLOW), 0.015, 2**-20) == "bad"
     assert end_of(pairs(SLOW), 0.015, 1e-7) is None  # below 2⁻²⁰
+
+
+@pytest.mark.parametrize(("level", "found"), [(2 * 2**-20, True), (1.9 * 2**-20, False)])
+def test_either_way_takes_half_of_the_level(level: float, found: bool) -> None:
+    """BAD may be slower or faster than GOOD, so each of these may err half as often: twenty pairs that agree have p = 2⁻²⁰."""
+    for sign in (1, -1):
+        assert differs(pairs([sign * 0.03] * 20), level) is found
 
 
 @pytest.mark.no_cover
@@ -140,6 +157,14 @@ def _search(*verdicts: tuple[int, VerdictName, float | None], **changes: object)
         "started_at": datetime(2026, 1, 1, tzinfo=UTC), "command": ("ratchet", "bisect"),
     }  # fmt: skip
     return SearchRecord.model_validate(fields | changes)
+
+
+def test_the_middle_lies_half_way_to_bad() -> None:
+    """Half of BAD's change, as a log, is what tells one end from the other; without times of BAD it is no change."""
+    undecided = (4, "undecided", 1.3)
+    for verdicts in (((4, "bad", 1.21), (2, "good", 1.05)), ((3, "bad", 1.5), undecided, (4, "bad", 1.21))):
+        assert decision_threshold(_search(*verdicts)) == pytest.approx(math.log(1.1))
+    assert decision_threshold(_search((4, "bad", None))) == 0.0
 
 
 def test_the_lines_end_with_commands() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -76,9 +77,42 @@ def test_a_favoured_side_is_found() -> None:
     assert not found.holds
 
 
+@pytest.mark.parametrize(
+    ("bias", "spread", "biased"),
+    [(0.0031, 0.001, True), (-0.0031, 0.001, True), (0.0029, 0.001, False), (0.01, 0.1, False)],
+)
+def test_a_bias_takes_proof_and_a_tenth_of_the_gate(bias: float, spread: float, biased: bool) -> None:
+    """A mean that chance explains, or that is less than 0.3 % for a gate of 3 %, favours nobody."""
+    logs = [bias + spread * (-1) ** number for number in range(24)]
+    run = examples.run_of(examples.compared(*map(math.exp, logs), name="a"))
+    found = calibrate(run, run.plan, POLICY, 10)
+    assert found is not None
+    (case,) = found.cases
+    assert case.bias == pytest.approx(bias, abs=1e-6)
+    assert found.biased == (("a",) if biased else ())
+
+
+def test_a_calibration_tells_of_its_run() -> None:
+    """Machine, code, time and warnings are those of the run; rule, plan and number of checks are those that were asked for."""
+    run = examples.run_of(noisy("a", 0.003, pairs=12), warnings=("Hot.",))
+    plan, policy = run.plan.model_copy(update={"pairs": 24}), POLICY.model_copy(update={"regression": 0.2})
+    found = calibrate(run, plan, policy, 10)
+    assert found is not None
+    assert (found.environment, found.code, found.started_at, found.wall_s) == (
+        run.environment,
+        run.head,
+        run.started_at,
+        run.wall_s,
+    )
+    assert (found.command, found.warnings) == (run.command, ("Hot.",))
+    assert (found.plan, found.policy, found.checks) == (plan, policy, 10)
+    assert [case.name for case in found.cases] == ["a"]
+
+
 def test_too_few_pairs_bless_nothing() -> None:
     """A case with fewer than twelve pairs is named as unmeasured; with none that has more, there is nothing to say."""
-    found = calibration(noisy("a", 0.003), noisy("b", 0.003, pairs=11))
+    skipped = noisy("c", 0.003).model_copy(update={"skipped": "needs x"})
+    found = calibration(noisy("a", 0.003), noisy("b", 0.003, pairs=11), skipped)
     assert (found.unmeasured, found.holds) == (("b",), False)
     run = examples.run_of(noisy("b", 0.003, pairs=11))
     assert calibrate(run, run.plan, POLICY, CHECKS) is None

@@ -197,7 +197,10 @@ def test_a_case_renamed_by_hand_is_found() -> None:
         (line,) = problems(stored)
         assert "not as it was written for this case and machine" in line
     two = EVENTFUL.entries(examples.FINGERPRINT)["copy/a"]
-    assert ["Was it renamed or copied by hand?" in line for line in problems(examples.stored({"a/b": two}))] == [True]
+    removed = Step(kind=StepKind.REMOVED, commit=commit(2), timestamp=examples.STARTED)
+    for longer in (two, continued(examples.first_entry(), removed, ChainPlace(KEY, NAME))):
+        told = problems(examples.stored({"a/b": longer}))
+        assert ["Was it renamed or copied by hand?" in line for line in told] == [True]
 
 
 @pytest.mark.parametrize("name", [examples.HOSTILE, "µ/ß", "a/\ud800"])

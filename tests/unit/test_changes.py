@@ -9,8 +9,18 @@ from pathlib import Path
 import change_points as study
 import numpy as np
 import pytest
+from scipy import stats
 
-from ratchet.history.changes import FEWEST_RUNS, LEAST_SD, LEAST_STAY, PENALTY, change_points, lasting_noise, sd_of_runs
+from ratchet.history.changes import (
+    FEWEST_RUNS,
+    LEAST_SD,
+    LEAST_STAY,
+    PENALTY,
+    change_points,
+    lasting_noise,
+    sd_of_runs,
+    spread_of_runs,
+)
 
 
 def _noise(seed: int, runs: int, sd: float = 0.002) -> np.ndarray:
@@ -45,6 +55,15 @@ def test_the_place_of_a_step_lies_between_its_bounds() -> None:
     assert outside <= found / 100
 
 
+def test_the_standard_deviation_of_a_run_comes_from_neighbours() -> None:
+    """Differences beyond three robust standard deviations are left out, and the rest is scaled as a normal cut off there."""
+    values = np.cumsum([0.0, 1.0, -1.2, 0.8, -1.0, 9.0, -0.9, 1.1])
+    assert spread_of_runs(values) == pytest.approx(1.4826 * 1.0 / math.sqrt(2))
+    near = np.array([1.0, 1.2, 0.8, 1.0, 0.9, 1.1])
+    assert sd_of_runs(values) == pytest.approx(math.sqrt((near @ near) / 6 / 2 / stats.truncnorm.var(-3, 3)))
+    assert sd_of_runs(np.full(12, 0.01)) == 0.0
+
+
 def test_unchanged_code_has_no_points() -> None:
     """Noise, one outlier, two in a row, and a series of equal values: no point."""
     for seed in range(50):
@@ -60,6 +79,20 @@ def test_a_step_of_five_spreads_is_found_after_five_runs() -> None:
     """A history that ends five runs after a step of 1 % in noise of 0.2 % shows it at its place in most cases."""
     places = [[point.index for point in change_points(_stepped(seed, 105, {100: 0.01}))] for seed in range(40)]
     assert sum(found == [100] for found in places) >= 35
+
+
+def test_a_step_that_is_too_near_the_end_to_be_cut_there_is_told_at_its_place() -> None:
+    """A level lasts five runs at least, but a large step four runs before the end is still placed where it is."""
+    assert [point.index for point in change_points(_stepped(1, 100, {96: 0.05}))] == [96]
+
+
+def test_levels_are_the_means_of_all_runs_between_changes() -> None:
+    """Noise of ± 0.1 % in turn cancels in stretches of twenty runs, so each level is exactly what was planted."""
+    noise = 0.001 * (-1.0) ** np.arange(60)
+    (first, second) = change_points((noise + np.repeat([0.0, 0.02, 0.01], 20)).tolist())
+    assert (first.index, second.index) == (20, 40)
+    levels = [first.before, first.after, second.before, second.after]
+    assert levels == pytest.approx([0.0, 0.02, 0.02, 0.01], abs=1e-12)
 
 
 def test_what_may_go_as_it_came_is_no_change() -> None:
@@ -133,6 +166,18 @@ def test_a_run_with_a_larger_error_counts_less() -> None:
     assert change_points(values, unsure) == []
 
 
+def test_the_weight_of_a_run_is_one_over_its_variance() -> None:
+    """The variance of a run is that of any run and what its squared error is above the median one's."""
+    values = 0.001 * (-1.0) ** np.arange(60) + np.repeat([0.0, 0.02], 30)
+    errors = np.full(60, 0.001)
+    values[5], errors[5] = 0.004, 0.01
+    (point,) = change_points(values.tolist(), errors.tolist())
+    weights = 1 / (sd_of_runs(values) ** 2 + errors**2 - 0.001**2)
+    assert point.before == pytest.approx(np.average(values[:30], weights=weights[:30]), abs=1e-9)
+    assert point.after == pytest.approx(np.average(values[30:], weights=weights[30:]), abs=1e-9)
+    assert point.ratio == pytest.approx(math.exp(point.after - point.before))
+
+
 @pytest.mark.parametrize(
     ("values", "errors"),
     [
@@ -145,7 +190,7 @@ def test_a_run_with_a_larger_error_counts_less() -> None:
 )
 def test_impossible_series_are_refused(values: list[float], errors: list[float] | None) -> None:
     """Values that are not finite, negative errors and other lengths are a mistake of the caller."""
-    with pytest.raises(ValueError, match="finite values"):
+    with pytest.raises(ValueError, match=r"^change points need finite values, and as many standard errors as values$"):
         change_points(values, errors)
 
 

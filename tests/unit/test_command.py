@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.github.event import Accept, BadCommand, ProfileWanted, parse_command
-from ratchet.github.records import LONGEST_REASON
+from ratchet.github.event import LONGEST_BODY, Accept, BadCommand, ProfileWanted, parse_command
+from ratchet.github.records import LONGEST_CASE, LONGEST_REASON
 from tests.hostile_comments import HOSTILE, LINE, plain_lines
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")
@@ -29,6 +29,9 @@ ACCEPT = Accept(("a/b",), "masked rows were wrong")
         (f"- a list\n\n<!-- a template -->\n\n{LINE}", ACCEPT),
         ("/ratchet accept a/b *not* `x_y` 2*3 <!-- hidden --> [here](http://c)", Accept(("a/b",), "*not* `x_y` 2*3 here")),
         ("/ratchet profile a/b `x-1.5+y/größe_2`", ProfileWanted(("a/b", "x-1.5+y/größe_2"))),
+        ("/ratchet profile a/X `X/b`, a/b,,", ProfileWanted(("a/X", "X/b", "a/b"))),
+        (r"/ratchet accept a/b not \*bold\*, see ![a figure](http://c)", Accept(("a/b",), "not *bold*, see a figure")),
+        (f"{LINE} <b>and more</b>", ACCEPT),
     ],
 )
 def test_what_is_meant(body: str, meant: Accept | ProfileWanted) -> None:
@@ -43,6 +46,7 @@ def test_what_is_meant(body: str, meant: Accept | ProfileWanted) -> None:
         "ratchet accept a/b x",
         f"> {LINE}",
         f"text {LINE}",
+        f" {LINE}",
         f"    {LINE}",
         f"```\n{LINE}\n```",
         f"~~~~ sh\n~~~\n{LINE}\n~~~~",
@@ -58,27 +62,52 @@ def test_what_is_no_command(body: str) -> None:
     assert parse_command(body) is None
 
 
+USAGE = "Write `/ratchet accept CASE… reason` or `/ratchet profile CASE…`, each case as benchmark/config."
+PATTERNS = "Patterns are not allowed: name each case."
+NO_REASON = "A regression is accepted for a reason, and there is none: say why after the cases, on the same line."
+
+
+def cases(count: int) -> str:
+    return " ".join(f"a/{number}" for number in range(count))
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("/ratchet", "no such command"),
-        ("/ratchet merge a/b", "no such command"),
-        ("/ratchet accept", "names no case"),
-        ("/ratchet accept because", "names no case"),
-        ("/ratchet accept */b because", "Patterns are not allowed"),
-        ("/ratchet accept a/b", "there is none"),
-        ("/ratchet accept a/b -- …", "there is none"),
-        (f"/ratchet accept a/b {'x' * (LONGEST_REASON + 1)}", f"at most {LONGEST_REASON} are allowed"),
-        (f"/ratchet profile {' '.join(f'a/{n}' for n in range(21))}", "at most 20"),
-        ("/ratchet profile a/b please", "nothing else"),
-        (f"{LINE}\n{LINE}", "one command"),
+        ("/ratchet", f"There is no such command. {USAGE}"),
+        ("/ratchet merge a/b", f"There is no such command. {USAGE}"),
+        ("/ratchet accept", f"It names no case. {USAGE}"),
+        ("/ratchet accept because", f"It names no case. {USAGE}"),
+        ("/ratchet accept because *", f"It names no case. {USAGE}"),
+        ("/ratchet accept Xavier said so", f"It names no case. {USAGE}"),
+        *((f"/ratchet accept {pattern} because", f"{PATTERNS} {USAGE}") for pattern in ("*/b", "a/?", "a/[bc]")),
+        ("/ratchet accept a/b", NO_REASON),
+        ("/ratchet accept a/b -- …", NO_REASON),
+        (
+            f"/ratchet accept a/b {'x' * (LONGEST_REASON + 1)}",
+            f"The reason has {LONGEST_REASON + 1} characters; at most {LONGEST_REASON} are allowed.",
+        ),
+        (f"/ratchet profile {cases(21)}", "It names 21 cases; one comment may name at most 20."),
+        ("/ratchet profile a/b please", f"`/ratchet profile` takes cases and nothing else. {USAGE}"),
+        (f"{LINE}\n{LINE}", "A comment can hold one command, and this one has several: write a comment for each."),
     ],
 )
 def test_what_is_wrong(body: str, said: str) -> None:
     """A command that cannot be obeyed is answered with a sentence."""
-    wrong = parse_command(body)
-    assert isinstance(wrong, BadCommand)
-    assert said in wrong.sentence
+    assert parse_command(body) == BadCommand(said)
+
+
+def test_the_most_that_a_command_may_hold() -> None:
+    """Twenty cases, a reason and a name of the greatest length, and a command that ends where a comment has to, are obeyed."""
+    assert parse_command(f"/ratchet profile {cases(20)}") == ProfileWanted(tuple(cases(20).split()))
+    longest = "x" * LONGEST_REASON
+    assert parse_command(f"/ratchet accept a/b {longest}") == Accept(("a/b",), longest)
+    name = f"a/{'x' * (LONGEST_CASE - 2)}"
+    assert parse_command(f"/ratchet profile {name}") == ProfileWanted((name,))
+    assert parse_command(f"/ratchet profile {name}x") == BadCommand(f"It names no case. {USAGE}")
+    before = "x" * (LONGEST_BODY - len(LINE) - 2)
+    assert parse_command(f"{before}\n\n{LINE}") == ACCEPT
+    assert parse_command(f"{before}x\n\n{LINE}") == Accept(ACCEPT.cases, ACCEPT.reason[:-1])
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)

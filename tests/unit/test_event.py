@@ -97,6 +97,14 @@ def test_each_event(name: str) -> None:
     assert (type(event), event.model_dump()) == PARSED[name]
 
 
+@pytest.mark.parametrize("action", ["labeled", "unlabeled"])
+def test_a_label_comes_and_goes(action: str) -> None:
+    """A label that is put on a pull request or taken off is an event of the label."""
+    event = parse_event("pull_request_target", EVENTS["pull_request_target"] | {"action": action})
+    assert isinstance(event, LabelEvent)
+    assert event.action == action
+
+
 @pytest.mark.parametrize("name", PARSED)
 def test_fields_are_read_where_github_writes_them(name: str) -> None:
     """A field of our own name elsewhere in the payload changes nothing."""
@@ -154,14 +162,19 @@ def test_what_cannot_be(name: str, place: str, value: object) -> None:
     """A field of an impossible shape is refused by its name, and its content is not repeated."""
     with pytest.raises(UsageError) as caught:
         parse_event(name, changed(name, place, value))
-    assert place.rsplit(".", maxsplit=1)[-1] in caught.value.message
+    assert caught.value.message.startswith(f"The payload of the event {name} is not as GitHub writes it: {place}")
     assert len(caught.value.message) < 200
+    assert caught.value.hint == "Run it in a workflow, where GITHUB_EVENT_PATH names the event's payload."
 
 
 def test_an_event_without_meaning() -> None:
     """An event that nothing acts on is refused with those that something does."""
-    with pytest.raises(UsageError, match="ratchet does not handle this event"):
+    with pytest.raises(UsageError) as caught:
         parse_event("::error::x", {})
+    assert str(caught.value) == (
+        "ratchet does not handle this event. It handles issue_comment, merge_group, pull_request, pull_request_target, push, "
+        "workflow_dispatch, workflow_run."
+    )
 
 
 JSON = st.recursive(

@@ -18,6 +18,7 @@ from ratchet.core.records.profile import Activity
 from ratchet.core.records.verdict import Comparison
 from ratchet.lab.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
 from ratchet.lab.judge import (
+    CHANCE,
     E2E,
     KINDS,
     STAGE,
@@ -30,6 +31,7 @@ from ratchet.lab.judge import (
     exhausted_kinds,
     is_plateau,
     kind_of,
+    looks_that_decide,
     luck,
     rotation,
     settled,
@@ -178,13 +180,145 @@ def test_each_branch_of_the_decision(name: str) -> None:
     assert decision.reason.endswith(".")
 
 
+ZERO = "0.0 %, interval [−0.5, +0.5] %, bound +0.8 %"
+TENTH = "−10.0 %, interval [−10.5, −9.5] %, bound {}"
+HIDDEN = f"The whole call hides the gain ({ZERO}): other work runs meanwhile, or the part is too small."
+
+
+def no_gain(whole: str, stage: str = ZERO, more: str = "") -> str:
+    return (
+        f"No gain beyond doubt: the whole call changed by {whole} and must take 3 % less time; "
+        f"h2d changed by {stage} and must take 10 % less time{more}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "note"),
+    [
+        ("crash", "The working tree does not run: it raised.", ""),
+        ("failing tests", "Fix or discard: 1 test failed.", ""),
+        ("a test command that ends badly", "Fix or discard: no.", ""),
+        ("a wrong result", "Fix or discard: the output differs.", ""),
+        ("no pairs", "Too few pairs were measured to say anything.", ""),
+        ("the whole call", "The whole call takes at least 9.3 % less time (3 % suffice).", ""),
+        ("the mean clears, the interval does not", no_gain("−3.2 %, interval [−3.7, −2.7] %, bound −2.5 %"), ""),
+        (
+            "the whole call is slower",
+            "The whole call is slower: +5.0 %, interval [+4.5, +5.5] %, bound +5.8 %.",
+            "The stage is faster, but its gain is paid for elsewhere.",
+        ),
+        ("a stage, confirmed", "h2d takes at least 19.5 % less time in 5 warm re-runs.", HIDDEN),
+        (
+            "a stage, not confirmed",
+            "h2d did not clear 10 % again in 5 warm re-runs (−10.3 %, interval [−10.8, −9.8] %, bound −9.6 %).",
+            "",
+        ),
+        ("a stage, not measured again", "The gain of h2d could not be measured again.", ""),
+        ("a stage whose mean clears", no_gain(ZERO, "−10.3 %, interval [−10.8, −9.8] %, bound −9.6 %"), ""),
+        (
+            "a micro-benchmark of a hot stage",
+            "The micro-benchmark takes at least 29.3 % less time, and h2d is hot.",
+            HIDDEN,
+        ),
+        (
+            "a micro-benchmark of a cold stage",
+            no_gain(ZERO, more="; the micro-benchmark is faster, but h2d is only 1.0 % of the whole call"),
+            "",
+        ),
+        (
+            "a micro-benchmark below its threshold",
+            no_gain(
+                ZERO,
+                more="; the micro-benchmark changed by −15.0 %, interval [−15.5, −14.5] %, bound −14.3 % and must take 20 % less "
+                "time",
+            ),
+            "",
+        ),
+        ("nothing", no_gain(ZERO), ""),
+        ("outliers change the reading", no_gain(TENTH.format("+20.0 %")), ""),
+    ],
+)
+def test_a_decision_says_why(name: str, reason: str, note: str) -> None:
+    """The reason has the figures that decided, and the note says where a gain does not show, or is paid for."""
+    decision = decide(TABLE_OF_DECISIONS[name][0])
+    assert (decision.reason, decision.note) == (reason, note)
+
+
+def test_a_part_that_nobody_measured_is_not_spoken_of() -> None:
+    """Where the whole call is the target, its own change is all that a discard names; a share that is not known is none."""
+    whole = "No gain beyond doubt: the whole call changed by {} and must take 3 % less time{}."
+    assert decide(ChangeEvidence(e2e=SAME, of_stage=SAME)).reason == whole.format(ZERO, "")
+    cold = ChangeEvidence("h2d", e2e=SAME, micro=comparison(0.7))
+    assert decide(cold).reason == whole.format(ZERO, "; the micro-benchmark is faster, but h2d is only 0.0 % of the whole call")
+    slower = decide(replace(MEASURED, e2e=SLOW))
+    assert (slower.branch, slower.note) == ("slower", "")
+
+
+LIMIT = comparison(0.95, bound=1 - E2E, chance=CHANCE)
+"""A whole call that just clears its threshold, with as few pairs and as large a p-value as may be."""
+
+
+@pytest.mark.parametrize(
+    ("evidence", "branch"),
+    [
+        (replace(MEASURED, e2e=LIMIT), "e2e"),
+        (replace(MEASURED, e2e=LIMIT.model_copy(update={"pairs": 7})), "nothing"),
+        (replace(MEASURED, e2e=LIMIT.model_copy(update={"chance": 0.0051})), "nothing"),
+        (replace(MEASURED, e2e=LIMIT.model_copy(update={"bound": 0.9701})), "nothing"),
+        (replace(MEASURED, e2e=comparison(1.02, low=1.01)), "nothing"),
+        (replace(MEASURED, e2e=comparison(1.02, low=1.0101)), "slower"),
+        (replace(MEASURED, of_stage=STAGE_FAST, confirmation=comparison(0.8, high=1 - STAGE)), "stage confirmed"),
+        (replace(MEASURED, of_stage=STAGE_FAST, confirmation=comparison(0.8, high=0.9001)), "stage noise"),
+        (replace(MEASURED, micro=comparison(0.7, bound=0.8)), "micro"),
+        (replace(MEASURED, micro=comparison(0.7), share=0.1), "micro"),
+        (replace(MEASURED, micro=comparison(0.7), share=0.0999), "nothing"),
+        (replace(MEASURED, micro=comparison(0.7), share=None), "nothing"),
+    ],
+)
+def test_where_each_threshold_lies(evidence: ChangeEvidence, branch: str) -> None:
+    """What just reaches a threshold has reached it, and what just misses it has not."""
+    assert decide(evidence).branch == branch
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_settled", "reruns"),
+    [
+        (ChangeEvidence("h2d"), False, False),
+        (replace(MEASURED, e2e=FAST, of_stage=STAGE_FAST), True, False),
+        (replace(MEASURED, e2e=SLOW, of_stage=STAGE_FAST), True, False),
+        (replace(MEASURED, of_stage=STAGE_FAST), True, True),
+        (replace(MEASURED, of_stage=STAGE_UNCLEAR), False, False),
+        (MEASURED, True, False),
+        (replace(MEASURED, of_stage=None), True, False),
+        (replace(MEASURED, e2e=UNCLEAR), False, False),
+        (replace(MEASURED, e2e=UNCLEAR, of_stage=STAGE_FAST), False, True),
+        (replace(MEASURED, stage=WHOLE, of_stage=STAGE_FAST), True, False),
+        (replace(MEASURED, e2e=comparison(0.98, low=1 - E2E)), False, False),
+        (replace(MEASURED, of_stage=comparison(0.92, low=1 - STAGE)), False, False),
+    ],
+)
+def test_when_more_pairs_are_taken(evidence: ChangeEvidence, is_settled: bool, reruns: bool) -> None:
+    """Pairs go on while a threshold lies inside an interval; re-runs are for a stage that clears if the whole call does not."""
+    assert (settled(evidence), wants_reruns(evidence)) == (is_settled, reruns)
+
+
+@pytest.mark.parametrize(("pairs", "at"), [(3, (3,)), (7, (7,)), (8, (8,)), (9, (8, 9)), (20, (8, 12, 20))])
+def test_fewer_than_eight_pairs_are_looked_at_only_where_there_are_no_more(pairs: int, at: tuple[int, ...]) -> None:
+    """Seven pairs prove nothing, so the first look is at eight, or at all that there are."""
+    assert looks_that_decide(pairs) == at
+
+
 def test_a_masked_gain_is_said_to_be_masked() -> None:
     """A stage or a micro-benchmark that is kept although the whole call shows nothing has a note."""
     for name in ("a stage, confirmed", "a micro-benchmark of a hot stage"):
         assert "The whole call hides the gain" in decide(TABLE_OF_DECISIONS[name][0]).note
     assert decide(TABLE_OF_DECISIONS["the whole call"][0]).note == ""
     noisy = replace(MEASURED, e2e=comparison(0.9, 0.1), of_stage=STAGE_FAST, confirmation=STAGE_FAST)
-    assert "too noisy here to show the gain" in decide(noisy).note
+    assert decide(noisy).note == (
+        "The whole call is too noisy here to show the gain (−10.0 %, interval [−20.0, 0.0] %, bound +5.0 %)."
+    )
+    edge = replace(noisy, e2e=comparison(0.98, low=1 - E2E))
+    assert decide(edge).note.startswith("The whole call is too noisy here")
 
 
 @st.composite
@@ -251,6 +385,7 @@ def test_times_agree_with_the_ratio_of_the_pairs() -> None:
     found = change_between("h2d", pairs)
     assert found is not None
     assert found.after_ms / found.before_ms == pytest.approx(found.comparison.ratio)
+    assert found.after_ms * found.before_ms == pytest.approx(9.0 * 10.0)
     assert change_between("h2d", pairs[:2]) is None
 
 
@@ -279,6 +414,9 @@ def test_luck_grows_with_the_number_of_experiments() -> None:
         ("stream-block", "sync", "synchronisation"),
         ("precision", "compute", "compute"),
         ("pipeline-frames", None, "architectural"),
+        ("Batch_requests", None, "architectural"),
+        ("architecture", None, "architectural"),
+        ("Monolithic_Preprocess", "dispatch", "monolithic"),
     ],
 )
 def test_patterns_have_a_category_and_a_kind(pattern: str, category: Any, kind: str) -> None:
@@ -293,6 +431,7 @@ def test_three_discards_of_one_kind_rotate_to_the_next() -> None:
     assert rotation(session(*three[:2])) is None
     assert rotation(session(three[0], experiment(2, "keep"), *three[1:])) is None
     assert rotation(session(*three[:2], experiment(3, "crash"))) is None
+    assert rotation(session(*three[:2], experiment(3, kind="dispatch"))) is None
     found = rotation(session(*three))
     assert found is not None
     assert (found.exhausted, found.next) == ("transfer", "dispatch")
@@ -301,18 +440,53 @@ def test_three_discards_of_one_kind_rotate_to_the_next() -> None:
     everything = [experiment(number, kind=kind) for kind in reversed(KINDS) for number in (1, 2, 3)]
     last = rotation(session(*everything))
     assert last is not None
-    assert last.next is None
+    assert (last.exhausted, last.next, last.why) == (KINDS[0], None, "Every kind of change after it is exhausted.")
     assert exhausted_kinds(everything) == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "is_exhausted"),
+    [("dd", False), ("ddd", True), ("ddkdd", False), ("ddkddd", True), ("dddk", False), ("dkdkd", False)],
+)
+def test_a_kind_is_exhausted_by_three_discards_in_a_row(statuses: str, is_exhausted: bool) -> None:
+    """A keep between them, or after them, starts the count anew; discards of another kind do not matter."""
+    named = {"d": "discard", "k": "keep"}
+    done = [experiment(number, named[status]) for number, status in enumerate(statuses, 1)]
+    others = [experiment(number, kind="compute") for number in (1, 2)]
+    assert exhausted_kinds([*others, *done]) == ({"transfer"} if is_exhausted else set())
+
+
+ONE_OPERATION = "Make one compiled operation of a whole stage, so that all its savings come at once."
 
 
 def test_the_profile_says_something_about_each_kind() -> None:
     """One sentence with a figure for each kind that the rotation can name."""
-    said = [what_profile_says(kind, session()) for kind in KINDS]
-    assert said[0] == "Copies take 300us a call (1 of them, 1 of them pageable)."
-    assert "preprocess is the longest stage: 1000us" in said[2]
-    assert said[3] == "The host waits for the GPU 2000us a call."
-    assert said[4] == "Matrix products and convolutions are 75 % of the time of all kernels."
-    assert all(any(letter.isdigit() for letter in sentence) for sentence in said)
+    assert {kind: what_profile_says(kind, session()) for kind in KINDS} == {
+        "transfer": "Copies take 300us a call (1 of them, 1 of them pageable).",
+        "dispatch": "29 operations are started a call, and the GPU is idle 1000us between them.",
+        "monolithic": f"preprocess is the longest stage: 1000us. {ONE_OPERATION}",
+        "synchronisation": "The host waits for the GPU 2000us a call.",
+        "compute": "Matrix products and convolutions are 75 % of the time of all kernels.",
+        "architectural": "The whole call takes 10.000ms: overlap its stages across inputs, or batch them.",
+    }
+
+
+def test_the_profile_says_what_little_it_knows() -> None:
+    """Without stages, kernels, gaps, copies of a GPU or calls, the sentences do without them."""
+    baseline = session().baseline
+    rows = (CopyRow(name="aten::copy_", count=20, us=4000), CopyRow(name="aten::to", count=5, us=9000))
+    waits = {"cudaDeviceSynchronize": 1e-4}
+    bare = session(
+        baseline=baseline.model_copy(update={"copies": rows, "activity": Activity(calls=0, wall_s=0.1, launches=3, cpu_s=waits)}),
+        noise=session().noise[:1],
+    )
+    assert what_profile_says("transfer", bare) == "Copies take 400us a call (2 of them)."
+    assert what_profile_says("dispatch", bare) == "3 operations are started a call."
+    assert what_profile_says("monolithic", bare) == f"No stage is declared. {ONE_OPERATION}"
+    assert what_profile_says("synchronisation", bare) == "The host waits for the GPU 100us a call."
+    assert what_profile_says("compute", bare) == "Matrix products and convolutions are 0 % of the time of all kernels."
+    both = baseline.model_copy(update={"copies": (*baseline.copies, *rows, CopyRow(name="Memcpy DtoH", count=20, us=1000))})
+    assert what_profile_says("transfer", session(baseline=both)) == "Copies take 400us a call (3 of them, 1 of them pageable)."
 
 
 def test_ceilings_are_reached_by_their_figures() -> None:
@@ -320,26 +494,40 @@ def test_ceilings_are_reached_by_their_figures() -> None:
     found = {one.name: one for one in ceilings(session())}
     assert not any(one.reached for one in found.values())
     assert found["launch floor"].figures == "29 launches × 4.00us = 116us of 10000us"
-    assert found["PCIe to the GPU"].figures.startswith("20.0 GB/s of 50.0 GB/s")
+    assert found["PCIe to the GPU"].figures == ("20.0 GB/s of 50.0 GB/s, which a large copy of pinned memory reaches here")
     slow_bus = session(floors=Floors(launch_us=300.0, h2d_bytes_per_s=22e9))
     assert [one.reached for one in ceilings(slow_bus)] == [True, True]
     three = tuple(experiment(number) for number in (1, 2, 3))
     assert is_plateau(slow_bus.model_copy(update={"experiments": three}))
     assert not is_plateau(slow_bus)
     assert not is_plateau(session(*three))
+    crash, keep = experiment(3, "crash"), experiment(4, "keep")
+    assert is_plateau(slow_bus.model_copy(update={"experiments": (*three[:2], crash, three[2])}))
+    assert not is_plateau(slow_bus.model_copy(update={"experiments": (*three[:2], keep, three[2])}))
     on_cpu = session().baseline.model_copy(update={"by_cuda": ()})
     assert ceilings(session(baseline=on_cpu, floors=Floors(launch_us=300.0))) == ()
     baseline = session().baseline
     inside = baseline.model_copy(
-        update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.9, "relu": 0.1}})}
+        update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.45, "relu": 0.05}})}
     )
-    assert [(one.name, one.reached) for one in ceilings(session(baseline=inside))][-1] == ("opaque engine", True)
-    for occupancy, kernel_s, reached in ((0.9, 0.09, True), (0.9, 0.04, False), (0.5, 0.09, False)):
+    engine = ceilings(session(baseline=inside))[-1]
+    assert (engine.name, engine.reached) == ("opaque engine", True)
+    assert engine.figures == "90 % of the time of all kernels is inside an engine that Python cannot change"
+    back = CopyRow(name="Memcpy DtoH (Device -> Pageable)", count=10, us=1000, bytes=45_000_000)
+    copied = ceilings(session(baseline=baseline.model_copy(update={"copies": (back,)})))[-1]
+    assert (copied.name, copied.reached) == ("PCIe from the GPU", True)
+    assert copied.figures == "45.0 GB/s of 50.0 GB/s, which a large copy of pinned memory reaches here"
+    for occupancy, kernel_s, reached in ((0.9, 0.09, True), (0.9, 0.04, False), (0.5, 0.09, False), (0.9, 0.2, True)):
         activity = baseline.activity.model_copy(update={"kernels": {"conv": kernel_s}})
         full = baseline.model_copy(update={"activity": activity, "occupancy": occupancy})
         assert (last := ceilings(session(baseline=full))[-1]).reached == reached
-        figures = f"kernels run {kernel_s * 1e3:.0f} % of the call, and hold {occupancy * 100:.0f} % of the warps that fit"
+        figures = (
+            f"kernels run {min(100, kernel_s * 1e3):.0f} % of the call, and hold {occupancy * 100:.0f} % of the warps that fit"
+        )
         assert (last.name, last.figures) == ("occupancy", figures)
+    uncounted = Activity(calls=0, wall_s=0.1, kernels={"conv": 0.009})
+    full = baseline.model_copy(update={"activity": uncounted, "occupancy": 0.9})
+    assert ceilings(session(baseline=full))[-1].figures.startswith("kernels run 90 % of the call,")
 
 
 def test_the_lines_that_scripts_read() -> None:

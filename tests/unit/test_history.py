@@ -19,19 +19,33 @@ from ratchet.core.judge.baseline.chain import anchors_of, by_anchor
 from ratchet.core.judge.profile import shortened
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
-from ratchet.core.records.environment import Fingerprint
-from ratchet.core.records.profile import Profile
-from ratchet.core.records.run import Tree
+from ratchet.core.records.environment import Fingerprint, Peaks
+from ratchet.core.records.profile import Activity, Profile, Rule
+from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
+from ratchet.core.untrusted import clean
 from ratchet.explain.report import tables
 from ratchet.history.cli import history_command
 from ratchet.history.command import BranchFiles, case_histories
 from ratchet.history.judge import history_run, series_of
-from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
+from ratchet.history.records import HistoryCase, HistoryRun, RatioTo, Series
 from ratchet.history.report import TREND_RUNS, case_lines, overview_lines, problem_lines, trend
 from ratchet.history.store import FolderFiles, History, append, name_of, text_of
-from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, kernel_profile, stored, traced
-from tests.history_examples import check_of, commit, timed
+from tests.examples import (
+    FINGERPRINT,
+    HOSTILE,
+    STARTED,
+    WORKLOAD,
+    blocks,
+    case_profile,
+    compared,
+    first_entry,
+    kernel_profile,
+    performance,
+    stored,
+    traced,
+)
+from tests.history_examples import check_of, commit, gone, timed
 from tests.integration.playground import new_repository
 
 NAME = "attention/training_512"
@@ -241,6 +255,7 @@ def step(kind: StepKind, number: int) -> Step:
         ("first renamed improved", [3]),
         ("first removed returned", [1]),
         ("first renamed", []),
+        ("", []),
     ],
 )
 def test_the_anchor_is_the_first_commit_of_the_chain(kinds: str, anchors: list[int]) -> None:
@@ -291,6 +306,60 @@ def test_what_is_kept_of_a_profile() -> None:
     assert shortened(small).causes[0].what == small.causes[0].what
 
 
+def test_all_that_is_kept_of_a_profile() -> None:
+    """Of a launch its counters, of a side its first warnings, and why one failed; every text is clean, and the rest is gone."""
+    spoken = f"one\x1b[31m {'long ' * 200}"
+    heard = clean(spoken)
+    limit = {"occupancy_limiter": spoken, "stalls": {"s": 1.0}, "flops": {"f": 1.0}, "metrics": {"m": 1.0}}
+    rule = Rule(name="r", title="t", message="m")
+    kernel = kernel_profile(name=spoken, function=spoken, peaks=Peaks(dram_bytes_per_s=1.0), rules=(rule,), **limit)
+    traces = traced(10, 1e-5).activity
+    side = Profile(tool="ncu", kernels=(kernel,), activity=traces, warnings=(spoken, "two", "three", "four"))
+    whole = case_profile(head=side, reference=None, failed={"reference": spoken}, steps_down=(spoken, "a", "b", "c"), findings=())
+    kept = shortened(whole)
+    assert kept == whole.model_copy(
+        update={
+            "head": Profile(
+                tool="ncu",
+                kernels=(kernel_profile(name=heard, function=heard, occupancy_limiter=heard),),
+                warnings=(heard, "two", "three"),
+            ),
+            "failed": {"reference": heard},
+            "steps_down": (heard, "a", "b"),
+            "head_tree": None,
+            "reference_tree": None,
+            "files": {},
+        }
+    )
+    assert heard.startswith("one long long")
+    assert 390 < len(heard) <= 400
+    free = shortened(case_profile(head=Profile(tool="ncu", kernels=(kernel_profile(occupancy_limiter=None),)), reference=None))
+    assert free.head is not None
+    assert free.head.kernels[0].occupancy_limiter is None
+
+
+def test_a_launch_without_a_time_is_none_of_the_longest() -> None:
+    """Of four launches, the three that took any time are kept."""
+    untimed, *others = (kernel_profile(function=f"f{number}", duration_s=1e-6 if number else None) for number in range(4))
+    kept = shortened(case_profile(head=Profile(tool="ncu", kernels=(untimed, *others)), reference=Profile(tool="ncu")))
+    assert kept.head is not None
+    assert [kernel.function for kernel in kept.head.kernels] == ["f1", "f2", "f3"]
+
+
+def test_few_traced_times_are_kept_as_they_are() -> None:
+    """Five kernels and five kinds of copies stay; what ran how often, and the times of the CPU, do not."""
+    times = {f"{'k' * 500}{number}" if not number else f"k{number}": 1e-6 * (9 - number) for number in range(5)}
+    copies = {f"c{number}": 1e-6 for number in range(7)}
+    activity = Activity(calls=3, wall_s=1.0, kernels=times, copies=copies, ran={"k1": 3}, cpu_s={"aten::mm": 1.0})
+    bare = Profile(tool="torch")
+    kept = shortened(case_profile(head=Profile(tool="torch", activity=activity), reference=bare, findings=()))
+    assert kept.head is not None
+    assert kept.reference == bare
+    named = {clean(name): seconds for name, seconds in times.items()}
+    left = {f"c{number}": 1e-6 for number in range(5)} | {"all others": 2e-6}
+    assert kept.head.activity == Activity(calls=3, wall_s=1.0, kernels=named, copies=left)
+
+
 def test_what_is_kept_of_traced_times() -> None:
     """The five longest of the traced times and the sum of all stay as they were; the others become one."""
     times = {f"aten::op{number}": (20 - number) * 1e-6 for number in range(15)}
@@ -316,6 +385,83 @@ def test_a_run_of_the_anchor_itself(chain: list[int], ratio: float) -> None:
     (case,) = history_run(run, judge_run(run, baseline), baseline).cases
     assert case.anchor is not None
     assert (case.anchor.commit, case.anchor.ratio) == (commit(chain[0]), pytest.approx(ratio))
+    if chain == [3]:
+        assert case.anchor == RatioTo(commit=commit(3), ratio=1, low=1, high=1, pairs=0)
+
+
+def test_an_identical_case_has_the_ratio_1() -> None:
+    """What was proven identical was not timed, and its ratio is exactly 1, to the reference and to an anchor."""
+    same = {"head": (), "reference": (), "identity": {"head": "a", "reference": "a"}, "performance": None}
+    case = timed(1.0, **same)
+    anchored = case.model_copy(update={"reference_tree": Tree(commit=commit(1))})
+    run = check_of(case, day=0, head=3, reference=2, anchors=(anchored,))
+    (kept,) = history_run(run, judge_run(run, Baseline()), Baseline()).cases
+    assert kept.outcome is Outcome.IDENTICAL
+    assert kept.reference == RatioTo(commit=commit(2), ratio=1, low=1, high=1, pairs=0)
+    assert kept.anchor == RatioTo(commit=commit(1), ratio=1, low=1, high=1, pairs=0)
+    baseline = stored({NAME: first_entry(git_commit=commit(3))})
+    run = check_of(case, day=0, head=3, reference=2)
+    (kept,) = history_run(run, judge_run(run, baseline), baseline).cases
+    assert kept.anchor == RatioTo(commit=commit(3), ratio=1, low=1, high=1, pairs=0)
+
+
+def test_the_figures_of_the_head_are_kept() -> None:
+    """Time, rates, memory and share of a roof are those of the report, to seven digits; a case without a head has none."""
+    figures = performance(1 / 3).model_copy(update={"throughput_gflops": 2e5 / 3, "bandwidth_gb_s": 1e3 / 3})
+    copy = timed(1.0, "copy/a", performance=figures, reference_performance=figures)
+    run = check_of(copy, timed(1.0, performance=figures), gone("a/gone"), day=0, head=3, reference=2)
+    report = judge_run(run, Baseline())
+    for kept, verdict in zip(history_run(run, report, Baseline()).cases[:2], report.cases, strict=False):
+        head = verdict.head
+        assert head is not None
+        assert (kept.roof, kept.peak_memory_bytes) == (head.roof, head.peak_memory_bytes) == ("copy", 192 * 2**20)
+        for name in ("median_ms", "share_of_roof", "gflops", "gb_s"):
+            exact, short = getattr(head, name), getattr(kept, name)
+            assert short == float(f"{exact:.7g}") != exact
+    without = history_run(run, report, Baseline()).cases[2]
+    assert (without.roof, without.median_ms, without.gflops, without.gb_s, without.workload) == (None, None, None, None, "")
+    assert (without.share_of_roof, without.peak_memory_bytes) == (None, None)
+
+
+def test_a_run_keeps_the_digest_of_each_workload() -> None:
+    """Twelve hexadecimal digits, the same in every version, tell whether two runs did the same work."""
+    other = WORKLOAD.model_copy(update={"flops": 1.0})
+    run = check_of(timed(1.0), timed(1.0, "copy/a"), timed(1.0, "a/b", workload=other), day=0, head=3)
+    one, same, differs = (case.workload for case in history_run(run, judge_run(run, Baseline()), Baseline()).cases)
+    assert one == same == "4ccfad058a47"
+    assert len(differs) == 12
+    assert differs != one
+
+
+@pytest.mark.parametrize(
+    ("case", "reference"),
+    [
+        (timed(1.0), None),
+        (timed(1.0), Tree(commit="")),
+        (compared(1.0, 1.0), Tree(commit=commit(2))),
+        (timed(1.0, reference=()), Tree(commit=commit(2))),
+    ],
+    ids=["alone", "no commit", "two pairs", "no reference"],
+)
+def test_a_run_beside_no_commit_has_no_ratio(case: CaseRun, reference: Tree | None) -> None:
+    """A case that was timed alone, too rarely, or beside a tree that no commit names, is kept with its time alone."""
+    run = check_of(case, day=0, head=3).model_copy(update={"reference": reference})
+    (kept,) = history_run(run, judge_run(run, Baseline()), Baseline()).cases
+    assert (kept.reference, kept.anchor) == (None, None)
+    assert kept.median_ms is not None
+
+
+def test_the_ratio_of_a_run_is_the_one_that_decided() -> None:
+    """A case that is slow now and then is kept with the ratio of its mean, which made it red."""
+    slow_now_and_then = tuple(blocks(pair, *([1.0] * 7), 3.0) for pair in range(40))
+    usual = tuple(blocks(pair, *([1.0] * 8)) for pair in range(40))
+    run = check_of(timed(1.0, head=slow_now_and_then, reference=usual), day=0, head=3, reference=2)
+    (kept,) = history_run(run, judge_run(run, Baseline()), Baseline()).cases
+    assert kept.outcome is Outcome.REGRESSED
+    assert kept.reference is not None
+    assert kept.reference.ratio == pytest.approx(1.25, rel=1e-2)
+    assert kept.reference.low < kept.reference.ratio < kept.reference.high
+    assert kept.reference.pairs == 40
 
 
 # The long-run index.
@@ -325,8 +471,21 @@ def test_index_counts_from_the_anchor() -> None:
     """The index of a run is its ratio to the anchor, not a product of the ratios between."""
     series = only_series([run_at(day, 2 + day, case_of(to(1, 1 + day / 100))) for day in range(5)])
     assert [point.index for point in series.points] == [1 + day / 100 for day in range(5)]
-    assert {(point.segment, point.seam) for point in series.points} == {(0, None)}
+    assert {(point.segment, point.seam, point.bridged) for point in series.points} == {(0, None, False)}
     assert series.hardware == "NVIDIA H200"
+
+
+def test_runs_stand_in_the_order_of_their_time() -> None:
+    """Whatever their files are called, earlier runs come first; of two that began at once, the one whose file comes first."""
+    times = {"c": 0, "b": 1, "d": 1, "a": 2}
+    rows = [(name, run_at(day, 2, case_of(to(1, 1.0)))) for name, day in times.items()]
+    for given in (rows, rows[::-1]):
+        assert [point.run for point in series_of(NAME, [(name, run, run.cases[0]) for name, run in given]).points] == [*times]
+
+
+def test_a_case_without_a_run_has_an_empty_series() -> None:
+    """It has no points, no hardware and no commit that its index counts from."""
+    assert series_of(NAME, []) == Series(case=NAME, hardware="", points=(), runs=0, origin=None)
 
 
 def test_new_anchor_that_was_measured_before() -> None:
@@ -338,6 +497,13 @@ def test_new_anchor_that_was_measured_before() -> None:
     assert second.bridged
     assert second.segment == 0
     assert "the anchor was" in (second.seam or "").lower()
+
+
+def test_new_anchor_that_was_a_reference_before() -> None:
+    """A commit that a run knew as its reference alone has an index, too: that of the run by its ratio to it."""
+    runs = [run_at(0, 2, case_of(to(1, 1.2), reference=to(7, 1.5))), run_at(1, 3, case_of(to(7, 2.0)))]
+    _, second = only_series(runs).points
+    assert (second.index, second.bridged) == (pytest.approx(1.2 / 1.5 * 2), True)
 
 
 def test_new_anchor_that_nothing_links() -> None:
@@ -353,18 +519,39 @@ def test_other_workload_is_never_bridged() -> None:
     assert (second.index, second.segment, second.bridged) == (1.5, 1, False)
 
 
-def test_other_driver_is_bridged_by_both_anchors() -> None:
+def test_a_seam_says_all_that_changed() -> None:
+    """The work, the first three differences of the machine and the anchor, each where it changed, and what that means."""
+    changes = {"driver": "570.1", "cuda": "12.8", "torch": "2.8", "triton": "3.4"}
+    other = FINGERPRINT.model_copy(update=changes)
+    software = "another machine or software (driver: 570.1 here, 580.95.05 there; cuda: 12.8 here, 13.0 there; torch: "
+    software += "2.8 here, 2.9.1+cu130 there)"
+    first = run_at(0, 2, case_of(to(1, 1.2)))
+    _, anew = only_series([first, run_at(1, 3, case_of(to(9, 1.0), workload="x"), machine=other)]).points
+    assert anew.seam == (
+        f"The work itself changed at {commit(3)[:10]}; {software}; the anchor was {commit(1)[:10]} and is {commit(9)[:10]}. "
+        "No commit known before was measured again, so the index starts anew."
+    )
+    known = run_at(1, 3, case_of(to(1, 1.2), reference=to(2, 1.0)), machine=other)
+    _, goes_on = only_series([first, known]).points
+    assert goes_on.seam == (
+        f"{software[0].upper()}{software[1:]}. A commit known before was measured again, so the index goes on."
+    )
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.3])
+def test_other_driver_is_bridged_by_both_anchors(slower: float) -> None:
     """After an update that slows the head against the old anchor, the commit known before keeps the index where it was.
 
-    Under the new driver commit 2 takes 1.5 times as long as the anchor 1; before it took 1.2 times as long.
+    Under the new driver commit 2 takes 1.5 times as long as the anchor 1; before it took 1.2 times as long. Commit 3 takes
+    ``slower`` times as long as commit 2.
     """
     runs = [
         run_at(0, 2, case_of(to(1, 1.2))),
-        run_at(1, 3, case_of(to(1, 1.5), reference=to(2, 1.0)), machine=OTHER_DRIVER),
+        run_at(1, 3, case_of(to(1, 1.5 * slower), reference=to(2, slower)), machine=OTHER_DRIVER),
         run_at(2, 4, case_of(to(2, 1.1)), machine=OTHER_DRIVER),
     ]
     _, second, third = only_series(runs).points
-    assert second.index == pytest.approx(1.2)
+    assert second.index == pytest.approx(1.2 * slower)
     assert second.bridged
     assert "driver" in (second.seam or "")
     assert third.index == pytest.approx(1.32)

@@ -54,10 +54,13 @@ def test_newer_merges_come_along() -> None:
 
 
 def test_where_both_went_on_main_counts() -> None:
-    """A chain that main does not have the beginning of is left out: main's stays."""
+    """A chain that main does not have the beginning of is left out, however long it is: main's stays."""
     other = after(FIRST, *(check_of(timed(0.7), day=day, head=2) for day in (3, 4)))
-    assert joined(IMPROVED, other) is IMPROVED
-    assert joined(other, IMPROVED) is other
+    longer = after(other, *(check_of(timed(0.7), day=day, head=3, reference=2) for day in (5, 6)))
+    assert [len(steps(each)) for each in (IMPROVED, other, longer)] == [2, 2, 3]
+    for each in (other, longer):
+        assert joined(IMPROVED, each) is IMPROVED
+        assert joined(each, IMPROVED) is each
 
 
 def test_new_cases_and_machines_enter() -> None:

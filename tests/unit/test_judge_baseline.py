@@ -80,6 +80,9 @@ def test_two_measurements_move() -> None:
     assert entry.steps[1].ratio == pytest.approx(math.sqrt(0.80 * 0.82), rel=1e-3)
     assert [each.reference for each in entry.steps[1].measurements] == [commit(1)] * 2
     assert entry.steps[1].measurements[0] == waiting.measurement
+    (move,) = twice.moves
+    assert (move.machine, move.case, move.note) == (KEY, NAME, "")
+    assert (move.before, move.after) == (entry_of(once), entry)
 
 
 def test_both_measurements_at_once() -> None:
@@ -98,11 +101,15 @@ def test_the_same_run_counts_once() -> None:
     assert recorded(done.baseline, run).baseline is done.baseline
 
 
-@pytest.mark.parametrize("minutes", [0, 2, -2])
+WALL_S = check_of(day=0, head=1).wall_s
+
+
+@pytest.mark.parametrize("minutes", [0, 2, -2, WALL_S / 60, -WALL_S / 60])
 def test_runs_that_overlap_count_once(minutes: float) -> None:
-    """Two runs at the same time share what disturbed the machine, so they are one measurement."""
+    """Two runs at the same time share what disturbed the machine, so they are one measurement, up to the end of the first."""
     runs = [check_of(timed(0.8), day=1 + add / 24 / 60, head=2, reference=1) for add in (0, minutes)]
     assert kinds(recorded(FIRST, *runs)) == [MoveKind.CANDIDATE]
+    assert recorded(recorded(FIRST, runs[0]).baseline, runs[1]).moves == ()
 
 
 def test_a_contradicted_candidate_is_dropped() -> None:
@@ -115,6 +122,13 @@ def test_a_contradicted_candidate_is_dropped() -> None:
     assert done.moves[1].note == "0002000200 is not shown to be faster a second time"
 
 
+def test_a_candidate_that_few_pairs_confirm_is_dropped() -> None:
+    """A second measurement by too few pairs shows no improvement, however fast they were."""
+    few = examples.compared(*(0.8,) * 8)
+    done = recorded(FIRST, *(check_of(case, day=day, head=2, reference=1) for day, case in enumerate((timed(0.8), few), 1)))
+    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.DROPPED]
+
+
 def test_a_candidate_that_fails_is_dropped() -> None:
     """A wrong result of the same commit ends its candidacy."""
     wrong = timed(1.0, failures=(Failure(side="head", stage="check", message="wrong"),))
@@ -123,11 +137,12 @@ def test_a_candidate_that_fails_is_dropped() -> None:
 
 
 def test_what_does_not_contradict_a_candidate() -> None:
-    """An unfit machine, an older run, another reference and another commit say nothing about it."""
+    """An unfit machine, a run that is no later, another reference and another commit say nothing about it."""
     once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1)).baseline
     for run in (
         check_of(timed(1.0, unfit="Hot."), day=2, head=2, reference=1),
         check_of(timed(1.0), day=0.5, head=2, reference=1),
+        check_of(timed(1.0), day=1, head=2, reference=1),
         check_of(timed(1.0), day=1.2, head=2, reference=7),
         check_of(timed(1.0), day=1.2, head=3, reference=1),
     ):
@@ -137,19 +152,21 @@ def test_what_does_not_contradict_a_candidate() -> None:
 
 
 def test_the_best_commit_contradicts_too() -> None:
-    """A case measured once more against the baseline commit refutes a candidate that is not faster than it."""
+    """A case measured once more against the baseline commit refutes a candidate that is not faster than it, and no other."""
     once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1)).baseline
-    best = timed(1.0, reference_tree=Tree(commit=commit(1)))
-    assert kinds(recorded(once, check_of(timed(1.01), day=2, head=2, reference=7, best=(best,)))) == [MoveKind.DROPPED]
+    for ratio, moves in ((1.0, [MoveKind.DROPPED]), (0.8, [])):
+        best = timed(ratio, reference_tree=Tree(commit=commit(1)))
+        assert kinds(recorded(once, check_of(timed(1.01), day=2, head=2, reference=7, best=(best,)))) == moves
 
 
 def test_another_candidate_takes_the_place() -> None:
-    """A later commit's improvement replaces the candidate, an earlier one's does not."""
+    """A later commit's improvement replaces the candidate; one of the same time or earlier does not."""
     done = recorded(FIRST, *(check_of(timed(0.8), day=day, head=head, reference=1) for day, head in ((1, 2), (2, 3))))
     waiting = entry_of(done).candidate
     assert waiting is not None
     assert waiting.commit == commit(3)
-    assert recorded(done.baseline, check_of(timed(0.8), day=1.5, head=4, reference=1)).moves == ()
+    for day in (1.5, 2):
+        assert recorded(done.baseline, check_of(timed(0.8), day=day, head=4, reference=1)).moves == ()
 
 
 @pytest.mark.parametrize("reference", [7, None])
@@ -250,7 +267,7 @@ def test_the_best_commit_of_a_check_counts_as_a_merge_s_reference() -> None:
 
 
 def test_what_is_no_measurement_of_a_merge() -> None:
-    """A failure, an unfit machine, another reference, the baseline commit itself and an older run leave the merges."""
+    """A failure, an unfit machine, another reference, the baseline commit itself and a run that is no later leave the merges."""
     crept = recorded(FIRST, merge(1.02, 3)).baseline
     wrong = (Failure(side="head", stage="check", message="wrong"),)
     for run in (
@@ -260,6 +277,7 @@ def test_what_is_no_measurement_of_a_merge() -> None:
         merge(1.01, 1, day=4),
         merge(1.05, 2, day=2),
         merge(1.0, 2, day=2),
+        merge(1.02, 3),
     ):
         assert merges_of(recorded(crept, run)) == [(commit(3), 1.02)]
 
@@ -288,6 +306,15 @@ def test_merges_leave_the_digests_of_entries_without_them() -> None:
     assert "was edited" in told[0]
 
 
+def test_a_run_that_adds_nothing_seals_nothing() -> None:
+    """An entry that somebody edited is still found after a run that leaves it as it is."""
+    edited = FIRST.entries(examples.FINGERPRINT)[NAME].model_copy(update={"digest": "0" * 32})
+    stored = FIRST.with_entries(examples.FINGERPRINT, {NAME: edited})
+    run = merge(1.0, 2, day=0.1)
+    assert record(stored, [(run, judge_run(run, stored))]).baseline is stored
+    assert len(problems(stored)) == 1
+
+
 def test_days_are_learnt_from_references() -> None:
     """A run against the baseline commit adds its reference's median, one a day; so does a run of that commit alone."""
     runs = [
@@ -314,23 +341,24 @@ def test_days_of_the_best_commit() -> None:
 
 def test_other_work_enters() -> None:
     """A case whose workload changed starts anew: the step names its predecessor, what changed, and no ratio."""
-    for case in (timed(1.0, workload=OTHER_WORK, reference=()), timed(1.0, workload=OTHER_WORK, reference_workload=OTHER_WORK)):
+    other = OTHER_WORK.model_copy(update={"dtype": "float16"})
+    for case in (timed(1.0, workload=other, reference=()), timed(1.0, workload=other, reference_workload=other)):
         done = recorded(FIRST, check_of(case, day=1, head=3, reference=2))
         entry = entry_of(done)
         assert kinds(done) == [MoveKind.CHANGED]
-        assert (entry.workload, entry.git_commit, len(entry.days)) == (OTHER_WORK, commit(3), 1)
+        assert (entry.workload, entry.git_commit, len(entry.days)) == (other, commit(3), 1)
         assert (entry.steps[1].predecessor, entry.steps[1].ratio) == (entry.steps[0].digest, None)
-        assert entry.steps[1].reason == "flops: 34360000000.0 → 1000000000.0"
+        assert entry.steps[1].reason == "dtype: bfloat16 → float16; flops: 34360000000.0 → 1000000000.0"
 
 
 def test_other_settings_do_not_start_anew() -> None:
     """The baseline commit itself measured with other settings moves nothing, whichever side it stood on: its code is the same."""
-    warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})
+    warm = examples.WORKLOAD.model_copy(update={"cache": "warm", "dtype": "float16"})
     case = timed(1.0, workload=warm, reference_workload=warm)
     for sides in ({"head": 2, "reference": 1}, {"head": 1, "reference": 0}):
         done = recorded(FIRST, check_of(case, day=1, **sides))
         assert kinds(done) == [MoveKind.APART]
-        assert done.moves[0].note == "cache: cold → warm"
+        assert done.moves[0].note == "dtype: bfloat16 → float16; cache: cold → warm"
         assert done.baseline is FIRST
 
 
@@ -358,12 +386,15 @@ def test_the_heads_benchmarks_prove_an_improvement() -> None:
 
 
 def test_a_removed_case_keeps_its_chain() -> None:
-    """A case that only the reference has is removed once, and its figures stay."""
+    """A case that only the reference has is removed once, its figures stay, and nothing waits for a second measurement."""
     done = recorded(FIRST, *(check_of(gone(), day=day, head=2, reference=1) for day in (1, 2)))
     entry = entry_of(done)
     assert kinds(done) == [MoveKind.REMOVED]
     assert entry.removed
     assert (entry.median_ms, len(entry.steps)) == (FIRST.entries(examples.FINGERPRINT)[NAME].median_ms, 2)
+    waiting = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1))
+    assert entry_of(waiting).candidate is not None
+    assert entry_of(recorded(waiting.baseline, check_of(gone(), day=2, head=3, reference=1))).candidate is None
 
 
 def test_a_case_that_returns() -> None:
@@ -379,10 +410,11 @@ def test_a_case_that_returns() -> None:
     assert recorded(removed, check_of(wrong, day=2, head=3)).moves == ()
 
 
+@pytest.mark.parametrize("day", [-1, 0])
 @pytest.mark.parametrize("case", [gone(), new(workload=OTHER_WORK)])
-def test_an_older_run_changes_nothing(case: CaseRun) -> None:
-    """What an older run did not have yet, or had differently, says nothing about now."""
-    assert recorded(FIRST, check_of(case, day=-1, head=2, reference=7)).baseline is FIRST
+def test_an_older_run_changes_nothing(case: CaseRun, day: float) -> None:
+    """What a run did not have, or had differently, says nothing about now unless it is later than the last step."""
+    assert recorded(FIRST, check_of(case, day=day, head=2, reference=7)).baseline is FIRST
     removed = recorded(FIRST, check_of(gone(), day=1, head=2, reference=1)).baseline
     assert recorded(removed, check_of(new(), day=0.5, head=3)).baseline is removed
 
@@ -395,9 +427,11 @@ def test_a_case_that_was_not_selected_stays() -> None:
 
 def test_a_likely_renaming_is_told() -> None:
     """A case that went and one that came with the same work are recorded as such, and named together."""
-    done = recorded(FIRST, check_of(gone(), new("attention/train"), day=1, head=2, reference=1))
+    renamed = check_of(gone(), new("attention/train"), day=1, head=2, reference=1)
+    done = recorded(FIRST, renamed)
     assert kinds(done) == [MoveKind.REMOVED, MoveKind.FIRST]
     assert done.renames == {"attention/train": NAME}
+    assert recorded(FIRST, renamed, check_of(timed(1.0, "attention/train"), day=2, head=2)).renames == done.renames
 
 
 def crashed() -> Failure:
@@ -431,22 +465,29 @@ def test_what_never_enters(case: CaseRun) -> None:
 def test_a_dirty_tree_is_refused() -> None:
     """Uncommitted changes cannot be named by a baseline."""
     run = check_of(timed(1.0), day=0, head=1)
-    with pytest.raises(UsageError, match="of 2026-03-14 15:09 measured uncommitted changes") as caught:
+    with pytest.raises(UsageError) as caught:
         recorded(Baseline(), run.model_copy(update={"head": run.head.model_copy(update={"dirty": True})}))
-    assert caught.value.hint
+    assert str(caught.value) == (
+        "The run of 2026-03-14 15:09 measured uncommitted changes, so it cannot be tied to a commit. Commit, then run it again."
+    )
 
 
 @pytest.mark.parametrize("commit", ["", "--upload-pack=x"])
 def test_a_run_outside_git_is_refused(commit: str) -> None:
     """A run without a commit cannot be named by a baseline."""
-    with pytest.raises(UsageError, match="outside a git repository"):
+    with pytest.raises(UsageError) as caught:
         recorded(Baseline(), check_of(timed(1.0), day=0, head=1).model_copy(update={"head": Tree(commit=commit)}))
+    assert str(caught.value) == (
+        "The run of 2026-03-14 15:09 was measured outside a git repository, so it cannot be tied to a commit. "
+        "Commit, then run it again."
+    )
 
 
 def test_a_run_without_end_is_refused() -> None:
     """A record whose length leads past the last date there is was not written by a measurement."""
-    with pytest.raises(UsageError, match=r"1e\+300 s"):
+    with pytest.raises(UsageError) as caught:
         recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1, wall_s=1e300))
+    assert str(caught.value) == "A run cannot take 1e+300 s from 2026-03-15 on. Measure again."
 
 
 def test_order_of_the_file() -> None:

@@ -12,6 +12,8 @@ import pytest
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.outcome import compared, decide
 from ratchet.core.judge.rule import (
+from ratchet.core.judge.rule import EveryPair, Rule
+from ratchet.core.judge.sequential import (
     PROCESSES,
     is_decided,
     is_total_open,
@@ -439,3 +441,16 @@ def test_what_stopped_a_case_is_its_verdict(seed: int) -> None:
     assert not {found[name].outcome for name in going} & {Outcome.REGRESSED, Outcome.IMPROVED}
     listed = suspects(so_far, POLICY, most, drifts).get("1" * 40, [])
     assert all(found[name].outcome is not Outcome.REGRESSED for name in listed)
+
+
+def test_a_rule_without_reasons_stops_at_its_first_look() -> None:
+    """A plain rule times every case and goes on with none; `EveryPair` goes on with all that have a reference."""
+    alone, compared_case = examples.compared(1.0, reference=(), name="a/alone"), examples.compared(1.0, name="a/x")
+    cases = (alone, compared_case)
+    plain, every = Rule((3, 9)), EveryPair((3, 9))
+    assert plain.looks == every.looks == (3, 9)
+    for rule in (plain, every):
+        assert [*rule.urgent(cases), *rule.changed(cases), *rule.kernels_settled(cases), *rule.totals(cases, 0)] == []
+        assert not any(rule.is_known(case) for case in cases)
+    assert list(plain.undecided(cases)) == []
+    assert list(every.undecided(cases)) == ["a/x"]

@@ -18,8 +18,8 @@ from ratchet.github import notify
 from ratchet.github.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
 from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
 from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
-from tests.examples import HEAD, HOSTILE, STARTED
-from tests.reports import case, report
+from tests.examples import HEAD, HOSTILE, REFERENCE, STARTED
+from tests.reports import case, comparison, report
 
 GOOD, BAD, LATER = "a" * 40, "b" * 40, "c" * 40
 
@@ -38,6 +38,13 @@ def test_one_run_is_not_enough_and_two_of_one_commit_are() -> None:
     assert [one.name for one in confirmed([again, first])] == ["a/b"]
     assert confirmed([first]) == []
     assert confirmed([first, first]) == []
+    both = [run_at(day, red("a/b", 1.1 + day), red("c/d")) for day in (0, 1)]
+    assert confirmed(both) == list(both[0].cases)
+    as_it_ended = report((red("a/b"),), started_at=STARTED + timedelta(seconds=first.wall_s))
+    assert confirmed([first, as_it_ended]) == [first.cases[0]]
+    before = as_it_ended.model_copy(update={"started_at": as_it_ended.started_at - timedelta(microseconds=1)})
+    assert confirmed([first, before]) == []
+    assert confirmed([run_at(0, red("a/b"), wall_s=0.0)]) == []
     elsewhere = run_at(1, red("a/b"), head=HEAD.model_copy(update={"commit": LATER}))
     assert confirmed([first, elsewhere]) == []
 
@@ -47,6 +54,8 @@ def test_a_case_is_settled_when_no_run_calls_it_slower_or_cannot_tell() -> None:
     fine, open_case = case("a/b", Outcome.UNCHANGED, "", 1.0), case("c/d", Outcome.INCONCLUSIVE, "", 1.0)
     assert settled([run_at(0, fine, open_case)]) == {"a/b"}
     assert settled([run_at(0, fine), run_at(1, red("a/b"))]) == set()
+    outcomes = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL, Outcome.MISSING)
+    assert settled([run_at(day, case("a/b", outcome, "", 1.0)) for day, outcome in enumerate(outcomes)]) == {"a/b"}
 
 
 def finding(key: str, kernel: str | None, confidence: Any = "high") -> Finding:
@@ -67,7 +76,29 @@ def test_cases_with_one_finding_are_one_cause_and_what_nothing_explains_is_one_m
     first, second = causes_of(cases, profiles, run_at(0, *cases))
     assert (first.what, [one.name for one in first.cases]) == ("spills of both sides", ["a/c", "a/b"])
     assert (second.what, [one.name for one in second.cases]) == (UNEXPLAINED, ["d/e", "f/g"])
-    assert first.key == "spills in softmax"
+    assert (first.key, first.advice, first.good, first.bad) == ("spills in softmax", "a", REFERENCE.commit, HEAD.commit)
+    assert (second.key, second.advice) == (f"unexplained since {HEAD.commit}", "")
+
+
+def test_what_is_told_of_a_slow_case() -> None:
+    """Its ratio is the larger one of those to the reference and to the best commit, and its times are those of its sides."""
+    own, best = comparison(1.1), comparison(1.2)
+    tree = HEAD.model_copy(update={"commit": GOOD})
+    for shown, changes in (
+        (own, {}),
+        (best, {"best": best, "best_tree": tree}),
+        (best, {"best": best, "best_tree": tree, "comparison": None}),
+        (own, {"best": comparison(1.05), "best_tree": tree}),
+    ):
+        slow = red("a/b").model_copy(update=changes)
+        (found,) = causes_of([slow], {}, run_at(0, slow))
+        assert found.good == (GOOD if "best_tree" in changes else REFERENCE.commit)
+        assert found.cases == (
+            SlowCase(name="a/b", ratio=shown.ratio, low=shown.low, high=shown.high, before_ms=0.12, after_ms=0.12 * 1.1),
+        )
+    bare = red("a/b").model_copy(update={"head": None, "reference": None})
+    (found,) = causes_of([bare], {}, run_at(0, bare, reference=None))
+    assert (found.good, found.cases[0].before_ms, found.cases[0].after_ms) == ("", None, None)
 
 
 def cause(key: str, *names: str, good: str = GOOD) -> SlowCause:
@@ -106,6 +137,21 @@ def test_a_case_has_one_issue_whatever_its_cause_is_called_by_now() -> None:
     assert both == {"opened": [["c/d"]], "updated": [(3, ["a/b"])], "news": [["c/d"]]}
     two = planned([cause("x", "a/b"), cause("y", "c/d")], [issue(3, "k", "a/b", "c/d")])
     assert two == {"updated": [(3, ["a/b", "c/d"])]}
+
+
+def test_an_open_issue_comes_before_a_closed_one_and_the_newest_first() -> None:
+    """Where several issues name a case, or have its cause, one of them is renewed."""
+    for name, key in (("a/b", "other"), ("e/f", "k")):
+        numbered = {number: issue(number, "k", "a/b", is_open=number < 6) for number in (3, 5, 4, 8, 7)}
+        for known, renewed in (((3, 5, 4, 8, 7), 5), ((8, 3), 3), ((7, 8), 8), ((8, 7), 8)):
+            found = planned([cause(key, name)], [numbered[number] for number in known])
+            assert found["updated"] == [(renewed, [name])]
+
+
+def test_the_rest_of_a_cause_goes_to_the_issue_of_its_name() -> None:
+    """A case that another issue names stays there; the issue of the cause takes the others alone."""
+    found = planned([cause("k", "a/b", "e/f")], [issue(3, "other", "a/b"), issue(5, "k", "c/d")])
+    assert found == {"updated": [(3, ["a/b"]), (5, ["e/f"])], "news": [["e/f"]]}
 
 
 def test_what_comes_back_opens_its_issue_again() -> None:

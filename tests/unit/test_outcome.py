@@ -22,7 +22,7 @@ from ratchet.core.judge.outcome import (
     judge_case,
     settles,
 )
-from ratchet.core.judge.verdict import judge_run
+from ratchet.core.judge.verdict import judge_run, judge_two
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day
 from ratchet.core.records.run import Block, CaseRun, Failure, Policy
 from ratchet.core.records.verdict import Outcome
@@ -250,12 +250,15 @@ def test_slower_kernels_prove_what_the_calls_cannot() -> None:
 
 
 def test_times_of_kernels_are_shown_where_they_decided() -> None:
-    """The report shows 0.42 ms against 0.4 ms of kernels, and not the milliseconds of whole calls."""
+    """The report shows 0.42 ms against 0.4 ms of kernels instead of whole calls, and no times where the record has no figures."""
     (found,) = judge_run(examples.run_of(_with_kernels(1.05, *NOISY_HOST)), Baseline()).cases
     assert found.head is not None
     assert found.reference is not None
     assert found.head.median_ms == pytest.approx(0.4204, abs=1e-4)
     assert found.reference.median_ms == pytest.approx(0.4004, abs=1e-4)
+    untold = _with_kernels(1.05, *NOISY_HOST).model_copy(update={"performance": None, "reference_performance": None})
+    (found,) = judge_run(examples.run_of(untold), Baseline()).cases
+    assert (found.outcome, found.head, found.reference) == (Outcome.REGRESSED, None, None)
 
 
 def test_kernels_are_held_to_the_rule() -> None:
@@ -279,6 +282,15 @@ def test_the_share_of_the_kernels_is_told() -> None:
     assert "Its kernels take 420.4 µs of 1.000 ms, and changed by +5.00 % [" in host_bound(
         _with_kernels(1.05, *(1.0, 1.002, 0.998) * 8), 0.95
     )
+
+
+def test_reports_tell_the_share_of_the_kernels() -> None:
+    """A host-bound case of a check, of two runs, or held to the best commit says how its kernels changed."""
+    then, now = (examples.run_of(_with_kernels(ratio, *(1.0, 1.002, 0.998) * 8)) for ratio in (1.0, 1.05))
+    best = now.cases[0].model_copy(update={"reference_tree": examples.REFERENCE})
+    held = now.model_copy(update={"best": (best,)})
+    for report in (judge_run(now, Baseline()), judge_run(held, Baseline()), judge_two(then, now, Policy())):
+        assert "Its kernels take 420.4 µs of 1.000 ms, and changed by +5.00 % [" in report.cases[0].host_bound
 
 
 def test_a_host_that_varies_is_named() -> None:

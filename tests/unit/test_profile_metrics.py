@@ -190,3 +190,7 @@ def test_launches_are_matched_by_name_and_order() -> None:
     pairs = matched(side("b", "a", "a", "new"), side("a", "gone", "a", "b", "a"))
     places = [(one and one.index, other and other.index) for one, other in pairs]
     assert places == [(0, 3), (1, 0), (2, 2), (3, None), (None, 1), (None, 4)]
+    alone = side("a", "b")
+    assert matched(alone, None) == [(kernel, None) for kernel in alone.kernels]
+    assert matched(None, alone) == [(None, kernel) for kernel in alone.kernels]
+    assert matched(None, None) == []

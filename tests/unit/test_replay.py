@@ -59,6 +59,7 @@ def test_the_same_seed_draws_the_same() -> None:
     first, again, other = (simulate(pool, POLICY, pairs=20, runs=50, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+    assert simulate(pool, POLICY, pairs=20, runs=50) == simulate(pool, POLICY, pairs=20, runs=50, seed=0)
 
 
 @pytest.mark.parametrize("pairs", [3, 6, 8, 20, 24])

@@ -238,7 +238,7 @@ def test_hostile_text() -> None:
     run = check_of(timed(1.2, evil), gone("a/b"), new(evil), day=1, head=2)
     moved = record(stored, [(run, judge_run(run, stored))])
     _, accepted = accept(stored, run, judge_run(run, stored), [evil], Person(evil, evil, PERSON.now))
-    _, renamed = rename(examples.stored({evil: entry}), evil, f"a/{evil}", commit(2), PERSON)
+    _, renamed = rename(examples.stored({evil: entry}), evil, "a/b", commit(2), PERSON)
     for lines in (
         baseline_lines(stored, evil),
         history_lines(stored, evil),

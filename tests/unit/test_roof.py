@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.core.judge.roofs import Roofs, RoofShare, measured_roofs, share
-from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.baseline import BaselineEntry
-from ratchet.core.records.run import CaseRun, Performance
+from ratchet.core.judge.roofs import Roofs, RoofShare, cached, measured_roofs, share
+from ratchet.core.judge.verdict import judge_run, judge_two
+from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.run import CaseRun, Performance, Policy
 from tests import examples
 
 STORED = examples.baseline().fingerprints[examples.FINGERPRINT.key].configs["attention/training_512"]
@@ -30,10 +30,10 @@ def stored(dtype: str, gflops: float, gb_s: float) -> BaselineEntry:
 def test_the_best_of_the_run() -> None:
     """The roofs are the fastest copy, and the fastest matrix product of each dtype."""
     cases = (
-        case("copy/32m", "float32", gb_s=4000),
         case("copy/64m", "float32", gb_s=4200),
-        case("matmul/2k", "bfloat16", 500e3),
+        case("copy/32m", "float32", gb_s=4000),
         case("matmul/4k", "bfloat16", 700e3),
+        case("matmul/2k", "bfloat16", 500e3),
         case("matmul/f32", "float32", 50e3),
         case("attention/x", "bfloat16", 900e3, 9000),
         case("copy_strided/x", "float32", gb_s=9000),
@@ -91,6 +91,11 @@ def test_a_report_uses_stored_roofs() -> None:
     for side in (found.head, found.reference):
         assert side is not None
         assert (side.share_of_roof or 0) * side.median_ms == pytest.approx(0.1)
+    warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})
+    warmed = examples.run_of(examples.compared(1.0, 1.0, 1.0, workload=warm, reference_workload=warm))
+    (found,) = judge_run(warmed, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
+    assert found.head is not None
+    assert (found.head.roof, found.head.share_of_roof, found.head.cached) == ("copy", None, "warm")
     (bare,) = judge_run(run, base).cases
     assert bare.head is not None
     assert (bare.head.roof, bare.head.share_of_roof) == (None, None)
@@ -104,6 +109,7 @@ L2 = 50 * 2**20
     [
         ({"bytes": float(L2)}, "fits"),
         ({"bytes": float(L2) + 1}, None),
+        ({"bytes": 1.0}, "fits"),
         ({"bytes": 8e9, "cache": "warm"}, "warm"),
         ({"bytes": 8e9, "clock": "graph"}, "warm"),
         ({"bytes": float(L2), "device": "cpu", "cache": "warm", "clock": "cpu"}, None),
@@ -115,6 +121,12 @@ def test_what_lies_in_l2_has_no_share_of_the_copy(changes: dict[str, object], ca
     found = share(workload, 1e-6, Roofs(4e12, {}, L2))
     assert found is not None
     assert (found.roof, found.cached, found.share is None) == ("copy", cached, cached is not None)
+
+
+def test_bytes_that_are_not_declared_lie_nowhere() -> None:
+    """A case that does not say how much it reads is not taken to fit into L2."""
+    for size in (None, 0.0):
+        assert cached(examples.WORKLOAD.model_copy(update={"bytes": size}), L2) is None
 
 
 def test_what_lies_in_l2_is_held_to_products() -> None:
@@ -130,7 +142,7 @@ def test_where_l2_is_not_known() -> None:
 
 
 def test_a_copy_in_l2_is_no_roof() -> None:
-    """A copy that is timed warm, or fits into L2, does not become the roof of the others."""
+    """A copy that is timed warm, or fits into L2, does not become the roof of the others, now or from the stored baseline."""
     small = case("copy/small", "float32", gb_s=9000)
     large = case("copy/large", "float32", gb_s=4000)
     sized = [
@@ -140,4 +152,21 @@ def test_a_copy_in_l2_is_no_roof() -> None:
     ]
     assert measured_roofs(tuple(sized), {}, L2).bytes_per_s == 4000e9
     assert measured_roofs(tuple(sized), {}).bytes_per_s == 9000e9
-    assert measured_roofs(tuple(sized[:1]), {}, L2).bytes_per_s is None
+    assert measured_roofs(tuple(sized[:1]), {}, L2) == Roofs(None, {}, L2)
+    kept = stored("float32", 0, 9000)
+    kept = kept.model_copy(update={"workload": kept.workload.model_copy(update={"bytes": 1e6})})
+    assert measured_roofs((), {"copy/small": kept}, L2) == Roofs(None, {}, L2)
+    assert measured_roofs((), {"copy/small": kept}).bytes_per_s == 9000e9
+
+
+@pytest.mark.parametrize(("l2_bytes", "roof"), [(L2, None), (None, "copy")])
+def test_reports_know_the_size_of_l2(l2_bytes: int | None, roof: str | None) -> None:
+    """A run, a check and a comparison of two runs leave out a copy that fits into the L2 cache of their machine."""
+    workload = examples.WORKLOAD.model_copy(update={"bytes": 1e6, "flops": None})
+    small = examples.compared(*(1.0,) * 3, name="copy/small", workload=workload, reference_workload=workload)
+    environment = examples.ENVIRONMENT.model_copy(update={"l2_bytes": l2_bytes})
+    check = examples.run_of(small, environment=environment)
+    run = check.model_copy(update={"kind": "run"})
+    for report in (judge_run(check, Baseline()), judge_run(run, Baseline()), judge_two(run, run, Policy())):
+        assert report.cases[0].head is not None
+        assert report.cases[0].head.roof == roof

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -42,47 +43,84 @@ def test_joined_shards_are_the_whole_check(count: int, of: int, order: Any) -> N
 def test_a_missing_shard_is_named_and_nothing_is_judged() -> None:
     """A verdict over a part of the cases would look like one over all of them."""
     shards = split(WHOLE, 4)
-    with pytest.raises(IncompleteError, match=r"^Missing shards: 2, 4 \(of 4\)\.") as raised:
-        joined([shards[0], shards[2]])
+    with pytest.raises(IncompleteError) as raised:
+        joined([shards[1], shards[3]])
+    assert str(raised.value) == ("Missing shards: 1, 3 (of 4). Find out why they gave no result, measure them again, then merge.")
     assert raised.value.exit_code == Exit.NOT_MEASURED
+
+
+NO_SHARD = "One of the runs is not a shard of a check. Measure with `ratchet check --shard I/N`."
+APART = "Shards 1/2 and 2/2 do not belong together: {}. Merge shards of one check."
+OTHER_DRIVER = run_of().environment.model_copy(
+    update={"fingerprint": run_of().environment.fingerprint.model_copy(update={"driver": "1.0"})}
+)
+
+
+def with_second(**changes: Any) -> list[RunRecord]:
+    """Both shards of a check, the second of which is another one in this."""
+    first, second = split(WHOLE, 2)
+    return [first, second.model_copy(update=changes)]
 
 
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
-        ([run_of(*WHOLE)], "not a shard of a check"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2)[0]], "given twice"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 3)[1]], "shards of 2 and of 3"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2, head=run_of().reference)[1]], "head is"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2, reference=run_of().head)[1]], "different references"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2, bench_from="head")[1]], "head's benchmarks on both sides"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2, plan=run_of().plan.model_copy(update={"seed": 77}))[1]], "different plans"),
-        (
-            [
-                split(WHOLE, 2)[0],
-                split(WHOLE, 2)[1].model_copy(update={"policy": run_of().policy.model_copy(update={"regression": 0.5})}),
-            ],
-            "thresholds differ",
-        ),
-        (
-            [
-                split(WHOLE, 2)[0],
-                split(
-                    WHOLE,
-                    2,
-                    environment=run_of().environment.model_copy(
-                        update={"fingerprint": run_of().environment.fingerprint.model_copy(update={"driver": "1.0"})}
-                    ),
-                )[1],
-            ],
-            "driver: 1.0 here",
-        ),
+        ([run_of(*WHOLE)], NO_SHARD),
+        ([split(WHOLE, 1, kind="run")[0]], NO_SHARD),
+        ([split(WHOLE, 2)[0], split(WHOLE, 2)[0]], "Shard 1/2 was given twice. Name each shard once."),
+        ([split(WHOLE, 3)[0], split(WHOLE, 2)[1]], "The runs are shards of 2 and of 3. Merge shards of one check."),
+        (with_second(head=run_of().reference), APART.format("head is 3f2a1bc98d in one and 9e8d7c6b5a in the other")),
+        (with_second(reference=run_of().head), APART.format("they compare with different references")),
+        (with_second(bench_from="head"), APART.format("one of them has the head's benchmarks on both sides")),
+        (with_second(plan=run_of().plan.model_copy(update={"seed": 77})), APART.format("they were measured by different plans")),
+        (with_second(policy=run_of().policy.model_copy(update={"regression": 0.5})), APART.format("their thresholds differ")),
+        (with_second(environment=OTHER_DRIVER), APART.format("driver: 1.0 here, 580.95.05 there")),
     ],
 )
 def test_what_does_not_belong_together_is_refused(runs: list[RunRecord], sentence: str) -> None:
     """Runs of other code, plans, thresholds or machines are not joined, and the sentence says what differs."""
-    with pytest.raises(UsageError, match=sentence):
+    with pytest.raises(UsageError) as raised:
         joined(runs)
+    assert str(raised.value) == sentence
+
+
+def test_one_run_comes_of_all_shards() -> None:
+    """It took as long as the longest from the first on, and keeps every card, warning and further measurement, each once."""
+    started = run_of().started_at
+    environment = run_of().environment
+    shards = [
+        run.model_copy(
+            update={
+                "started_at": started - timedelta(minutes=run.shard.number if run.shard else 0),
+                "wall_s": wall_s,
+                "environment": environment.model_copy(update={"cards": cards}),
+                "warnings": ("Hot.", f"In {run.shard}."),
+                "reference_missing": missing,
+                "best": run.cases[:1],
+                "anchors": run.cases[1:2],
+                "plan": run.plan.model_copy(update={"order_seed": wall_s}),
+            }
+        )
+        for run, wall_s, cards, missing in zip(
+            split(WHOLE, 3),
+            (20, 30, 10),
+            (("GPU-a",), ("GPU-b", "GPU-a"), ("GPU-c",)),
+            (None, "It did not build.", "It did not import."),
+            strict=True,
+        )
+    ]
+    together = joined(shards[::-1])
+    assert (together.started_at, together.wall_s) == (started - timedelta(minutes=3), 30)
+    assert together.environment == environment.model_copy(update={"cards": ("GPU-a", "GPU-b", "GPU-c")})
+    assert together.warnings == ("Hot.", "In 1/3.", "In 2/3.", "In 3/3.")
+    assert together.reference_missing in ("It did not build.", "It did not import.")
+    assert (together.best, together.anchors) == (WHOLE[:3], WHOLE[3:6])
+
+
+def test_a_shard_without_a_reference_joins_those_that_have_one() -> None:
+    """Where the reference is missing in one shard, that is no difference between them."""
+    first, second = split(WHOLE, 2)
+    assert joined([first, second.model_copy(update={"reference": None})]).cases == WHOLE
 
 
 def test_a_case_that_every_shard_has_comes_once() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -81,6 +84,50 @@ def test_what_a_soak_counts() -> None:
     assert case.slower == pytest.approx(0, abs=1e-4)
     assert case.drift == pytest.approx(0.028, abs=1e-3)
     assert slowed.cases[0].slower == pytest.approx(1 / 29, abs=1e-3)
+
+
+def with_case(number: int = 0, **changes: Any) -> SoakCheck:
+    """A check whose one case differs in this."""
+    made = check(number)
+    return made.model_copy(update={"cases": (made.cases[0].model_copy(update=changes),)})
+
+
+def test_a_meter_names_its_machine_and_counts_every_answer() -> None:
+    """The outcomes that came most often stand first, and pairs that were left out are added up."""
+    found = meter([with_case(0, outcome=Outcome.FAILED, ratio=None), *(with_case(number, outliers=2) for number in (1, 2, 3))])
+    fingerprint = examples.ENVIRONMENT.fingerprint
+    assert (found.fingerprint, found.device) == (fingerprint.key, fingerprint.processor)
+    assert list(found.answers.items()) == [(Outcome.UNCHANGED, 3), (Outcome.FAILED, 1)]
+    (case,) = found.cases
+    assert (case.outliers, case.pairs, case.red.count, case.red.of) == (6, 6, 1, 4)
+
+
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_the_slowdown_has_an_interval_by_student_s_t(count: int) -> None:
+    """Half of its width is that of a mean of logs; one check has none."""
+    ratios = [1 + 0.01 * number for number in range(count)]
+    (case,) = meter(with_case(number, ratio=ratio) for number, ratio in enumerate(ratios)).cases
+    logs = np.log(ratios)
+    assert case.slower == pytest.approx(math.expm1(logs.mean()))
+    assert case.slower_error == pytest.approx(stats.t.ppf(0.975, count - 1) * stats.sem(logs))
+    assert meter([check()]).cases[0].slower_error is None
+
+
+def test_a_case_without_times_has_no_figures() -> None:
+    """A case that only failed is red each time, with no time, no smallest slowdown and no drift."""
+    (case,) = meter(with_case(number, outcome=Outcome.FAILED, ratio=None, reference_ms=None) for number in range(8)).cases
+    assert (case.red.count, case.spread, case.mde, case.pairs, case.slower) == (8, 0.0, None, 0.0, 0.0)
+    assert (case.slower_error, case.drift) == (None, None)
+    assert meter(with_case(number, spread=None) for number in range(3)).cases[0].spread == 0.0
+
+
+def test_the_drift_is_that_of_the_newest_commit() -> None:
+    """Times of an earlier commit do not count; it takes eight checks, two in each quarter."""
+    earlier = [with_case(number, reference_ms=9.0).model_copy(update={"code": examples.REFERENCE}) for number in range(8)]
+    times = (1.0, 1.0, 5.0, 5.0, 5.0, 5.0, 1.1, 1.1)
+    later = [with_case(8 + number, reference_ms=time_ms) for number, time_ms in enumerate(times)]
+    assert meter([*earlier, *later]).cases[0].drift == pytest.approx(0.1)
+    assert meter([*earlier, *later[:7]]).cases[0].drift is None
 
 
 def test_only_slowed_cases_can_be_caught() -> None:

@@ -78,9 +78,22 @@ def test_states() -> None:
     assert state_of(None, (), ()) is PublishedState.NO_VERDICT
     assert state_of(report_of(Outcome.INCONCLUSIVE), (), ()) is PublishedState.INCONCLUSIVE
     assert state_of(report_of(Outcome.INCONCLUSIVE, policy=fails), (), ()) is PublishedState.UNDECIDED
-    assert state_of(reports.report((stored(Outcome.UNCHANGED),)), (), ()) is PublishedState.STORED_REFERENCE
+    beside_stored_times = reports.report((stored(Outcome.UNCHANGED),))
+    assert state_of(beside_stored_times, (), ()) is PublishedState.STORED_REFERENCE
+    assert [gap.sentence for gap in every_gap(beside_stored_times, ())] == [
+        "Compared with stored times alone, since the reference could not be measured."
+    ]
     kernels = reports.case("a/k", Outcome.UNCHANGED, "Same.", comparison=reports.comparison(1.0, source="kernels"))
     assert state_of(reports.report((kernels,)), (), ()) is PublishedState.PASS
     assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, ()) is PublishedState.ACCEPTED
     assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, [LEFT_OUT]) is PublishedState.LEFT_OUT
     assert state_of(report_of(Outcome.NEW, Outcome.CHANGED), (), ()) is PublishedState.NOT_COMPARED
+
+
+def test_a_muted_slowdown_is_no_success() -> None:
+    """A run whose slowdown is muted is neutral; one that a person accepted as well does not count as muted."""
+    muted = reports.case("a/m", Outcome.REGRESSED, "Slower.", 1.1, muted="Until 2026-12-01 by @jo: waits for 590")
+    same = reports.case("a/b", Outcome.UNCHANGED, "Same.", 1.0)
+    report = reports.report((muted, same), verdict="pass", exit_code=0)
+    assert state_of(report, (), ()) is PublishedState.MUTED
+    assert state_of(report, {"a/m"}, ()) is PublishedState.ACCEPTED

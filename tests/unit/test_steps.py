@@ -105,6 +105,9 @@ def test_several_at_once_or_none() -> None:
         accepted(FIRST, run, NAME, "copy/hot")
 
 
+AGAIN = "Fix that, measure again, then accept."
+
+
 def failed() -> tuple[Failure, ...]:
     return (Failure(side="head", stage="check", message="wrong result"),)
 
@@ -112,39 +115,48 @@ def failed() -> tuple[Failure, ...]:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        (timed(1.0, failures=failed()), "gave no time that counts: Check: wrong result"),
-        (timed(1.0, unfit="Hot."), "gave no time that counts: Hot"),
-        (gone(), "gave no time that counts: The head no longer has this case"),
-        (examples.compared(skipped="needs x", workload=None), "gave no time that counts: Needs x"),
-        (timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),)), "was not timed in this run"),
+        (timed(1.0, failures=failed()), f"gave no time that counts: Check: wrong result. {AGAIN}"),
+        (timed(1.0, unfit="Hot."), f"gave no time that counts: Hot. {AGAIN}"),
+        (gone(), f"gave no time that counts: The head no longer has this case. {AGAIN}"),
+        (examples.compared(skipped="needs x", workload=None), f"gave no time that counts: Needs x. {AGAIN}"),
+        (
+            timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),)),
+            "was not timed in this run: Fewer than three pairs were measured, too few for an interval: raise --pairs. "
+            "There is nothing to accept.",
+        ),
     ],
     ids=["failed", "unfit", "missing", "skipped", "all throttled"],
 )
 def test_what_cannot_be_accepted(case: CaseRun, said: str) -> None:
-    """A case that gave no time which counts is refused, with the reason."""
-    with pytest.raises(UsageError, match=said) as caught:
+    """A case that gave no time which counts is refused, with the reason and what to do."""
+    with pytest.raises(UsageError) as caught:
         accepted(FIRST, check_of(case, day=1, head=2, reference=1))
-    assert caught.value.hint
+    assert str(caught.value) == f"{NAME} {said}"
 
 
 def test_a_case_timed_alone_is_refused() -> None:
     """`ratchet run` compares nothing, so nobody would know by how much the baseline moves."""
-    with pytest.raises(UsageError, match="was timed alone") as caught:
+    with pytest.raises(UsageError) as caught:
         accepted(FIRST, check_of(timed(1.0), day=1, head=2, reference=None))
-    assert f"ratchet check --against-baseline {NAME}" in caught.value.hint
+    assert str(caught.value) == (
+        f"{NAME} was timed alone, so nobody knows by how much it would move. "
+        f"Measure it with `ratchet check --against-baseline {NAME}`, then accept."
+    )
 
 
 def test_the_commit_that_is_there_is_refused() -> None:
     """Accepting the baseline commit itself would move nothing."""
-    with pytest.raises(UsageError, match="is its baseline commit already"):
+    with pytest.raises(UsageError) as caught:
         accepted(FIRST, check_of(timed(1.0), day=1, head=1, reference=0))
+    assert str(caught.value) == f"{NAME}: {commit(1)[:10]} is its baseline commit already. Nothing to accept."
 
 
 @pytest.mark.parametrize("reason", ["", "  ", None])
 def test_a_reason_is_needed(reason: str | None) -> None:
     """Nothing moves back without a reason."""
-    with pytest.raises(UsageError, match="only for a reason"):
+    with pytest.raises(UsageError) as caught:
         accepted(FIRST, check_of(timed(1.1), day=1, head=2, reference=1), person=Person("x", reason, NOW))
+    assert str(caught.value) == "A baseline moves back only for a reason, and there is none. Give one with --reason."
 
 
 def test_a_dirty_tree_is_refused() -> None:
@@ -160,28 +172,37 @@ def test_a_dirty_tree_is_refused() -> None:
         ("training_512", "Did you mean attention/training_512?"),
         ("attention/traning_512", "Did you mean attention/training_512?"),
         ("attention/*", "Did you mean attention/training_512?"),
+        ("x", "Did you mean a/x or b/x or c/x?"),
         ("zzz", ""),
     ],
 )
 def test_an_unknown_case_is_refused(name: str, meant: str) -> None:
-    """Only full names move a baseline; a refusal names what was perhaps meant."""
+    """Only full names move a baseline; a refusal names the first three that were perhaps meant."""
+    others = [timed(1.0, f"{benchmark}/x") for benchmark in "abcd"]
     with pytest.raises(UsageError) as caught:
-        accepted(FIRST, check_of(timed(1.1), day=1, head=2, reference=1), name)
+        accepted(FIRST, check_of(timed(1.1), *others, day=1, head=2, reference=1), name)
     assert caught.value.message == f"The run has no case {name}. {meant}".strip()
+    assert caught.value.hint == "Name each as benchmark/config, without patterns."
 
 
 def test_rename_takes_the_chain_along() -> None:
-    """The whole entry goes on under the new name on every machine that has it, with a step that says what it was."""
+    """The whole entry goes on under the new name on every machine that has it, with a step that says what it was, who and why."""
     elsewhere = examples.ENVIRONMENT.model_copy(update={"fingerprint": OTHER})
     both = recorded(FIRST, check_of(timed(1.0), day=0, head=3, environment=elsewhere))
-    after, done = rename(both, NAME, "attention/train", commit(5), PERSON)
+    without = OTHER.model_copy(update={"cpu_threads": 4})
+    parts = examples.stored({"copy/a": examples.first_entry("copy/a", without)}, without).fingerprints
+    after, done = rename(Baseline(fingerprints=parts | both.fingerprints), NAME, "attention/train", commit(5), PERSON)
     assert problems(after) == []
     assert sorted(each.machine for each in done) == sorted([examples.FINGERPRINT.key, OTHER.key])
-    for machine, name, entry in after.every():
-        before = both.fingerprints[machine].configs[NAME]
-        assert name == "attention/train"
+    for each in done:
+        entry, before = after.fingerprints[each.machine].configs["attention/train"], both.fingerprints[each.machine].configs[NAME]
+        assert list(after.fingerprints[each.machine].configs) == ["attention/train"]
+        assert each.after == entry
         assert (entry.steps[:-1], entry.days, entry.git_commit) == (before.steps, before.days, before.git_commit)
-        assert (entry.steps[-1].previous_name, entry.steps[-1].commit) == (NAME, commit(5))
+        step = entry.steps[-1]
+        assert (step.previous_name, step.commit, step.timestamp) == (NAME, commit(5), NOW)
+        assert (step.by, step.reason) == (PERSON.by, PERSON.reason)
+    assert after.fingerprints[without.key] == parts[without.key]
 
 
 def test_a_first_step_under_the_new_name_gives_way() -> None:
@@ -196,22 +217,29 @@ def test_a_first_step_under_the_new_name_gives_way() -> None:
     assert problems(after) == []
 
 
+NEW_NAME = "Name it as `ratchet list` does: benchmark/config."
+FULL_NAMES = "Name each as benchmark/config, without patterns."
+
+
 @pytest.mark.parametrize(
     ("old", "new_name", "said"),
     [
-        ("attention/nope", "a/b", "The baseline has no case attention/nope"),
-        ("training_512", "a/b", "Did you mean attention/training_512?"),
-        (NAME, "copy/long", "copy/long has a chain of 2 steps of its own"),
-        (NAME, NAME, "is not a new name for a case"),
-        (NAME, "a", "is not a new name for a case"),
-        (NAME, "a/", "is not a new name for a case"),
+        ("gemm/2k", "a/b", f"The baseline has no case gemm/2k. {FULL_NAMES}"),
+        ("training_512", "a/b", f"The baseline has no case training_512. Did you mean {NAME}? {FULL_NAMES}"),
+        (
+            NAME,
+            "copy/long",
+            f"copy/long has a chain of 2 steps of its own on {examples.FINGERPRINT.key}. Choose another name.",
+        ),
+        *((NAME, name, f"{name} is not a new name for a case. {NEW_NAME}") for name in (NAME, "a", "a/", "/a", "a/b/c", "a/*")),
     ],
 )
 def test_what_cannot_be_renamed(old: str, new_name: str, said: str) -> None:
-    """An unknown case, a name that is none and a name with a history of its own are refused."""
+    """An unknown case, a name that no case can have and a name with a history of its own are refused."""
     runs = [check_of(timed(1.0, "copy/long"), day=0, head=1), check_of(gone("copy/long"), day=1, head=2, reference=1)]
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError) as caught:
         rename(recorded(FIRST, *runs), old, new_name, commit(5), PERSON)
+    assert str(caught.value) == said
 
 
 def test_likely_renames() -> None:

@@ -313,7 +313,7 @@ def test_means_are_shown_where_they_decided() -> None:
     """The report shows the mean of each side, with rates and shares that go with it."""
     of = {
         name: examples.performance(1.0).model_copy(update={"mean_time_ms": mean})
-        for name, mean in (("performance", 5.9), ("reference_performance", 1.0))
+        for name, mean in (("performance", 11.8), ("reference_performance", 2.0))
     }
     (found,) = judge_run(examples.run_of(samples_of(20, 50.0, every_call=10).model_copy(update=of)), Baseline()).cases
     assert found.comparison is not None
@@ -321,7 +321,7 @@ def test_means_are_shown_where_they_decided() -> None:
     assert found.head is not None
     assert found.reference is not None
     assert found.head.median_ms / found.reference.median_ms == pytest.approx(found.comparison.ratio)
-    assert found.head.median_ms * found.reference.median_ms == pytest.approx(5.9)
+    assert found.head.median_ms * found.reference.median_ms == pytest.approx(23.6)
 
 
 def test_one_slow_process_in_five() -> None:

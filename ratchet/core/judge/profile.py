@@ -11,7 +11,7 @@ from heapq import nlargest
 
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile
-from ratchet.core.untrusted import SENTENCE, clean
+from ratchet.core.untrusted import clean
 
 Match = tuple[KernelProfile | None, KernelProfile | None]
 """Head and reference; None where the other side has no such launch."""
@@ -52,11 +52,11 @@ def shortened(profile: CaseProfile) -> CaseProfile:
     kept = {id(kernel) for pair in longest for kernel in pair}
     changes = {
         "findings": tuple(
-            finding.model_copy(update={name: clean(value, SENTENCE) for name, value in finding if isinstance(value, str)})
+            finding.model_copy(update={name: clean(value) for name, value in finding if isinstance(value, str)})
             for finding in profile.findings[:KEPT]
         ),
         "steps_down": _sentences(profile.steps_down),
-        "failed": {side: clean(why, SENTENCE) for side, why in profile.failed.items()},
+        "failed": {side: clean(why) for side, why in profile.failed.items()},
         **dict.fromkeys(("head_tree", "reference_tree")),
         "files": {},
     }
@@ -69,12 +69,12 @@ def shortened(profile: CaseProfile) -> CaseProfile:
 
 
 def _sentences(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(clean(text, SENTENCE) for text in texts[:KEPT])
+    return tuple(clean(text) for text in texts[:KEPT])
 
 
 def _counters(kernel: KernelProfile) -> KernelProfile:
-    function = clean(kernel.function, SENTENCE)
-    limiter = kernel.occupancy_limiter and clean(kernel.occupancy_limiter, SENTENCE)
+    function = clean(kernel.function)
+    limiter = kernel.occupancy_limiter and clean(kernel.occupancy_limiter)
     texts = {"name": function, "function": function, "occupancy_limiter": limiter}
     return kernel.model_copy(update={**texts, "stalls": {}, "flops": {}, "metrics": {}, "peaks": Peaks(), "rules": ()})
 
@@ -89,4 +89,4 @@ def _longest(times: Mapping[str, float]) -> dict[str, float]:
     """Return the longest of some times by name; the time of the others is together, so that the sum stays."""
     longest = nlargest(KEPT_TIMES, times, key=lambda name: times[name])
     rest = sum(seconds for name, seconds in times.items() if name not in longest)
-    return {clean(name, SENTENCE): times[name] for name in longest} | ({_OTHERS: rest} if rest else {})
+    return {clean(name): times[name] for name in longest} | ({_OTHERS: rest} if rest else {})

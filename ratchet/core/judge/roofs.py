@@ -86,8 +86,7 @@ def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> RoofShare
 def _note(
     name: str, workload: WorkloadIdentity, gb_s: float, gflops: float, copies: list[float], products: dict[str, float]
 ) -> None:
-    benchmark = name.partition("/")[0]
-    if benchmark == COPY and gb_s:
+    if name.startswith(f"{COPY}/") and gb_s:
         copies.append(gb_s * 1e9)
-    if benchmark == MATMUL and gflops:
+    if name.startswith(f"{MATMUL}/") and gflops:
         products[workload.dtype] = max(products.get(workload.dtype, 0.0), gflops * 1e9)

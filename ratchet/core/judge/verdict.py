@@ -26,7 +26,7 @@ from ratchet.core.judge.outcome import Judgement, compared, decide_apart, host_b
 from ratchet.core.judge.roofs import Roofs, measured_roofs, share
 from ratchet.core.judge.rule import thresholds_of_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.run import CaseRun, Performance, Policy, RunRecord, Side, Tree, WorkerSamples, WorkloadIdentity
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 
 VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED: "not measured"}
@@ -115,11 +115,11 @@ def _checked(
         comparison = with_smallest_slowdown(comparison, thresholds, pairs)
     finding = judge_case(case, comparison, thresholds, stored)
     whole = compared(best, thresholds.policy.confidence) if best else None
-    if best is None or whole is None or best.reference_tree is None:
-        return _verdict(case, finding, roofs, thresholds.policy.confidence)
-    held = held_to_best(finding, whole, best.reference_tree, thresholds)
-    verdict = _verdict(case, held, roofs, thresholds.policy.confidence)
-    return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
+    known: dict[str, Comparison | Tree] = {}
+    if best and whole and best.reference_tree:
+        finding = held_to_best(finding, whole, best.reference_tree, thresholds)
+        known = {"best": whole, "best_tree": best.reference_tree}
+    return _verdict(case, finding, roofs, thresholds.policy.confidence).model_copy(update=known)
 
 
 def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
@@ -141,7 +141,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
         verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy.confidence))
-    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
+    joined_run = head.model_copy(update={"reference": reference.head, "bench_from": None})
     warning = (
         "The two sides were measured at different times. Clock speed, heat and other load do not cancel out as they do in "
         "`ratchet check`."
@@ -232,7 +232,7 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float)
 def _memory(case: CaseRun) -> str | None:
     """Say that the head takes clearly more memory than the reference; None where it does not."""
     head, reference = case.performance, case.reference_performance
-    if head is None or reference is None or case.workload is None:
+    if head is None or reference is None:
         return None
     before, after = reference.peak_memory_bytes, head.peak_memory_bytes
     if after <= before * (1 + MORE_MEMORY) or after - before < LEAST_MORE_BYTES:

@@ -75,10 +75,12 @@ def _problems(entry: BaselineEntry, place: ChainPlace) -> Iterator[str]:
         else:
             continue
         fits = False
-    index, last = next(((i, step) for i, step in reversed([*enumerate(entry.steps)]) if step.kind in SETTING), (0, None))
-    if last is None:
+    setting = [index for index, step in enumerate(entry.steps) if step.kind in SETTING]
+    if not setting:
         yield f": no step of its chain set any figures. {_UNDO}"
-    elif index not in edited and (last.figures, last.commit) != (_digest(entry, _FIGURES), entry.git_commit):
+        return
+    index, last = setting[-1], entry.steps[setting[-1]]
+    if index not in edited and (last.figures, last.commit) != (_digest(entry, _FIGURES), entry.git_commit):
         yield f": its figures are not those that step {index + 1} ({last.kind}, {last.timestamp:%Y-%m-%d}) set. {_UNDO}"
     elif fits and entry.digest != _entry_digest(entry, place):
         yield f": its candidate, its days, its merges, its digest or its list of steps was edited. {_UNDO}"
@@ -127,7 +129,7 @@ def joined(main: Baseline, waiting: Baseline) -> Baseline:
     for part in waiting.fingerprints.values():
         entries = main.entries(part.fingerprint)
         later = {name: entry for name, entry in part.configs.items() if name not in entries or _goes_on(entry, entries[name])}
-        if any(entries.get(name) != entry for name, entry in later.items()):
+        if later:
             main = main.with_entries(part.fingerprint, entries | later)
     return main
 
@@ -136,7 +138,7 @@ def _goes_on(entry: BaselineEntry, other: BaselineEntry) -> bool:
     mine, theirs = ([step.digest for step in either.steps] for either in (entry, other))
     if mine == theirs:
         return _last_touched(entry) > _last_touched(other)
-    return len(mine) > len(theirs) and mine[: len(theirs)] == theirs
+    return mine[: len(theirs)] == theirs
 
 
 def _last_touched(entry: BaselineEntry) -> float:

@@ -20,6 +20,7 @@ from ratchet.core.judge.comparison import medians_ms, performance
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
 from ratchet.core.records.run import CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
+from ratchet.github.contradictions import CASE_NAME
 
 
 class MoveKind(StrEnum):
@@ -106,8 +107,10 @@ class Observation:
         return self._figures(commit, self.case.reference_workload, self.case.reference) if own else None
 
     def _figures(self, commit: str, workload: WorkloadIdentity | None, workers: Sequence[WorkerSamples]) -> Figures | None:
-        done = performance(workers, workload, 0.95) if workload else None
-        if done is None or workload is None:
+        if workload is None:
+            return None
+        done = performance(workers, workload, 0.95)
+        if done is None:
             return None
         return Figures(
             median_ms=done.median_time_ms,
@@ -134,12 +137,11 @@ class Observation:
         """Yield the times of the commit of ``entry`` in this run, as a reference with its own benchmarks or as the head."""
         for case in filter(None, (self.case, self.best)):
             if case.unfit is None and case.reference_workload == entry.workload and not self.run.bench_from:
-                yield from self._day(case, "reference", entry)
+                yield from self._day(case.reference, self._reference(case), entry)
             if case.unfit is None and case.workload == entry.workload:
-                yield from self._day(case, "head", entry)
+                yield from self._day(case.head, self.run.head.commit, entry)
 
-    def _day(self, case: CaseRun, side: str, entry: BaselineEntry) -> Iterator[Day]:
-        workers, commit = (case.head, self.run.head.commit) if side == "head" else (case.reference, self._reference(case))
+    def _day(self, workers: Sequence[WorkerSamples], commit: str, entry: BaselineEntry) -> Iterator[Day]:
         medians = medians_ms(workers) if commit == entry.git_commit else []
         if medians:
             yield Day(timestamp=self.run.started_at, median_ms=statistics.median(medians))
@@ -248,7 +250,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
     Raises UsageError where no machine has ``old``, or where ``new`` has a chain of its own; one of a single first step,
     recorded before anyone said that the case is the same, gives way.
     """
-    if old == new or not all(new.partition("/")[::2]):
+    if old == new or not CASE_NAME.fullmatch(new) or new.endswith("*"):
         raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet list` does: benchmark/config.")
     done = []
     for machine, part in baseline.fingerprints.items():
@@ -321,6 +323,6 @@ def _acceptable(seen: Observation) -> Figures:
 
 def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:
     names = list(known)
-    near = [other for other in names if name in other.split("/")] or difflib.get_close_matches(name, names, n=3)
+    near = [other for other in names if name in other.split("/")] or difflib.get_close_matches(name, names)
     meant = f" Did you mean {' or '.join(near[:3])}?" if near else ""
     return UsageError(f"{what} {name}.{meant}", "Name each as benchmark/config, without patterns.")

@@ -99,7 +99,7 @@ def _first(
 
     A figure whose interval reaches further than the gate above its median is not entered; a later run may give a better one.
     """
-    best = seen.reference_figures() if carried else None
+    best = seen.reference_figures()
     if carried and best and best.git_commit == carried.git_commit:
         return _set(None, best, seen, StepKind.FIRST, reason=CARRIED)
     if figures is None or figures.ci_95_high > figures.median_ms * (1 + seen.run.policy.regression):
@@ -146,7 +146,7 @@ def _set(
     reason: str | None = None,
 ) -> tuple[BaselineEntry, MoveKind]:
     ratio = math.exp(sum(math.log(measurement.ratio) for measurement in proof) / len(proof)) if proof else None
-    differences = before.workload.differences(figures.workload) if before and kind is StepKind.CHANGED else []
+    differences = before.workload.differences(figures.workload) if before else []
     step = Step(
         kind=kind,
         commit=figures.git_commit,
