@@ -12,9 +12,9 @@ import pytest
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.outcome import compared, decide
 from ratchet.core.judge.rule import (
-from ratchet.core.judge.rule import EveryPair, Rule
-from ratchet.core.judge.sequential import (
     PROCESSES,
+    EveryPair,
+    Rule,
     is_decided,
     is_total_open,
     kernels_unchanged,
