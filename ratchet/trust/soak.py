@@ -13,8 +13,8 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,20 +55,6 @@ PAUSE_S = 30.0
 """Seconds until a device that was not fit is looked at again."""
 
 
-@dataclass(frozen=True)
-class _Soak:
-    """The facts that all checks of a soak share."""
-
-    request: Request
-    settings: Settings
-    root: Path
-    trees: Trees
-    code: Tree
-    planted: Planted | None
-    environ: Mapping[str, str]
-    deadline: float
-
-
 def soak(request: Request, seconds: float, plant: float | None, progress: Progress, environ: Mapping[str, str]) -> list[Meter]:
     """Check the checkout against itself for ``seconds``, and return what all checks in the folder say, earlier ones included.
 
@@ -83,17 +69,8 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
     deadline, environ_of_code = time.monotonic() + seconds, without_secrets(environ)
     with worktrees(repository, code, code) as trees, watched(repository.root, results, progress):
         build_twice(settings, trees, code, progress, environ_of_code)
-        common = _Soak(request, settings, repository.root, trees, code.tree, planted, environ_of_code, deadline)
-        numbers = itertools.count(1)
-
-        def keep(check: SoakCheck) -> None:
-            key = check.environment.fingerprint.key
-            append_check(results / SOAK / f"{check.started_at:%Y-%m-%d}-{key}.jsonl", check)
-            slowed = [case.name for case in check.cases if case.planted]
-            kind = f"{units.listed(slowed)} slowed by {units.percent(check.planted, 2)}" if slowed else "unchanged"
-            progress.announce(f"Check {next(numbers)}, {kind}, {units.wall(check.wall_s)}: {check.headline}")
-
-        _check_until_over(common, keep, progress, environ)
+        running = _Soak(request, settings, repository.root, trees, code.tree, planted, environ_of_code, progress)
+        running.check_until(deadline, results / SOAK, environ)
     return report_soak(request, environ)
 
 
@@ -113,67 +90,85 @@ def exit_code(found: Sequence[Meter]) -> Exit:
     return Exit.PASS if all(meter.holds for meter in found) else Exit.NOT_MEASURED
 
 
-def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress: Progress, environ: Mapping[str, str]) -> None:
-    """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
-    planted, held = itertools.cycle((common.planted, None, None, None)), False
-    what = f"ratchet soak in {common.root}"
-    while (left := common.deadline - time.monotonic()) > 0:
-        waiting = replace(common.request.devices, wait_s=left)
-        try:
-            with machine_of(waiting, common.settings, what, progress, environ, gives_way=True) as machine:
-                held = True  # there was a fit device, so it may come back
-                _check_while_held(common, machine, planted, keep, progress)
-        except Preempted:
-            progress.announce("Another run needs the device. This soak pauses and continues when that run is done.")
-        except (BusyError, UnfitError) as error:
-            if not held:
-                raise
-            progress.announce(str(error))
-            time.sleep(max(0.0, min(PAUSE_S, common.deadline - time.monotonic())))
-        else:
-            return
+class _Soak:
+    """Checks of one checkout against itself, one after the other."""
 
+    def __init__(
+        self,
+        request: Request,
+        settings: Settings,
+        root: Path,
+        trees: Trees,
+        code: Tree,
+        planted: Planted | None,
+        environ: Mapping[str, str],
+        progress: Progress,
+    ) -> None:
+        """``planted``: the slowdown of a few cases in every fourth check. ``environ`` is for the code, so it has no secrets."""
+        self.request, self.settings, self.root = request, settings, root
+        self.trees, self.code, self.environ, self.progress = trees, code, environ, progress
+        self.is_planted = planted is not None
+        self.levels = itertools.cycle((planted, None, None, None))
+        self.numbers = itertools.count(1)
 
-def _check_while_held(
-    common: _Soak,
-    machine: Machine,
-    planted: Iterator[Planted | None],
-    keep: Callable[[SoakCheck], None],
-    progress: Progress,
-) -> None:
-    specs = tree_specs(common.settings, machine, common.root, common.trees.head, common.trees.reference)
-    longest_s, done, kinds, timed = 0.0, 0, 2 if common.planted else 1, list[str]()
-    while True:
-        with contextlib.closing(ResidentSessions(specs, common.environ, len(os.sched_getaffinity(0)))) as sessions:
-            for _ in range(CHECKS_PER_START):
-                level = next(planted) if timed else None
-                slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
-                check = _check(common, machine, specs, sessions, {name: level for name in slowed if level}, progress)
-                keep(check)
-                timed = [case.name for case in check.cases if case.ratio]
-                longest_s, done = max(longest_s, check.wall_s), done + 1
-                if done >= kinds and time.monotonic() + longest_s > common.deadline:
-                    return
+    def check_until(self, deadline: float, folder: Path, environ: Mapping[str, str]) -> None:
+        """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
+        held, what = False, f"ratchet soak in {self.root}"
+        while (left := deadline - time.monotonic()) > 0:
+            waiting = replace(self.request.devices, wait_s=left)
+            try:
+                with machine_of(waiting, self.settings, what, self.progress, environ, gives_way=True) as machine:
+                    held = True  # there was a fit device, so it may come back
+                    self._check_while_held(machine, deadline, folder)
+            except Preempted:
+                self.progress.announce("Another run needs the device. This soak pauses and continues when that run is done.")
+            except (BusyError, UnfitError) as error:
+                if not held:
+                    raise
+                self.progress.announce(str(error))
+                time.sleep(max(0.0, min(PAUSE_S, deadline - time.monotonic())))
+            else:
+                return
 
+    def _check_while_held(self, machine: Machine, deadline: float, folder: Path) -> None:
+        specs = tree_specs(self.settings, machine, self.root, self.trees.head, self.trees.reference)
+        longest_s, done, kinds, timed = 0.0, 0, 2 if self.is_planted else 1, list[str]()
+        while True:
+            with contextlib.closing(ResidentSessions(specs, self.environ, len(os.sched_getaffinity(0)))) as sessions:
+                for _ in range(CHECKS_PER_START):
+                    level = next(self.levels) if timed else None
+                    slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
+                    check = self._check(machine, specs, sessions, {name: level for name in slowed if level})
+                    self._keep(check, folder)
+                    timed = [case.name for case in check.cases if case.ratio]
+                    longest_s, done = max(longest_s, check.wall_s), done + 1
+                    if done >= kinds and time.monotonic() + longest_s > deadline:
+                        return
 
-def _check(
-    common: _Soak,
-    machine: Machine,
-    specs: Mapping[Side, TreeSpec],
-    sessions: ResidentSessions,
-    planted: Mapping[str, Planted],
-    progress: Progress,
-) -> SoakCheck:
-    """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
-    clock, started = time.monotonic(), datetime.now(UTC)
-    settings = common.settings.model_copy(update={"order_seed": secrets.randbelow(2**31)})  # as each check draws its own
-    timing = plan_of(settings, machine.device, sessions=True)
-    task = task_of(settings, machine, timing, common.request.patterns, settings.policy, {})
-    task = replace(task, time_identical=True, planted=planted)
-    suite = measure_suite(specs, task, progress, common.environ, sessions)
-    seconds = time.monotonic() - clock
-    run = record_of("check", common.request.command, settings, machine, suite, (started, seconds), common.code, common.code)
-    return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
+    def _check(
+        self,
+        machine: Machine,
+        specs: Mapping[Side, TreeSpec],
+        sessions: ResidentSessions,
+        planted: Mapping[str, Planted],
+    ) -> SoakCheck:
+        """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
+        clock, started = time.monotonic(), datetime.now(UTC)
+        settings = self.settings.model_copy(update={"order_seed": secrets.randbelow(2**31)})  # as each check draws its own
+        timing = plan_of(settings, machine.device, sessions=True)
+        task = task_of(settings, machine, timing, self.request.patterns, settings.policy, {})
+        task = replace(task, time_identical=True, planted=planted)
+        suite = measure_suite(specs, task, self.progress, self.environ, sessions)
+        seconds = time.monotonic() - clock
+        run = record_of("check", self.request.command, settings, machine, suite, (started, seconds), self.code, self.code)
+        return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
+
+    def _keep(self, check: SoakCheck, folder: Path) -> None:
+        key = check.environment.fingerprint.key
+        append_check(folder / f"{check.started_at:%Y-%m-%d}-{key}.jsonl", check)
+        slowed = [case.name for case in check.cases if case.planted]
+        kind = f"{units.listed(slowed)} slowed by {units.percent(check.planted, 2)}" if slowed else "unchanged"
+        self.progress.announce(f"Check {next(self.numbers)}, {kind}, {units.wall(check.wall_s)}: {check.headline}")
 
 
 def _decision(run: RunRecord, report: ReportRecord, planted: Mapping[str, float]) -> SoakCheck:
