@@ -445,6 +445,12 @@ def runs() -> dict[str, RecordedRun]:
             acceptances=(accept("attention/inference_4k"),),
             page={"paths": {"gemm": "bench/gemm.py", "attention": "bench/attention.py"}},
         ),
+        "accepted_unfit": one(
+            "The only regression was accepted, and another case could not be measured.",
+            slow,
+            case("gemm/8k", unfit=BUSY),
+            acceptances=(accept("attention/inference_4k"),),
+        ),
         "stale": one(
             "The head moved while it was measured, and the pull request edits the baseline.",
             same,

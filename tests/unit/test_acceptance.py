@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.github.records import Acceptance, Comment
 from ratchet.github.state import LABEL, MARKER, acknowledged_in, acknowledgement, believed, read_acknowledgement, with_acceptances
-from tests import examples, reports
+from tests import examples
 from tests.recorded_runs import recorded
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"
@@ -141,37 +140,6 @@ def test_what_is_no_acknowledgement(body: str) -> None:
     assert read_acknowledgement(body) == ()
 
 
-def red(*names: str) -> ReportRecord:
-    cases = [reports.case(name, Outcome.REGRESSED, "Slower.", 1.04 + 0.01 * place) for place, name in enumerate(names)]
-    return reports.report(tuple(cases), verdict="regression", exit_code=1, headline="Regression.")
-
-
-def test_an_accepted_regression_fails_nothing() -> None:
-    """With every regression accepted the verdict is a pass, the case is still called regressed, and the headline says why."""
-    done = with_acceptances(red(CASE), [acceptance()])
-    assert (done.report.verdict, done.report.exit_code) == ("pass", 0)
-    assert done.report.headline == "1 of 1 case slower, but accepted; no other slower by over 3 %."
-    assert [case.outcome for case in done.report.cases] == [Outcome.REGRESSED]
-    assert done.acceptances == (acceptance(),)
-
-
-def test_the_other_regressions_still_fail() -> None:
-    """One accepted of two leaves the other red, and the headline names it."""
-    done = with_acceptances(red(CASE, "gemm/2k"), [acceptance()])
-    assert (done.report.verdict, done.report.exit_code) == ("regression", 1)
-    assert done.report.headline == "1 of 2 cases slower, 1 accepted; worst: gemm/2k +5.0 %."
-
-
-def test_a_slowdown_without_proof_can_be_accepted() -> None:
-    """Whoever accepts a slowdown need not wait for the proof: the run passes, and the headline calls it a slowdown."""
-    slower = reports.case(CASE, Outcome.SLOWER, "Slower, but not proven.", 1.2)
-    same = reports.case("gemm/2k", Outcome.UNCHANGED, "Same.", 1.0)
-    report = reports.report((slower, same), verdict="not measured", exit_code=3)
-    done = with_acceptances(report, [acceptance()])
-    assert (done.report.verdict, done.report.exit_code, done.acceptances) == ("pass", 0, (acceptance(),))
-    assert done.report.headline == "1 of 2 cases slower, but accepted; no other slower by over 3 %."
-
-
 def test_only_a_slowdown_can_be_accepted() -> None:
     """A wrong result stays red whoever accepts it, and an acceptance of a case that is not red is left over."""
     report = recorded("outcomes").reports[""]
@@ -179,10 +147,3 @@ def test_only_a_slowdown_can_be_accepted() -> None:
     done = with_acceptances(report, given)
     assert done.report == report
     assert (done.acceptances, done.unused) == ((), tuple(given))
-
-
-def test_an_unfit_machine_is_not_accepted_away() -> None:
-    """Where another case could not be measured, accepting the regression leaves no pass."""
-    cases = (*red(CASE).cases, reports.case("gemm/8k", Outcome.UNFIT, "Hot."))
-    done = with_acceptances(reports.report(cases, verdict="regression", exit_code=1), [acceptance()])
-    assert (done.report.verdict, done.report.exit_code) == ("not measured", 3)
