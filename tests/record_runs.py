@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from ratchet.core.judge.baseline.chain import ChainPlace, with_digest
 from ratchet.core.judge.consistency import joined
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.records.baseline import Baseline, Candidate, Day, Measurement
-from ratchet.core.records.run import CaseRun, Config, Failure, LostWorker, Mute, Policy, RunRecord, Shard, Tree
+from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Mute, Policy, RunRecord, Shard, Tree
 from ratchet.github.records import Acceptance
 from tests import examples
 from tests.examples import CPU_ENVIRONMENT, ENVIRONMENT, HEAD, HOSTILE, PLAN, REFERENCE, STARTED, WORKLOAD
@@ -25,6 +25,9 @@ WAVE = (0.0, 0.03, -0.02, 0.01, -0.03, 0.02, -0.01, 0.0)
 NOISE = (0.985, 1.025, 1.015, 0.975, 1.03, 1.015, 0.985, 0.965)
 RESTLESS = (0.7, 1.5, 1.2, 0.8, 1.6, 0.9, 1.3, 0.75) * 3
 SAME_CODE = {"head": "a", "reference": "a"}
+APRIL = (1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002)
+"""Milliseconds of unchanged code on eight days that differ by 1 %."""
+STAGES = {"scores": (0.3, 0.1), "values": (0.4,)}
 HOT = "6 of 8 blocks were dropped because the GPU was throttled (SW thermal slowdown); let it cool."
 BUSY = "During this case another process was computing on the GPU; measure again when it is free, or choose another with --gpu."
 
@@ -50,6 +53,23 @@ def with_roof(one: CaseRun, gflops: float, gb_s: float, median_ms: float = 0.061
     """The case with these rates on both sides."""
     done = examples.performance(median_ms).model_copy(update={"throughput_gflops": gflops, "bandwidth_gb_s": gb_s})
     return one.model_copy(update={"performance": done, "reference_performance": done})
+
+
+def working(**changes: Any) -> dict[str, Any]:
+    """Both sides' workload, with changes."""
+    return dict.fromkeys(("workload", "reference_workload"), WORKLOAD.model_copy(update=changes))
+
+
+def with_head(one: CaseRun, samples_ms: Callable[[int], tuple[float, ...]]) -> CaseRun:
+    """The case with one block of these samples in each worker of the head."""
+    workers = (replace(each, blocks=(Block(index=0, position=0, samples_ms=samples_ms(each.pair)),)) for each in one.head)
+    return one.model_copy(update={"head": tuple(workers)})
+
+
+def in_sessions(one: CaseRun, session: Callable[[int], int]) -> CaseRun:
+    """The case with its workers in other sessions."""
+    sides = {side: tuple(replace(each, session=session(each.session)) for each in getattr(one, side)) for side in SIDES}
+    return one.model_copy(update=sides)
 
 
 def with_kernels(one: CaseRun, ratio: float) -> CaseRun:
@@ -81,10 +101,16 @@ def now_and_then(one: CaseRun, times: float, each: int) -> CaseRun:
     return one.model_copy(update={"head": head, "performance": done})
 
 
-def alone(one: CaseRun) -> CaseRun:
-    """The case without a reference that could be measured."""
-    broken = failure("ValueError: no such\nlayout.", "there", stage="prepare", side="reference")
-    return one.model_copy(update={"reference": (), "reference_workload": None, "reference_performance": None, **broken})
+def alone(about: str, baseline: Baseline, ratio: float, *others: str) -> RecordedRun:
+    """A run whose reference did not build, of a case that takes ``ratio`` ms, and of others."""
+    lost = failure("ValueError: no such\nlayout.", "there", stage="prepare", side="reference")
+    lost |= {"reference": (), "reference_workload": None, "reference_performance": None}
+    cases = [
+        case(name, of).model_copy(update=lost)
+        for name, of in (("attention/training_512", ratio), *((name, 1.0) for name in others))
+    ]
+    run = examples.run_of(*cases, reference=None, reference_missing="The reference did not build.")
+    return RecordedRun(about=about, runs={"": run}, baseline=baseline)
 
 
 def stored_days(*medians_ms: float, name: str = "attention/training_512") -> Baseline:
@@ -240,7 +266,6 @@ def runs() -> dict[str, RecordedRun]:
         Mute(case=name, owner="@jo", reason="waits for driver 591", until=date(2026, day, 1))
         for name, day in (("attention/*", 12), ("softmax/*", 12), ("gemm/*", 1))
     )
-    reference_gone = {"reference": None, "reference_missing": "The reference did not build."}
     return {
         "pass": one("No case is slower, and one is faster.", same, case("gemm/1k", 0.9987), fast, identical),
         "outcomes": one(
@@ -268,26 +293,8 @@ def runs() -> dict[str, RecordedRun]:
         "roofs": one(
             "Cases beside the measured roofs: under them, past them, in the L2 cache, timed warm.",
             *roofed,
-            with_roof(
-                case(
-                    "norm/rows_1k",
-                    1.0003,
-                    workload=(fits := WORKLOAD.model_copy(update={"bytes": 1e6, "flops": None})),
-                    reference_workload=fits,
-                ),
-                0,
-                6100.0,
-            ),
-            with_roof(
-                case(
-                    "norm/rows_1k_warm",
-                    0.9995,
-                    workload=(warm := WORKLOAD.model_copy(update={"cache": "warm", "flops": None})),
-                    reference_workload=warm,
-                ),
-                0,
-                6100.0,
-            ),
+            with_roof(case("norm/rows_1k", 1.0003, **working(bytes=1e6, flops=None)), 0, 6100.0),
+            with_roof(case("norm/rows_1k_warm", 0.9995, **working(cache="warm", flops=None)), 0, 6100.0),
             with_roof(case("norm/rows_8k", 1.0004), 100.0, 5576.0),
             with_roof(case("gemm/sparse", 1.0002), 800_000.0, 700.0),
             case("norm/rows_2k", [0.903 * ratio for ratio in waves(1.0, 12, 1.6)]),
@@ -305,32 +312,15 @@ def runs() -> dict[str, RecordedRun]:
         "failed": one(
             "A kernel does not compile, another gives a wrong result, a third is slower without proof, a fourth lost workers.",
             same,
-            case(
-                "attention/training_512",
-                **failure(
-                    "CompilationError at kernels/attention.py:17:31: NameError('valu is not defined').",
-                    *COMPILE_ERROR,
-                    stage="prepare",
-                ),
-            ),
+            case("attention/training_512", **failure(COMPILE_ERROR[-1], *COMPILE_ERROR, stage="prepare")),
             case("gemm/fp8_4k", **failure("The head's result is wrong: ‖out − ref‖ / ‖ref‖ is 0.31, and 0.02 is allowed.")),
             case("gemm/8k", waves(1.1, 12)),
-            case(
-                "gemm/16k",
-                1.0,
-                lost=(LostWorker(side="head", pair=3, stage="measure", how="was killed (SIGKILL)", last_lines=("x",)),),
-            ),
+            case("gemm/16k", 1.0, lost=(LostWorker(side="head", pair=3, stage="measure", how="was killed", last_lines=("x",)),)),
         ),
         "failed_on_both": one(
             "Both sides give a wrong result.",
             same,
-            case(
-                "gemm/2k",
-                failures=(
-                    Failure(side="head", stage="check", message="Wrong."),
-                    Failure(side="reference", stage="check", message="Wrong."),
-                ),
-            ),
+            case("gemm/2k", failures=failure("Wrong.")["failures"] + failure("Wrong.", side="reference")["failures"]),
         ),
         "reference_died": one(
             "The reference of a case fails after two pairs.",
@@ -393,37 +383,16 @@ def runs() -> dict[str, RecordedRun]:
         "sessions": one(
             "Hosts disagree: two of a case's sessions are far slower than the others, and another has too few sessions.",
             case("softmax/rows_1k", [(1.3 if session_of(pair) in (1, 4) else 1.0) * STEADY[pair % 8] for pair in range(24)]),
-            case("softmax/rows_2k", 1.05).model_copy(
-                update={
-                    side: tuple(replace(each, session=each.session // 3) for each in getattr(case("a/b", 1.05), side))
-                    for side in ("head", "reference")
-                }
-            ),
+            in_sessions(case("softmax/rows_2k", 1.05), lambda session: session // 3),
         ),
         "coarse": one(
             "Times have steps of a twentieth.",
-            case(
-                "copy/tiny",
-                [1.0] * 20,
-                head=tuple(
-                    examples.blocks(
-                        pair,
-                        1.05 if pair % 2 else 1.0,
-                        blocks=(examples.Block(index=0, position=0, samples_ms=(1.05 if pair % 2 else 1.0,) * 6),),
-                    )
-                    for pair in range(20)
-                ),
-            ),
+            with_head(case("copy/tiny", [1.0] * 20), lambda pair: (1.05 if pair % 2 else 1.0,) * 6),
         ),
         "throttled": one(
             "Blocks that heat slowed are left out, and stages were timed.",
             case(
-                "gemm/2k",
-                1.0,
-                head=tuple(
-                    examples.blocks(pair, 1.0, 1.9, throttled=[1], stages_ms={"scores": (0.3, 0.1), "values": (0.4,)})
-                    for pair in range(20)
-                ),
+                "gemm/2k", 1.0, head=tuple(examples.blocks(pair, 1.0, 1.9, throttled=[1], stages_ms=STAGES) for pair in range(20))
             ),
         ),
         "memory": one(
@@ -473,21 +442,9 @@ def runs() -> dict[str, RecordedRun]:
         ),
         "left_out": one("Cases were left out.", same, gaps={"LEFT_OUT": "Not measured, though the baseline has them: gemm/1k."}),
         "removed": one("Cases were removed.", same, gaps={"REMOVED": "The head removes what the baseline has: gemm/old."}),
-        "no_reference": RecordedRun(
-            about="The reference did not build, and one day is stored.",
-            runs={"": examples.run_of(alone(case("attention/training_512", 1.5)), alone(case("gemm/2k", 1.0)), **reference_gone)},
-            baseline=stored_days(1.0),
-        ),
-        "no_reference_days": RecordedRun(
-            about="The reference did not build, and eight days are stored.",
-            runs={"": examples.run_of(alone(case("attention/training_512", 1.2)), **reference_gone)},
-            baseline=stored_days(1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002),
-        ),
-        "no_reference_same": RecordedRun(
-            about="Against eight stored days nothing is slower.",
-            runs={"": examples.run_of(alone(case("attention/training_512", 0.98)), **reference_gone)},
-            baseline=stored_days(1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002),
-        ),
+        "no_reference": alone("The reference did not build, and one day is stored.", stored_days(1.0), 1.5, "gemm/2k"),
+        "no_reference_days": alone("The reference did not build, and eight days are stored.", stored_days(*APRIL), 1.2),
+        "no_reference_same": alone("Against eight stored days nothing is slower.", stored_days(*APRIL), 0.98),
         "edited_baseline": one(
             "The baseline file was edited by hand.",
             same,
