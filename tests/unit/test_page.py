@@ -271,6 +271,7 @@ def test_nothing_overlaps(drawn: Figure) -> None:
     assert [(one, other) for (one, mine), (other, theirs) in combinations(places, 2) if mine.overlaps(theirs)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_nothing_is_cut_off(drawn: Figure) -> None:
     """No text leaves the picture."""
@@ -281,6 +282,7 @@ def test_nothing_is_cut_off(drawn: Figure) -> None:
         assert drawn.bbox.containsy(box(text).y1), text
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_phone_shows_it(drawn: Figure) -> None:
     """On a screen of 400 pixels every text is at least 7.5 pixels high."""
@@ -288,6 +290,7 @@ def test_a_phone_shows_it(drawn: Figure) -> None:
         assert text.get_fontsize() / 72 / drawn.get_figwidth() * 400 >= 7.5, text
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_no_mark_hides_a_text(drawn: Figure) -> None:
     """Texts stand beside the marks of cases, never on them."""
@@ -301,6 +304,7 @@ def test_no_mark_hides_a_text(drawn: Figure) -> None:
                 assert not any(place.contains(x, y) for x, y in points), text
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_no_text_is_mathematics(drawn: Figure) -> None:
     """A dollar sign is a dollar sign, and no text holds what moves or hides other text."""
@@ -309,6 +313,7 @@ def test_no_text_is_mathematics(drawn: Figure) -> None:
         assert not set("\x1b\u202e\r") & set(text.get_text())
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_what_is_written(drawn: Figure, request: pytest.FixtureRequest, golden: Callable[[str, str], None]) -> None:
     """The texts on each picture are what they were when somebody last looked at them."""
@@ -378,6 +383,7 @@ def test_our_style_stays_ours(tmp_path: Path) -> None:
     assert mpl.rcParams.copy() == before
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_without_a_home(tmp_path: Path) -> None:
     """With no home, no pyplot and no display the picture comes, and nothing is said."""
