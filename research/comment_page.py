@@ -1,7 +1,7 @@
 """The comment under a pull request as a person sees it: Markdown, rendered as GitHub does, photographed by Chromium.
 
 ``python research/comment_page.py docs/examples/comment`` writes the Markdown of a red comment and its pictures: on a desktop,
-on a phone of 390 pixels, and with its folds open. With names of scenes of ``tests/pages.py`` after the folder it photographs
+on a phone of 390 pixels, and with its folds open. With names of recorded runs (tests/data/runs) after the folder it photographs
 those, on both. Needs ``chromium`` and a font with emoji; says which parts of a page scroll sideways.
 """
 
@@ -21,7 +21,7 @@ from PIL import Image, ImageChops
 
 from ratchet.core.records.files import save_bytes, save_text
 from ratchet.github.comment import CommentPage, render_comment
-from tests import pages
+from tests.recorded_runs import recorded
 from tests.rendered import html_of
 
 STYLE = """
@@ -52,11 +52,11 @@ TALLEST = 9000
 def main(folder: Path, *scenes: str) -> None:
     if scenes:
         for scene in scenes:
-            page: CommentPage = getattr(pages, scene)()
+            page: CommentPage = recorded(scene).comment_page
             for device, width in WIDTHS.items():
                 save_bytes(folder / f"{scene}_{device}.png", photographed(html_of(render_comment(page)), width))
         return
-    body = render_comment(pages.red())
+    body = render_comment(recorded("h200_red").comment_page)
     closed = html_of(body)
     save_text(folder / "comment.md", body)
     save_bytes(folder / "comment.png", photographed(closed, WIDTHS["desktop"]))

@@ -18,16 +18,17 @@ from site_speed import in_few_colours
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.records.files import save_bytes, save_text
 from ratchet.core.report.page import PageData, render_page
-from tests import pages
 from tests.browser import browser
+from tests.pages import h200_run
+from tests.recorded_runs import recorded
 
 
 def main(folder: Path) -> None:
-    cases = pages.h200_run(3).cases
+    cases = h200_run("h200_red").cases
     ratios = {case.name: [math.exp(pair.log_ratio) for pair in pairs_of(case.head, case.reference)] for case in cases}
     with tempfile.TemporaryDirectory() as place, browser() as tab:
         page = Path(place, "report.html")
-        save_text(page, render_page(pages.h200_report(), PageData(ratios, {})))
+        save_text(page, render_page(recorded("h200_red").reports["h200"], PageData(ratios, {})))
         for name, width, height, dark in (("report", 1100, 900, False), ("report_phone_dark", 390, 800, True)):
             tab.resize(width, height, dark=dark)
             tab.open(page.as_uri())

@@ -77,15 +77,24 @@ def put(document: Json, where: str, value: object) -> Json:
 
 def archives() -> Iterator[Attack]:
     ours = "a name that no file of ours has"
-    for name in ("/etc/cron.d/x", "../../.ssh/id", "tuning/../../x.json", "~/.bashrc", ".git/hooks/x", "C:/x", "-rf"):
+    for name in ("/etc/cron.d/x", "../../.ssh/id", "tuning/../../x.json", "~/.bashrc", ".git/hooks/x", "C:/x", "-rf", ".."):
         yield Attack(f"an entry called {name}", _beside(_entry(name)), ours)
+    for name in ("//host/evil", "./x", "a//b", "a/./b", "nsight/../current.json", "x\u202ey", "a\nb"):
+        yield Attack(f"an entry called {name!a}", _beside(_entry(name)), ours, ("publish",))
     yield Attack("an entry that commands the runner", _beside(_entry("::set-env name=PATH::x")), ours)
     yield Attack("an entry of 60,000 characters", _beside(_entry("x" * 60_000)), ours)
     yield Attack("folders in folders", _beside(_entry("a/" * 40 + "x")), ours)
     yield Attack("an entry with a backslash", _beside(_entry("..\\x")), "a backslash or a null")
     yield Attack("an entry with a null", _beside(_entry("x.json\0.png")), "a backslash or a null")
-    yield Attack("a symbolic link", _beside(_entry("x.json", 0o120777)), "is not an ordinary file")
-    yield Attack("a device", _beside(_entry("x.json", 0o020666)), "is not an ordinary file")
+    for kind, mode in (
+        ("symbolic link", 0o120777),
+        ("device", 0o020666),
+        ("disk", 0o060666),
+        ("pipe", 0o010666),
+        ("socket", 0o140666),
+    ):
+        yield Attack(f"a {kind}", _beside(_entry("x.json", mode)), "is not an ordinary file")
+    yield Attack("a folder that is a file", _beside(_entry("x/", 0o100644)), "is not an ordinary file", ("publish",))
     yield Attack("its record is a link", lambda _, name: packed((_entry(name, 0o120777), b"/etc/passwd")), "is not an ordinary")
     yield Attack("its record is a folder", lambda _, name: packed((f"{name}/", b"")), "The artifact h")
     yield Attack("nothing but folders", lambda *_: packed(("tuning/", b""), ("nsight/", b"")), "The artifact h")
@@ -102,7 +111,7 @@ def archives() -> Iterator[Attack]:
     for name, edit, said in (
         ("a wrong checksum", lambda raw: _with(raw, 16, struct.pack("<I", zlib.crc32(b"x"))), "damaged"),
         ("an encrypted record", lambda raw: _with(raw, 8, b"\1"), "is encrypted"),
-        ("a size that is a lie", lambda raw: _with(raw, 24, struct.pack("<I", 10)), ""),
+        ("a size that is a lie", lambda raw: _with(raw, 24, struct.pack("<I", 10)), "damaged"),
         ("a size of 4 GiB", lambda raw: _with(raw, 24, struct.pack("<I", 2**32 - 2)), "unpacks to far more"),
         ("a size in zip64 that is missing", lambda raw: _with(raw, 24, struct.pack("<I", 2**32 - 1)), "unpacks to far more"),
         ("a list in zip64", _in_zip64, "more than 2000 entries"),

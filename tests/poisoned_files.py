@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 import socket
-import stat
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ratchet.core.records.files import dumps
-from tests.poisons import GREEN, RED, Build, Poison, folder
+from tests import hostile_artifacts
+from tests.poisons import GREEN, GREEN_JSON, RED_JSON, Build, Poison, folder
 
 
 def poisoned_files() -> list[Poison]:
@@ -88,103 +86,14 @@ def _link_to(place: Path, target: Path) -> Path:
 
 
 def archives() -> Iterator[Poison]:
-    text = dumps(GREEN).encode()
-
-    def packed(*entries: tuple[str | zipfile.ZipInfo, bytes], run: bool = True, edit: Callable[[bytes], bytes] = bytes) -> Build:
-        def build(place: Path) -> Path:
-            stream = io.BytesIO()
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-                for info, content in (*([("current.json", text)] if run else []), *entries):
-                    archive.writestr(info, content)
-            path = place / "artifact.zip"
-            path.write_bytes(edit(stream.getvalue()))
-            return path
-
-        return build
-
-    for name in (
-        *(
-            "../evil.txt",
-            "../../evil.txt",
-            "a/../../evil.txt",
-            "..",
-            "/etc/evil",
-            "//host/evil",
-            "C:/evil",
-            "..\\evil.txt",
-            "a\\b",
-        ),
-        *(
-            "./x",
-            "a//b",
-            "a/./b",
-            "~/.bashrc",
-            ".git/hooks/x",
-            "nsight/../current.json",
-            "x\u202ey",
-            "a\nb",
-            "x" * 5000,
-            "a/" * 20 + "b",
-        ),
-    ):
-        yield Poison(f"an entry called {name[:30]!r}", packed((_entry(name), b"x")))
-    for kind, mode in {
-        "link": stat.S_IFLNK,
-        "device": stat.S_IFCHR,
-        "disk": stat.S_IFBLK,
-        "pipe": stat.S_IFIFO,
-        "socket": stat.S_IFSOCK,
-    }.items():
-        yield Poison(f"a {kind} in an archive", packed((_entry("x.txt", mode), b"/etc/passwd")))
-    yield Poison("its run is a link in an archive", packed((_entry("current.json", stat.S_IFLNK), b"/etc/passwd"), run=False))
-    yield Poison("a folder that is a file", packed((_entry("x/", stat.S_IFREG), b"")))
-    yield Poison("a bomb", packed(("x.bin", bytes(20 * 2**20))))
-    yield Poison("a bomb for a run", packed(("current.json", b" " * (70 * 2**20)), run=False))
-    yield Poison("its run packed twice", _twice(text))
-    yield Poison("too many entries", packed(*((f"{n}", b"") for n in range(2_001))))
-    yield Poison(
-        "an encrypted entry",
-        packed(edit=lambda raw: raw.replace(b"PK\x01\x02\x14\x03\x14\x00\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01\x00")),
-    )
-    yield Poison("a damaged entry", packed(edit=lambda raw: raw[:200] + bytes(100) + raw[300:]))
-    yield Poison("a size that is a lie", packed(edit=_with_other_size))
-    yield Poison("a cut archive", packed(edit=lambda raw: raw[:-40]))
-    yield Poison("an archive without its list", packed(edit=lambda raw: raw[: len(raw) // 2] + raw[-22:]))
-    yield Poison("a list of entries without end", packed(edit=lambda raw: raw[:-10] + b"\xff\xff\xff\x7f" + raw[-6:]))
-    yield Poison("no archive", _written(b"PK hello"))
-    yield Poison("an empty archive", _written(b""))
-    yield Poison("an archive within", packed(("current.zip", text), run=False))
+    """The archives and texts that every job is attacked with; those that are harmless hold a red run."""
+    for attack in (*hostile_artifacts.archives(), *hostile_artifacts.texts()):
+        yield Poison(f"an archive: {attack.name}", _served(attack), refused=bool(attack.said))
 
 
-def _entry(name: str, mode: int = stat.S_IFREG) -> zipfile.ZipInfo:
-    made = zipfile.ZipInfo(name)
-    made.filename = name  # as written, whatever zipfile makes of it
-    made.external_attr = (mode | 0o644) << 16
-    made.compress_type = zipfile.ZIP_DEFLATED
-    return made
-
-
-def _twice(text: bytes) -> Build:
+def _served(attack: hostile_artifacts.Attack) -> Build:
     def build(place: Path) -> Path:
-        path = place / "artifact.zip"
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("current.json", text)
-            archive.writestr("currenT.json", dumps(RED))
-        path.write_bytes(path.read_bytes().replace(b"currenT", b"current"))
-        return path
-
-    return build
-
-
-def _with_other_size(raw: bytes) -> bytes:
-    """The list says that the first file unpacks to ten bytes."""
-    place = raw.index(b"PK\x01\x02") + 24
-    return raw[:place] + (10).to_bytes(4, "little") + raw[place + 4 :]
-
-
-def _written(content: bytes) -> Build:
-    def build(place: Path) -> Path:
-        (place / "artifact.zip").write_bytes(content)
+        (place / "artifact.zip").write_bytes(attack.build(GREEN_JSON if attack.said else RED_JSON, "current.json"))
         return place / "artifact.zip"
 
     return build

@@ -123,8 +123,6 @@ def numbers() -> Iterator[Poison]:
     for where in ("cases.0.head.0.blocks.0.samples_ms.0", "cases.0.head.1.pair", "plan.pairs", "wall_s"):
         yield Poison(f"{where} is negative", folder(put(GREEN_JSON, where, -1)))
     yield Poison("a sample is 0", folder(put(GREEN_JSON, "cases.0.head.0.blocks.0.samples_ms.0", 0)))
-    yield Poison("a number has 5,000 digits", folder(dumps(GREEN).replace('"wall_s": 187.4', f'"wall_s": {"9" * 5000}')))
-    yield Poison("an exponent has 400 digits", folder(dumps(GREEN).replace('"wall_s": 187.4', f'"wall_s": 1e{"9" * 400}')))
 
 
 def types() -> Iterator[Poison]:
@@ -235,30 +233,20 @@ def documents() -> Iterator[Poison]:
     yield Poison("nothing", folder(None))
     yield Poison("no run", folder(None, {"report.json": text}))
     for name, content in {
-        "empty": "",
         "a blank": " ",
         "null": "null",
-        "a list": f"[{text}]",
         "a text": '"pass"',
-        "cut off": text[: len(text) // 2],
-        "twice": text + text,
         "trailing comma": text.replace("\n}\n", ",\n}\n"),
         "a comment": "// pass\n" + text,
         "a duplicate field": text.replace('"kind"', '"kind": "run",\n  "kind"', 1),
         "a duplicate case": text.replace('"cases": [', '"cases": [],\n  "cases": [', 1),
-        "nested lists": "[" * 100_000,
-        "nested objects": '{"a":' * 100_000,
-        "nested in a field": text.replace('"warnings": []', f'"warnings": {"[" * 5000}{"]" * 5000}'),
         "a null byte": text.replace("check", "che\0ck", 1),
         "a picture": "\x89PNG\r\n\x1a\n",
-        "a pickle": "\x80\x04cos\nsystem\n(S'id'\ntR.",
         "YAML": "!!python/object/apply:os.system ['id']",
-        "a million faults": text.replace('"warnings": []', f'"warnings": [{"0," * 1_000_000}0]'),
-        "a million fields": lambda: json.dumps({f"x{n}": 0 for n in range(1_000_000)}),
         "twins among many": "{" + "".join(f'"x{n}":0,' for n in range(60_000)) + '"x59999":0}',
     }.items():
         yield Poison(f"its file is {name}", folder(content))
-    for code in ("utf-16", "utf-32", "utf-8-sig", "utf-7"):
+    for code in ("utf-32", "utf-7"):
         yield Poison(f"its file is {code}", folder((text if code != "utf-7" else "é" + text).encode(code)))
     yield Poison("its file is Latin-1", folder(text.replace("check", "chéck", 1).encode("latin-1")))
     yield Poison("its file is larger than any", _sparse("current.json", 65 * 2**20))

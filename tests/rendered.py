@@ -47,6 +47,22 @@ class Page(HTMLParser):
             self.texts.append(data)
 
 
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes, and its visible text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
 def html_of(markdown: str) -> str:
     """As in a comment: line breaks count, HTML is let through (GitHub's own filter comes later and is not relied on)."""
     options = Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS

@@ -16,7 +16,7 @@ from ratchet.core.records.run import CaseRun, Config, Failure, Policy, Tree
 from ratchet.github.comment import failed_in, run_id_of
 from ratchet.github.publish import PublishRequest, publish
 from ratchet.github.state import LABEL
-from tests import examples, history_examples, reports
+from tests import examples, reports
 from tests.history_examples import timed
 from tests.integration.playground import Finished
 from tests.integration.publish_scene import BOT, FIRST, HEAD, LATER, NAME, RED, RUN, SAME, Scene
@@ -69,27 +69,6 @@ def test_a_job_can_fail_with_the_verdict(scene: Scene, command: Callable[..., Fi
     assert scene.check.conclusion == "failure"
     (scene.place / "current.json").write_text("{", encoding="utf-8")
     assert command("--fail-on", "regression").code == 3
-
-
-def test_a_slowdown_without_proof_asks_for_a_person(scene: Scene, command: Callable[..., Finished]) -> None:
-    """What is slower by too few pairs for a proof is no pass, no regression and not neutral: its check run needs a person."""
-    scene.artifact(examples.compared(*(1.1 * ratio for ratio in history_examples.STEADY[:8])))
-    done = command("--fail-on", "regression")
-    assert done.code == 3
-    assert scene.check.conclusion == "action_required"
-    assert "#### 🟠 Slower, but not proven" in scene.ours()[0]
-    assert "1 of 1 case slower, but not proven; worst: attention/training_512 +10 %" in done.out
-    scene.accept()
-    assert command("--fail-on", "regression").code == 0
-    assert [check.conclusion for check in scene.state.checks.values()][-1] == "success"
-    assert "#### ☑️ Accepted on purpose" in scene.ours()[0]
-
-
-def test_a_green_one(scene: Scene) -> None:
-    """A change without a regression is green."""
-    scene.artifact(SAME)
-    assert scene.publish().verdict == "pass"
-    assert scene.check.conclusion == "success"
 
 
 def test_without_a_comment(scene: Scene, command: Callable[..., Finished]) -> None:
@@ -245,17 +224,6 @@ def test_rules_that_cannot_be_read(scene: Scene, path: str, content: bytes, said
 # ---- heads that move, pull requests that end
 
 
-def test_a_stale_head(scene: Scene, command: Callable[..., Finished]) -> None:
-    """What was measured of an earlier head is not published: one sentence, nothing written, exit code 0."""
-    scene.artifact(RED)
-    scene.pull.head_sha = LATER
-    done = command()
-    assert done.code == 0
-    assert done.out == f"{HEAD[:10]} was measured, but the head of #7 is {LATER[:10]} by now: its own run reports.\n"
-    assert (scene.state.comments, scene.state.checks) == ({}, {})
-    assert "verdict<<" in (scene.folder / "outputs").read_text(encoding="utf-8")
-
-
 def test_a_head_that_moves_meanwhile(scene: Scene) -> None:
     """A push between verdict and comment makes the comment say that it is about an earlier head."""
     scene.artifact(SAME)
@@ -318,23 +286,6 @@ def test_a_branch_with_two_pull_requests(scene: Scene) -> None:
     assert [each.number for each in scene.state.comments.values()] == [7]
 
 
-def test_a_run_that_was_skipped(scene: Scene) -> None:
-    """A run whose jobs were skipped measured nothing: no check run goes green for it."""
-    scene.measured.conclusion = "skipped"
-    assert scene.publish().verdict == "skipped"
-    assert (scene.state.comments, scene.state.checks) == ({}, {})
-
-
-def test_a_run_that_waits_for_approval(scene: Scene, command: Callable[..., Finished]) -> None:
-    """GitHub says “completed” of a first-time contributor's run before anybody approved it: nothing is published."""
-    scene.measured.conclusion = "action_required"
-    scene.measured.artifacts.clear()
-    done = command()
-    assert (done.code, done.err) == (0, "")
-    assert f"Run {RUN} waits until a person with write access approves it" in done.out
-    assert (scene.state.checks, scene.ours()) == ({}, [])
-
-
 def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> None:
     """The pull request is found by head repository and branch; whatever number the payload has is not looked at."""
     scene.artifact(SAME)
@@ -347,16 +298,6 @@ def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> Non
 
 
 # ---- acceptances
-
-
-def test_an_accepted_regression(scene: Scene, command: Callable[..., Finished]) -> None:
-    """It fails nothing, is not counted, and the comment names who took it and why."""
-    scene.artifact(RED)
-    scene.accept()
-    done = command("--fail-on", "regression")
-    assert (done.code, scene.check.conclusion) == (0, "success")
-    assert "masked rows were wrong" in scene.ours()[0]
-    assert "\n0\n" in (scene.folder / "outputs").read_text(encoding="utf-8")
 
 
 def test_a_failed_case_stays_red_whoever_accepted_it(scene: Scene) -> None:

@@ -6,7 +6,6 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,17 +18,6 @@ from tests.integration.playground import Finished
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, SAME, Scene
 
 # ---- references that are none of the base branch's
-
-
-def test_a_reference_that_is_not_on_the_base_branch(scene: Scene, command: Callable[..., Finished]) -> None:
-    """A run against another commit, such as the head's own parent, gives no verdict, however fast the head looks beside it."""
-    scene.state.parents |= {HEAD: [LATER], LATER: [examples.REFERENCE.commit]}
-    scene.artifact(SAME, reference=Tree(commit=LATER))
-    done = command()
-    assert (done.code, scene.check.conclusion) == (0, "failure")
-    said = f"The run compares with {LATER[:10]}, which is not on main: measure against a commit of main."
-    assert f"No verdict: {said}" in done.out
-    assert said in scene.ours()[0]
 
 
 @pytest.mark.parametrize("commit", ["", "main"], ids=["none", "no hash"])
@@ -98,40 +86,6 @@ def test_an_entry_of_a_queue_compares_with_the_one_before_it(scene: Scene) -> No
 
 
 # ---- artifacts that give no verdict
-
-
-@pytest.mark.parametrize("conclusion", ["failure", "timed_out", "cancelled"])
-def test_a_gpu_job_that_died(scene: Scene, conclusion: str) -> None:
-    """Without an artifact the check run fails with a sentence, and so says the comment."""
-    scene.measured.conclusion = conclusion
-    scene.measured.artifacts.clear()
-    scene.place.mkdir()
-    done = scene.publish()
-    assert (done.verdict, done.failed, scene.check.conclusion) == ("none", None, "failure")
-    assert f"ended with “{conclusion}” and left no results" in scene.ours()[0]
-
-
-def test_an_artifact_that_could_not_be_fetched(scene: Scene) -> None:
-    """One that GitHub lists but the job does not have is called that."""
-    assert scene.publish().verdict == "none"
-    assert "could not be fetched" in scene.ours()[0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"head": Tree(commit=LATER)}, "is of 4e4e4e4e4e, but run 900 is of 3f2a1bc98d"),
-        ({"head": Tree(commit="")}, "is of no commit"),
-        ({"kind": "run", "reference": None}, "measure with `ratchet check`"),
-    ],
-)
-def test_an_artifact_of_something_else(scene: Scene, changes: dict[str, Any], said: str) -> None:
-    """A run of another commit, or one that compares nothing, gives no verdict."""
-    scene.artifact(SAME, **changes)
-    done = scene.publish()
-    assert (done.verdict, scene.check.conclusion) == ("none", "failure")
-    assert done.page
-    assert said in done.page.problem
 
 
 def test_a_poisoned_artifact(scene: Scene, command: Callable[..., Finished]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -171,49 +170,12 @@ def test_bad_options(play: Playground, words: tuple[str, ...], said: str) -> Non
     assert said in replay(play, RECORDED, *words, code=2).sentence
 
 
-def _archive(folder: Path, case: str) -> Path:
-    times = np.full((4, 2, 3), 0.5)
-    path = folder / f"{case}.npz"
-    if case == "cut":
-        path.write_bytes(RECORDED.read_bytes()[:20_000])
-    elif case == "text":
-        path.write_text("not an archive", encoding="utf-8")
-    elif case == "pickled":
-        np.savez(path, **{"x|A": np.array([{}], dtype=object), "x|B": times})
-    elif case == "bare":
-        buffer = io.BytesIO()
-        np.save(buffer, times)
-        path.write_bytes(buffer.getvalue())
-    elif case != "missing":
-        other = {"nan": times * np.nan, "zero": times * 0, "negative": -times, "shape": times[:2], "flat": times[0]}
-        np.savez(path, **({"x|A": times} | ({"x|B": other[case]} if case in other else {})) if case != "empty" else {})
-    return path
-
-
-@pytest.mark.parametrize(
-    ("case", "said"),
-    [
-        ("cut", "is not a NumPy archive, or is damaged"),
-        ("text", "is not a NumPy archive"),
-        ("bare", "is not a NumPy archive"),
-        ("pickled", "'x|A' is damaged, or does not hold numbers"),
-        ("missing", "does not exist"),
-        ("empty", "holds no arrays"),
-        ("nan", "'x|B' holds nan"),
-        ("zero", "'x|B' holds 0"),
-        ("negative", "'x|B' holds -0.5"),
-        ("shape", "have shapes (4, 2, 3) and (2, 2, 3)"),
-        ("flat", "'x|B' has the shape (2, 3)"),
-        ("alone", "'x|A' has no partner 'x|B'"),
-    ],
-)
-def test_bad_archives(play: Playground, tmp_path: Path, case: str, said: str) -> None:
+@pytest.mark.parametrize("words", [(), ("--simulate", "5")])
+def test_a_bad_archive(play: Playground, tmp_path: Path, words: tuple[str, ...]) -> None:
     """An archive that cannot be used is one sentence that names it, and exits 2, whether judged or drawn from."""
-    path = _archive(tmp_path, case)
-    words = ("--simulate", "5") if case in ("cut", "nan") else ()
-    sentence = replay(play, RECORDED, path, *words, code=2).sentence
-    assert said in sentence
-    assert str(path) in sentence
+    (tmp_path / "cut.npz").write_bytes(RECORDED.read_bytes()[:20_000])
+    sentence = replay(play, RECORDED, tmp_path / "cut.npz", *words, code=2).sentence
+    assert f"{tmp_path}/cut.npz is not a NumPy archive, or is damaged" in sentence
 
 
 def test_bad_runs_and_no_files(play: Playground, tmp_path: Path) -> None:

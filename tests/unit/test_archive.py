@@ -107,6 +107,18 @@ def test_members_that_are_no_arrays(tmp_path: Path) -> None:
     assert "'copy|A' does not hold floats" in refused(path)
 
 
+@pytest.mark.parametrize("shape", ["(8, 2, 2(, }", "(8, 2, ", "(9999999999,)}", "(True, 2, 2}"])
+def test_hostile_headers(tmp_path: Path, shape: str) -> None:
+    """A header that is no Python, cut off or larger than its file is refused, and nothing of it is run."""
+    good = io.BytesIO()
+    np.save(good, np.ones((8, 2, 2)))
+    path = tmp_path / "times.npz"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("copy|A.npy", good.getvalue().replace(b"(8, 2, 2), }", shape.ljust(12).encode()))
+        packed.writestr("copy|B.npy", good.getvalue())
+    assert str(path) in refused(path)
+
+
 def test_an_archive_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file that would fill the memory is refused before it is unpacked."""
     monkeypatch.setattr(archive, "LARGEST_BYTES", 1000)

@@ -18,37 +18,24 @@ from ratchet.adopt.doctor import Check, examine, find_program, render, to_json
 from ratchet.core.cli import main
 from ratchet.core.device.environment import Answer, ask, program_version
 from ratchet.core.device.nvml import Nvidia, NvidiaGpu
+from tests import fake_nvml
+from tests.integration.playground import commit, git, new_repository
 
 pytestmark = pytest.mark.no_cover
 
 GIT = Path("git")
 
 
-class NotSupported(Exception):
-    """The fake driver's NVMLError."""
-
-
-def driver(count: int, utilization: int = 0) -> SimpleNamespace:
-    """A fake NVML with some GPUs."""
-    return SimpleNamespace(
-        NVMLError=NotSupported,
-        NVMLLibraryMismatchError=NotSupported,
-        NVML_CLOCK_SM=1,
-        NVML_CLOCK_MEM=2,
-        NVML_AGGREGATE_ECC=1,
-        NVML_TEMPERATURE_GPU=0,
-        NVML_MEMORY_ERROR_TYPE_UNCORRECTED=1,
-        NVML_VOLATILE_ECC=0,
-        nvmlInit=lambda: None,
-        nvmlDeviceGetCount=lambda: count,
-        nvmlDeviceGetHandleByIndex=lambda index: index,
-        nvmlDeviceGetIndex=lambda handle: handle,
-        nvmlDeviceGetName=lambda handle: "NVIDIA H200",
-        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=140 * 2**30, free=2**30),
-        nvmlSystemGetDriverVersion=lambda: "580.1",
-        nvmlDeviceGetUtilizationRates=lambda handle: SimpleNamespace(gpu=utilization),
-        nvmlDeviceGetComputeRunningProcesses=lambda handle: [SimpleNamespace(pid=7, usedGpuMemory=None)],
-    )
+def driver(count: int, utilization: int = 0, **answers: Any) -> SimpleNamespace:
+    """Some GPUs with an idle or busy guest."""
+    usual = {
+        "DeviceGetName": lambda handle: "NVIDIA H200",
+        "DeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=140 * 2**30, free=2**30),
+        "SystemGetDriverVersion": lambda: "580.1",
+        "DeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=utilization),
+        "DeviceGetComputeRunningProcesses": lambda handle: [SimpleNamespace(pid=7, usedGpuMemory=None)],
+    }
+    return fake_nvml.driver(count, **(usual | answers))
 
 
 def program(folder: Path, name: str, text: str) -> Path:
@@ -59,20 +46,12 @@ def program(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with two commits."""
-    folder = tmp_path / "repository"
-    folder.mkdir()
-    git(folder, "init", "-q")
-    for message in ("one", "two"):
-        git(folder, "commit", "-q", "--allow-empty", "-m", message)
-    return folder
+    new_repository(tmp_path / "repository", {})
+    commit(tmp_path / "repository", "two", {})
+    return tmp_path / "repository"
 
 
 @pytest.fixture
@@ -123,11 +102,8 @@ def test_busy_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_broken_card() -> None:
     """A GPU whose memory waits for a repair is unfit; another one is not."""
-    cards = driver(1)
-    gpu = NvidiaGpu(cards, 0)
-    assert doctor.check_card(gpu).state == "ok"
-    cards.nvmlDeviceGetRemappedRows = lambda handle: [1, 0, 1, 0]
-    check = doctor.check_card(gpu)
+    assert doctor.check_card(NvidiaGpu(driver(1), 0)).state == "ok"
+    check = doctor.check_card(NvidiaGpu(driver(1, DeviceGetRemappedRows=lambda handle: [1, 0, 1, 0]), 0))
     assert (check.unfit, check.detail, check.cure) == (True, "GPU 0: a row of its memory waits to be replaced", "Reset it.")
 
 
@@ -141,9 +117,8 @@ def test_strict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_free_gpu() -> None:
     """A free GPU is fit."""
-    free = driver(1)
-    free.nvmlDeviceGetComputeRunningProcesses = lambda handle: []
-    assert doctor.check_fitness(NvidiaGpu(free, 0)) == [Check("fitness", "ok", "GPU 0 is free")]
+    free = NvidiaGpu(driver(1, DeviceGetComputeRunningProcesses=lambda handle: []), 0)
+    assert doctor.check_fitness(free) == [Check("fitness", "ok", "GPU 0 is free")]
 
 
 def test_python() -> None:
@@ -152,47 +127,29 @@ def test_python() -> None:
     assert sys.executable in doctor.check_python().detail
 
 
-def test_repository(repository: Path) -> None:
-    """A whole repository with an earlier commit is ok."""
+def test_repositories(repository: Path, tmp_path: Path) -> None:
+    """With an earlier commit it is ok; one commit or a shallow clone is a warning; outside one the line says what to do."""
     assert [check.state for check in doctor.check_git(repository)] == ["ok", "ok"]
-
-
-def test_no_repository(tmp_path: Path) -> None:
-    """Outside a repository the line says so, in our words, and what to do."""
-    check = doctor.check_repository(GIT, tmp_path)
-    assert (check.state, check.cure) == ("missing", "Go to yours, or make one with `git init`.")
-    assert check.detail == f"{tmp_path} is not inside one"
-
-
-def test_first_commit(tmp_path: Path) -> None:
-    """A repository with one commit has nothing to compare with."""
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
-    assert doctor.check_repository(GIT, tmp_path).state == "warning"
-
-
-def test_shallow(repository: Path, tmp_path: Path) -> None:
-    """A shallow clone is a warning with the cure for a workflow."""
+    new_repository(tmp_path / "first", {})
+    assert doctor.check_repository(GIT, tmp_path / "first").state == "warning"
     git(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
-    check = doctor.check_repository(GIT, tmp_path / "shallow")
-    assert check.state == "warning"
-    assert "fetch-depth: 0" in check.cure
+    shallow = doctor.check_repository(GIT, tmp_path / "shallow")
+    assert (shallow.state, "fetch-depth: 0" in shallow.cure) == ("warning", True)
+    outside = doctor.check_repository(GIT, tmp_path)
+    assert (outside.state, outside.cure) == ("missing", "Go to yours, or make one with `git init`.")
+    assert outside.detail == f"{tmp_path} is not inside one"
 
 
 @pytest.mark.parametrize(
-    ("says", "state"), [("echo git version 2.19.9", "warning"), ("echo nonsense", "warning"), ("exit 1", "warning")]
+    ("says", "state"),
+    [("echo git version 2.19.9", "warning"), ("echo nonsense", "warning"), ("exit 1", "warning"), ("", "missing")],
 )
 def test_odd_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, state: str) -> None:
-    """A git that is too old, or does not tell, is a warning."""
-    program(tmp_path, "git", says)
+    """A git that is too old, or does not tell, is a warning; without git there is one line that says so."""
+    if says:
+        program(tmp_path, "git", says)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [check.state for check in doctor.check_git(tmp_path)] == [state]
-
-
-def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without git there is one line that says so."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert [check.state for check in doctor.check_git(tmp_path)] == ["missing"]
 
 
 @pytest.mark.parametrize(
@@ -269,16 +226,12 @@ def test_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_profiling(tmp_path: Path, params: str, capabilities: str, state: str) -> None:
-    """Counters are open to all, to administrators by capability (root in a container often is none), or closed with a cure."""
+    """Counters are open to all, to administrators by capability (root in a container often is none), closed, or unknown."""
     (tmp_path / "params").write_text(params)
     (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
     check = doctor.check_profiling(tmp_path / "params", tmp_path / "status")
     assert check.state == state
     assert ("NVreg_RestrictProfilingToAdminUsers=0" in check.cure) == ("closed" in check.detail)
-
-
-def test_profiling_unknown(tmp_path: Path) -> None:
-    """Where the driver does not tell who may read counters, doctor says that it does not know."""
     assert "does not say" in doctor.check_profiling(tmp_path / "none").detail
 
 

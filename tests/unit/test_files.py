@@ -24,7 +24,8 @@ from ratchet.core.records.files import dumps, load, save, save_over
 from ratchet.core.records.run import Block, CaseRun, Config, RunRecord
 from ratchet.core.records.schema import SCHEMAS, schema, write_schemas
 from ratchet.core.records.verdict import ReportRecord
-from tests import examples, reports
+from tests import examples
+from tests.recorded_runs import NAMES, recorded
 
 ROOT = Path(__file__).parents[2]
 FIELD = "fingerprints.h200.affef97004.configs.attention/training_512"
@@ -58,16 +59,19 @@ def refusal(path: Path, text: str | bytes) -> str:
         (examples.run_record(), RunRecord),
         (examples.baseline(), Baseline),
         (Baseline(), Baseline),
-        (reports.green_report(), ReportRecord),
-        (reports.red_report(), ReportRecord),
-        (reports.run_report(), ReportRecord),
-        (reports.hostile_report(), ReportRecord),
     ],
 )
 def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:
     """What was saved loads as the same record."""
     save(tmp_path / "x.json", record)
     assert load(tmp_path / "x.json", kind) == record
+
+
+def test_round_trip_of_reports(tmp_path: Path) -> None:
+    """The report on each recorded run loads as the same record."""
+    for report in (report for name in NAMES for report in recorded(name).reports.values()):
+        save(tmp_path / "x.json", report)
+        assert load(tmp_path / "x.json", ReportRecord) == report
 
 
 @given(

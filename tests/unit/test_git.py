@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -183,15 +182,6 @@ def test_odd_subjects(repo: Path, message: str, subject: str) -> None:
     assert Repository(repo).commit_snapshot("HEAD").tree.subject == subject
 
 
-def test_clean_snapshot(repo: Path) -> None:
-    """A clean checkout is its own commit; what git ignores does not make it dirty."""
-    commit(repo, ".gitignore", "*.log\n")
-    (repo / "x.log").touch()
-    found = Repository(repo)
-    assert not found.is_dirty()
-    assert found.working_snapshot() == found.commit_snapshot("HEAD")
-
-
 def test_what_is_left_aside(repo: Path) -> None:
     """Files that match a glob make no checkout dirty and stay as they were committed; one that does not match does both."""
     (repo / "out").mkdir()
@@ -227,59 +217,6 @@ def test_a_virtual_environment_is_no_part_of_the_code(repo: Path, folder: str, m
     assert f"{folder}/{marker}" in git(repo, "diff", "--name-only", "HEAD", found.working_snapshot().revision)
 
 
-def test_ignored_and_left_aside(repo: Path) -> None:
-    """A folder that is both ignored and left aside does not stop a snapshot of a dirty checkout."""
-    commit(repo, ".gitignore", "out/\n")
-    (repo / "out").mkdir()
-    (repo / "out/fresh.json").write_text("1")
-    (repo / "a.txt").write_text("modified")
-    revision = Repository(repo).working_snapshot(("out", "out/**")).revision
-    assert git(repo, "diff", "--name-only", "HEAD", revision) == "a.txt"
-
-
-def test_odd_changes(repo: Path) -> None:
-    """A file that became a folder, a name that is no UTF-8, and a repository within this one do not stop a snapshot either."""
-    (repo / "a.txt").unlink()
-    (repo / "a.txt").mkdir()
-    (repo / "a.txt/b.txt").write_text("in a folder")
-    Path(os.fsdecode(os.fsencode(repo) + b"/\xff")).write_text("odd")
-    (repo / "inner").mkdir()
-    git(repo / "inner", "init", "-q")
-    (repo / "inner/c.txt").write_text("of another repository")
-    revision = Repository(repo).working_snapshot().revision
-    assert git(repo, "ls-tree", "-r", "--name-only", revision).splitlines() == ["a.txt/b.txt", '"\\377"']
-
-
-def test_dirty_snapshot(repo: Path) -> None:
-    """A dirty checkout's snapshot holds what was modified, added, staged, untracked and removed, and nothing ignored."""
-    commit(repo, ".gitignore", "*.log\n")
-    commit(repo, "gone.txt", "gone")
-    (repo / "a.txt").write_text("modified")
-    (repo / "x.log").touch()
-    (repo / "staged.txt").write_text("staged")
-    git(repo, "add", "staged.txt")
-    (repo / "staged.txt").write_text("and changed again")
-    (repo / "gone.txt").unlink()
-    (repo / "sub dir").mkdir()
-    (repo / "sub dir" / "untracked ü.txt").write_text("untracked")
-    before = state(repo)
-
-    found = Repository(repo / "sub dir")
-    assert found.is_dirty()
-    snapshot = found.working_snapshot()
-
-    assert state(repo) == before
-    assert snapshot.tree.dirty
-    assert snapshot.tree.commit == git(repo, "rev-parse", "HEAD") == git(repo, "rev-parse", f"{snapshot.revision}~1")
-    assert (
-        snapshot.tree.content == git(repo, "rev-parse", f"{snapshot.revision}^{{tree}}") != git(repo, "rev-parse", "HEAD^{tree}")
-    )
-    files = git(repo, "-c", "core.quotePath=off", "ls-tree", "-r", "--name-only", snapshot.revision).splitlines()
-    assert files == [".gitignore", "a.txt", "staged.txt", "sub dir/untracked ü.txt"]
-    assert git(repo, "show", f"{snapshot.revision}:a.txt") == "modified"
-    assert git(repo, "show", f"{snapshot.revision}:staged.txt") == "and changed again"
-
-
 def test_the_folder_of_another_snapshot(repo: Path) -> None:
     """A snapshot can have a folder of another one in place of its own, whole; everything else stays, and so does the index."""
     (repo / "perf/bench").mkdir(parents=True)
@@ -303,13 +240,6 @@ def test_the_folder_of_another_snapshot(repo: Path) -> None:
     assert found.with_folder(head, head, "perf/bench") == head
     with pytest.raises(UsageError, match="has no folder nowhere/"):
         found.with_folder(reference, head, "nowhere")
-
-
-def test_equal_content_is_one_content(repo: Path) -> None:
-    """Two snapshots of the same dirty content name the same content, so that a build of it can be kept."""
-    (repo / "b.txt").write_text("b")
-    found = Repository(repo)
-    assert found.working_snapshot().tree.content == found.working_snapshot().tree.content
 
 
 def test_snapshot_without_identity(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

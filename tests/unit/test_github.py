@@ -416,7 +416,7 @@ def test_pygithub_stays_behind_one_module() -> None:
         if (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "github")
         or (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "github" for alias in node.names))
     }
-    assert naming == {"connection", "github"}
+    assert naming == {"connection", "client"}
 
 
 def test_a_weak_token_reads_and_does_not_write(fake: FakeGitHub) -> None:

@@ -1,65 +1,35 @@
-"""Several GPU models on one page: which decides, and what is said of the others."""
+"""Several GPU models on one page: which decides, and what is said of the others, beside what `test_recorded_runs.py` holds."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
 
 import pytest
 
 from ratchet.core.config import settings_from
 from ratchet.core.errors import UsageError
 from ratchet.github.check_run import check_output
-from ratchet.github.comment import CommentPage, render_comment
 from ratchet.github.publish import joined
-from tests import pages
+from tests.recorded_runs import recorded
 
 
-def on(gpu: str, page: CommentPage) -> CommentPage:
-    """The same page, measured on another model."""
-    assert page.report
-    fingerprint = page.report.environment.fingerprint.model_copy(update={"gpu": gpu})
-    environment = page.report.environment.model_copy(update={"fingerprint": fingerprint})
-    return replace(page, report=page.report.model_copy(update={"environment": environment}))
-
-
-def missing() -> CommentPage:
-    return pages.page(None, problem="No runner of this model gave results in time: run 1 has not ended.")
-
-
-def test_red_on_one_is_red() -> None:
-    """The check run is that of the worst model, which its title names, in whatever order they come."""
-    green, red = on("NVIDIA L4", pages.green()), on("NVIDIA H200", pages.red())
-    for page in (joined({"l4": green, "h200": red}), joined({"h200": red, "l4": green})):
+def test_the_worst_model_decides_in_any_order() -> None:
+    """The check run is that of the worst model, which its title names; beside a regression, a model without results is a note."""
+    models = recorded("several").comment_page.models
+    for names in itertools.permutations(models):
+        page = joined({name: models[name] for name in names})
         conclusion, output = check_output(page)
-        assert conclusion == "failure"
+        assert (conclusion, page.model) == ("failure", "h200")
         assert output.title.startswith("h200: 5 of 11 cases slower")
-        assert page.model == "h200"
+        assert page.notes[0].startswith("b200: No runner of this model")
 
 
 def test_a_model_without_results_is_no_pass() -> None:
-    """It makes the check run fail and is named; beside a regression, that comes first and the other one is a note."""
-    conclusion, output = check_output(joined({"l4": missing(), "h200": pages.green()}))
+    """Beside a green model it makes the check run fail and is named."""
+    models = recorded("several").comment_page.models
+    conclusion, output = check_output(joined({name: models[name] for name in ("b200", "l4")}))
     assert conclusion == "failure"
-    assert output.title.startswith("l4: No runner of this model gave results in time")
-    page = joined({"l4": missing(), "h200": pages.red()})
-    assert page.model == "h200"
-    assert page.notes[0].startswith("l4: No runner of this model")
-    assert "l4: No runner of this model" in render_comment(page)
-
-
-def test_green_on_all_names_all() -> None:
-    """A pass says of which models it is one."""
-    conclusion, output = check_output(joined({"h200": pages.green(), "l4": on("NVIDIA L4", pages.green())}))
-    assert conclusion == "success"
-    assert output.title.startswith("h200, and no worse on l4: ")
-
-
-def test_two_names_for_one_machine_are_refused() -> None:
-    """A label that leads to the wrong runner would leave a model unmeasured: its results are refused, and the check run fails."""
-    page = joined({"h200": pages.green(), "l4": pages.green()})
-    assert check_output(page)[0] == "failure"
-    assert page.model == "l4"
-    assert "the same kind of machine as those of h200" in page.problem
+    assert output.title.startswith("b200: No runner of this model gave results in time")
 
 
 @pytest.mark.parametrize("name", ["", "H200", "a/b", "../x", "x" * 60])

@@ -16,9 +16,9 @@ from ratchet.github import artifact
 from ratchet.github.artifact import take_in
 from ratchet.github.check_run import check_output, workflow_commands
 from ratchet.github.comment import CommentPage, render_comment
-from tests import pages
 from tests.poisoned_files import poisoned_files
 from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records
+from tests.recorded_runs import LINKS, page_of
 from tests.rendered import faults
 
 pytestmark = pytest.mark.no_cover
@@ -32,9 +32,9 @@ def judged(place: Path, workspace: Path) -> CommentPage:
     try:
         taken = take_in(place, workspace)
     except ArtifactError as error:
-        return pages.page(None, problem=error.message)
+        return page_of(None, problem=error.message)
     report = judge_run(taken.run, Baseline(), POLICY).model_copy(update={"profiles": taken.profiles})
-    return pages.page(report, head_sha="3f" * 20, notes=taken.problems, paths={"attention": "bench/attention.py"})
+    return page_of(report, head_sha="3f" * 20, notes=taken.problems, paths={"attention": "bench/attention.py"})
 
 
 def listing(folder: Path) -> Iterator[tuple[str, int, int]]:
@@ -84,7 +84,7 @@ def test_poison(poison: Poison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(body.encode()) <= 60_000
     assert not body.split("\n")[2].startswith("### ✅")
     for text in (body, output.summary, output.text):
-        assert faults(text, pages.LINKS) == []
+        assert faults(text, LINKS) == []
     for plain in (output.title, *(each.message for each in output.annotations), *(each.title for each in output.annotations)):
         assert not re.search(r"@[a-zA-Z]|#\d|://|##\[|[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", plain)
     for line in workflow_commands(page):

@@ -4,58 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from html.parser import HTMLParser
-
-import pytest
 
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.report.page import MOST_CASES, PageData, pair_plot, render_page
-from tests import pages, reports
+from tests.pages import h200_run
+from tests.recorded_runs import recorded
+from tests.rendered import Elements
 
 Golden = Callable[[str, str], None]
 
 
-class Elements(HTMLParser):
-    """The elements of a page, with their attributes, and its visible text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def h200_data() -> PageData:
-    cases = pages.h200_run().cases
+    cases = h200_run().cases
     ratios = {case.name: [math.exp(pair.log_ratio) for pair in pairs_of(case.head, case.reference)] for case in cases}
     return PageData(ratios, {"normalize/rows_16k": b"a picture"})
 
 
 def test_page(golden: Golden) -> None:
     """The whole page is what it was when somebody last looked at it in a browser, on a phone's width too."""
-    golden("report_h200.html", render_page(pages.h200_report(), h200_data()))
-
-
-@pytest.mark.parametrize("name", ["green", "red", "slower", "run", "hostile", "cached"])
-def test_a_page_stands_alone(name: str) -> None:
-    """No page has a script, a link or anything from another place; what the measured code wrote is text."""
-    page = render_page(getattr(reports, f"{name}_report")(), PageData())
-    elements = Elements(page)
-    assert not {"script", "link", "iframe", "a", "object", "form"} & {tag for tag, _ in elements.found}
-    for tag, attributes in elements.found:
-        assert not [key for key in attributes if key.startswith("on") or key in ("src", "href", "action")], tag
-    assert "default-src 'none'" in page
+    golden("report_h200.html", render_page(recorded("h200_red").reports["h200"], h200_data()))
 
 
 def test_the_verdict_and_each_case_are_there() -> None:
     """The headline comes first, then every case, the worst first; those that need a look are open."""
-    report = reports.red_report()
+    report = recorded("outcomes").reports[""]
     elements = Elements(render_page(report, PageData()))
     text = elements.text
     places = [text.index(name) for name in ("2 of 13 cases slower", "gemm/fp8_4k", "copy/32m")]
@@ -67,7 +39,7 @@ def test_the_verdict_and_each_case_are_there() -> None:
 
 def test_a_large_run_shows_its_worst_cases() -> None:
     """Beyond so many cases the page says how many it leaves out, and has no plots of them."""
-    report = pages.h200_report()
+    report = recorded("h200_red").reports["h200"]
     many = tuple(report.cases[0].model_copy(update={"name": f"many/{number}"}) for number in range(MOST_CASES + 7))
     page = render_page(report.model_copy(update={"cases": many}), PageData())
     assert "7 more cases" in page
@@ -76,7 +48,7 @@ def test_a_large_run_shows_its_worst_cases() -> None:
 
 def test_plot() -> None:
     """Each pair is a dot in its order; equal ratios lie on the line of no change, and the gate shows where it is in sight."""
-    report = reports.red_report()
+    report = recorded("outcomes").reports[""]
     plot = pair_plot([1.0, 1.05, 1.1], None, report)
     assert plot is not None
     xs, ys = [dot[0] for dot in plot.dots], [dot[1] for dot in plot.dots]

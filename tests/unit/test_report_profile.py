@@ -14,6 +14,7 @@ from ratchet.core.report.terminal import plain_lines
 from ratchet.explain.report import first_sentence, profile_lines, tables, why_lines
 from ratchet.explain.results import diagnosed
 from tests import examples, reports
+from tests.recorded_runs import recorded
 
 FALLEN = examples.case_profile(
     head=examples.traced(10, 2e-5, launches=30, gaps_s=1e-4, pageable_copies=1),
@@ -45,7 +46,7 @@ NASTY = examples.case_profile(
 
 
 def report(*profiles: CaseProfile, unprofiled: tuple[str, ...] = ()) -> str:
-    return render_markdown(reports.red_report().model_copy(update={"profiles": profiles, "unprofiled": unprofiled}))
+    return render_markdown(recorded("outcomes").reports[""].model_copy(update={"profiles": profiles, "unprofiled": unprofiled}))
 
 
 def test_report(golden: Callable[[str, str], None]) -> None:
@@ -110,7 +111,9 @@ def test_without_a_finding_it_says_so() -> None:
 
 def test_the_end_of_a_check_names_the_cause() -> None:
     """The plain lines of a check hold the first finding of each case, and how many cases have none."""
-    changed = reports.red_report().model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
+    changed = (
+        recorded("outcomes").reports[""].model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
+    )
     lines = plain_lines(changed)
     assert "Why attention/inference_4k: Registers 128 → 255 and 1.2 MB of spills: occupancy halved." in lines
     assert "Not profiled: 1 more changed case; run `ratchet profile CASE` for each." in lines

@@ -264,6 +264,18 @@ def folder_made_a_file(repo: Path) -> None:
     write(repo, d="x")
 
 
+def file_made_a_folder(repo: Path) -> None:
+    (repo / "a").unlink()
+    write(repo, a__b="x")
+
+
+def from_a_folder(repo: Path) -> Path:
+    write(repo, new="x")
+    git(repo, "add", "new")
+    write(repo, a="2", new="y", deep__er="x")
+    return repo / "deep"
+
+
 def file_made_a_repository(repo: Path) -> None:
     (repo / "a").unlink()
     new_repository(repo / "a")
@@ -375,6 +387,8 @@ TABLE = [
     Row(folder_made_a_link, (A, "120000 d e", "100644 e/b 1"), stash=False),
     Row(link_made_a_folder, (A, B, "100644 l/x 1")),
     Row(folder_made_a_file, (A, "100644 d x")),
+    Row(file_made_a_folder, ("100644 a/b x", B)),
+    Row(from_a_folder, (A2, B, "100644 deep/er x", "100644 new y")),
     Row(file_made_a_repository, (B,), stash=False),
     Row(
         names,
@@ -404,11 +418,19 @@ def test_snapshot(row: Row, tmp_path: Path) -> None:
     repo = row.change(repo) or repo
     before = traces(repo)
     snapshot = Repository(repo).working_snapshot(row.apart)
+    assert Repository(repo).working_snapshot(row.apart).tree == snapshot.tree  # so that a build of it can be kept
     assert traces(repo) == before
+    repo = Path(git(repo, "rev-parse", "--show-toplevel"))
     assert sorted(listing(repo, snapshot.revision)) == sorted(row.entries)
     content = git(repo, "rev-parse", f"{snapshot.revision}^{{tree}}")
     assert snapshot.tree.content == content
-    assert snapshot.tree.dirty == (content != git(repo, "rev-parse", "HEAD^{tree}"))
+    head = git(repo, "rev-parse", "HEAD")
+    assert snapshot.tree.dirty == Repository(repo).is_dirty(row.apart) == (content != git(repo, "rev-parse", "HEAD^{tree}"))
+    assert (
+        snapshot.tree.commit
+        == head
+        == git(repo, "rev-parse", f"{snapshot.revision}~1" if snapshot.tree.dirty else snapshot.revision)
+    )
     if row.stash:
         assert content == stashed(repo, tmp_path / "index")
     Repository(repo).add_worktree(tmp_path / "tree", snapshot.revision)

@@ -67,6 +67,27 @@ def test_suggestions(golden: Golden) -> None:
     golden("suggestions.md", render_suggestions([other, sample.record()], pictures, ["x.json was left out: it is not JSON."]))
 
 
+OTHERS: dict[str, dict[str, Any]] = {
+    "dropped": {
+        "evaluations": tuple(sample.evaluation(each, 0, "dropped" if each != sample.WINNER else "correct") for each in FEW)
+    },
+    "unconfirmed": UNCONFIRMED | {"verdict": "No change recommended: nothing faster than the default was confirmed."},
+    "unfinished": UNCONFIRMED | {"verdict": "", "evaluations": sample.evaluations()[:9]},
+    "failed": UNCONFIRMED
+    | {
+        "verdict": "",
+        "evaluations": tuple(sample.evaluation(each.configuration, 0, "crash") for each in sample.evaluations()[:4]),
+    },
+    "empty": UNCONFIRMED | {"verdict": "", "evaluations": ()},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_records(name: str, golden: Golden) -> None:
+    """A search that dropped most, confirmed nothing, was killed, or timed nothing says so, and what to do about it."""
+    golden(f"suggestions_{name}.md", render_suggestions([sample.record(**OTHERS[name])]))
+
+
 def test_hostile_suggestions(golden: Golden) -> None:
     """No name, value, reason or command becomes a mention, a tag, a link, a heading, a table cell or a command of a shell."""
     text = render_suggestions([hostile()])
@@ -75,58 +96,6 @@ def test_hostile_suggestions(golden: Golden) -> None:
     assert not re.search(r"<(img|a|script)\b", page)
     assert not re.search(r"[@#](?=\w)", page)
     assert page.count("<h1>") == 1
-
-
-def test_the_seed_s_form() -> None:
-    """The headings and flags are where people of the first design look for them."""
-    text = render_suggestions([sample.record()])
-    assert text.lstrip().startswith("# Autotune Report: attention/training_512\n\n## Best Configuration Found\n")
-    for line in (
-        "**Latency**: 43.09 µs (default: 53.00 µs)",
-        "- `BLOCK_M = 128` (default: 64)",
-        "target_compile_definitions(kernel PRIVATE BLOCK_M=128 BLOCK_N=64 NUM_STAGES=4 NUM_WARPS=8)",
-        "nvcc -DBLOCK_M=128 -DBLOCK_N=64 -DNUM_STAGES=4 -DNUM_WARPS=8 kernel.cu",
-        'triton.Config({"BLOCK_M": 128, "BLOCK_N": 64}, num_stages=4, num_warps=8)',
-    ):
-        assert line in text
-
-
-def test_dropped_ones_are_marked() -> None:
-    """The table goes by time, and a time of a few samples only has a star, which is explained."""
-    evaluations = [sample.evaluation(each, 0, "dropped" if each != sample.WINNER else "correct") for each in FEW]
-    text = render_suggestions([sample.record(evaluations=tuple(evaluations))])
-    assert text.count("µs\\* |") == len(FEW) - 1
-    assert "\n\\* After a few samples" in text
-    assert f"{len(FEW) - 1} configurations gave the right result, but" in text
-    costs = [float(cost) for cost in re.findall(r"\| ([0-9.]+)× \| [−–]", text)]
-    assert costs == sorted(costs)
-    assert len(costs) == len(FEW)
-
-
-def test_nothing_is_applied_without_a_recommendation() -> None:
-    """A record that recommends nothing shows no way to apply anything, and says so first."""
-    verdict = "No change recommended: nothing faster than the default was confirmed."
-    text = render_suggestions([sample.record(**UNCONFIRMED, verdict=verdict)])
-    assert "How to Apply" not in text
-    assert text.index(verdict) < text.index("## Best Configuration Found")
-    assert "**Speedup**: not confirmed" in text
-
-
-def test_an_unfinished_search_says_so() -> None:
-    """A search that was killed shows what it found and how to go on."""
-    text = render_suggestions([sample.record(**UNCONFIRMED, verdict="", evaluations=sample.evaluations()[:9])])
-    assert "This search was not finished" in text
-    assert "--resume" in text
-
-
-def test_nothing_timed() -> None:
-    """Where every configuration failed, the counts and reasons are all there is."""
-    failed = tuple(sample.evaluation(each.configuration, 0, "crash") for each in sample.evaluations()[:4])
-    text = render_suggestions([sample.record(**UNCONFIRMED, verdict="", evaluations=failed)])
-    assert "Nothing could be timed: all 4 configurations failed." in text
-    assert "the worker was ended by signal 11" in text
-    assert "## The Fastest" not in text
-    assert "Nothing could be timed." in render_suggestions([sample.record(**UNCONFIRMED, verdict="", evaluations=())])
 
 
 def test_ways_in_c() -> None:

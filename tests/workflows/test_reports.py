@@ -179,16 +179,6 @@ def test_a_gpu_job_that_died_is_told_of(scene: Scene) -> None:
     assert "left no results" in scene.comment()
 
 
-def test_a_head_that_moved_is_left_to_its_own_run(slow: Slow) -> None:
-    """What was measured is no longer the head: nothing is said about it in the pull request."""
-    scene, run = slow
-    scene.fake.state.pulls[NUMBER].head_sha = "c" * 40
-    report = scene.report(run)
-    assert report.conclusion == "success", report.log
-    assert report.jobs["publish"].outputs["verdict"] == "stale"
-    assert not scene.fake.state.comments_of(NUMBER)
-
-
 @pytest.mark.slow
 def test_a_dispatch_of_the_head_against_itself_is_no_pass(slow: Slow) -> None:
     """It would make a newer check run on the same commit. It is red, the comment says why, and what the older run says when it
@@ -218,20 +208,6 @@ def test_an_attempt_that_died_is_not_the_one_before(slow: Slow) -> None:
     assert report.jobs["publish"].outputs["verdict"] == "unmeasured"
     assert scene.check().conclusion == "failure"
     assert "those of an earlier attempt: attempt 2 left none" in scene.comment()
-
-
-@pytest.mark.slow
-def test_an_earlier_commit_of_main_is_no_reference(scene: Scene) -> None:
-    """A run that compares the head with main as it once was asks for a person, and says which commit it takes."""
-    old = scene.main
-    scene.push({"notes.txt": "main moves on\n"})
-    pull = scene.open_pull(QUIET)["pull_request"]["head"]
-    inputs = {"base": old}
-    event = {"ref": "refs/heads/topic", "inputs": inputs}
-    run = scene.run("cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=pull["sha"], ref=event["ref"], inputs=inputs)
-    assert scene.report(run).jobs["publish"].outputs["verdict"] == "unmeasured"
-    assert (scene.check().head_sha, scene.check().conclusion) == (pull["sha"], "action_required")
-    assert f"Compared with {old[:10]}: a pass takes the commit where the head left main, {scene.main[:10]}," in scene.comment()
 
 
 def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
