@@ -78,7 +78,7 @@ def main() -> None:
     for (hosts, code), of_kind in comparisons.items():
         logs = [math.log(comparison.ratio) for comparison in of_kind]
         farthest = max(logs, key=abs)
-        rare = sum(comparison.chance <= 0.5**PAIRS for comparison in of_kind)
+        rare = sum(comparison.p_value <= 0.5**PAIRS for comparison in of_kind)
         spread = statistics.median(comparison.spread for comparison in of_kind)
         row(hosts, code, len(logs), f"{statistics.stdev(logs):.2%}", f"{math.expm1(farthest):+.1%}", rare, f"{spread:.2%}")
 

@@ -20,11 +20,11 @@ def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparis
         "low": ratio - spread,
         "high": ratio + spread,
         "confidence": 0.95,
-        "chance": 0.0,
+        "p_value": 0.0,
         "cliffs_delta": max(-1.0, min(1.0, (ratio - 1) * 20)),
         "pairs": 20,
         "sessions": (ratio,) * sessions_of(20),
-        "sessions_chance": 0.0,
+        "sessions_p_value": 0.0,
         "spread": 2 * spread,
         "detectable": max(0.031, spread * 1.7),
     }

@@ -80,7 +80,7 @@ def evaluations() -> tuple[Evaluation, ...]:
 
 def comparison(ratio: float, half: float = 0.012, **changes: Any) -> Comparison:
     made: dict[str, Any] = {
-        "ratio": ratio, "low": ratio * (1 - half), "high": ratio * (1 + half), "confidence": 0.95, "chance": 0.0001,
+        "ratio": ratio, "low": ratio * (1 - half), "high": ratio * (1 + half), "confidence": 0.95, "p_value": 0.0001,
         "cliffs_delta": -1.0, "pairs": 12, "spread": 0.004, "detectable": 0.006,
     }  # fmt: skip
     return Comparison(**(made | changes))

@@ -14,7 +14,7 @@ def comparison(speedup: float, width: float = 0.01) -> Comparison:
     """The comparison of an own variant that is so many times as fast."""
     ratio = 1 / speedup
     return Comparison(
-        ratio=ratio, low=ratio * (1 - width), high=ratio * (1 + width), confidence=0.95, chance=0.0, cliffs_delta=-1.0, pairs=6
+        ratio=ratio, low=ratio * (1 - width), high=ratio * (1 + width), confidence=0.95, p_value=0.0, cliffs_delta=-1.0, pairs=6
     )
 
 

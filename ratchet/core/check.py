@@ -35,7 +35,7 @@ from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.files import save
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.core.report.progress import Progress
-from ratchet.core.report.words import named
+from ratchet.core.report.words import commit_label
 from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.core.units import plural
@@ -180,7 +180,7 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     reference = _reference_snapshot(plan, reference_of(request, repository, head))
     if reference.revision == head.revision and not settings.time_identical:
         raise UsageError(
-            f"{named(head.tree)} would be compared with itself.",
+            f"{commit_label(head.tree)} would be compared with itself.",
             "Name another commit with --base, or add --time-identical to time it against itself.",
         )
     return replace(plan, reference=reference)
@@ -189,8 +189,8 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
 def _sides(plan: CheckPlan) -> str:
     """Say what is compared with what."""
     changed = " + uncommitted changes" if plan.head.tree.dirty else ""
-    against = named(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
-    return f"{named(plan.head.tree)}{changed} against {against}"
+    against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
+    return f"{commit_label(plan.head.tree)}{changed} against {against}"
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:

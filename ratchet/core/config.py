@@ -322,7 +322,7 @@ class SettingOrigin:
     meaning: str
 
 
-def explained(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
+def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
     """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
     from ratchet.core.records.schema import field_texts  # what stands below a field of `Settings` is not read at each start
 

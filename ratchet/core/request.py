@@ -1,7 +1,7 @@
 """Define a command's request and its outcome, and look after the repository that it works in.
 
-Every command uses it. It reads the baseline, creates the results folder, and `Watch` puts the baseline back where measured code
-changed it and reports changes of the git repository.
+Every command uses it. It reads the baseline, creates the results folder, and `RepositoryWatch` puts the baseline back where
+measured code changed it and reports changes of the git repository.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Changes:
     """A sentence about changes that are not undone, since somebody may have made them on purpose."""
 
 
-class Watch:
+class RepositoryWatch:
     """The baseline of a checkout and the state of its git repository, remembered before code that is not ours runs."""
 
     def __init__(self, root: Path, results: Path) -> None:
@@ -216,12 +216,12 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watched(root: Path, results: Path, progress: Progress) -> Iterator[Watch]:
+def watched(root: Path, results: Path, progress: Progress) -> Iterator[RepositoryWatch]:
     """Watch a checkout while the body runs. Raises DamageError at its end where something changed that cannot be undone.
 
-    A body that calls `Watch.changes` reports the changes itself; otherwise ``progress`` shows what was put back.
+    A body that calls `RepositoryWatch.changes` reports the changes itself; otherwise ``progress`` shows what was put back.
     """
-    watch = Watch(root, results)
+    watch = RepositoryWatch(root, results)
     try:
         yield watch
     except RatchetError as error:

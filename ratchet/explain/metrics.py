@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ratchet.core.records.environment import Peaks
-from ratchet.core.records.profile import KernelProfile, Rule
+from ratchet.core.records.profile import KernelProfile, ProfilerRule
 
 _OPENING, _CLOSING = "<([{", ">)]}"
 
@@ -179,7 +179,7 @@ class RawKernel(BaseModel):
     """Metrics that are words: the GPU's name, the cache preference."""
     constant_moves: float | None = None
     """Thread instructions of half precision that only put a constant into a register; None where nothing says how many."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ProfilerRule, ...] = ()
 
 
 _PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from ratchet.core.errors import RecordError
-from ratchet.core.records.profile import Profile, Rule
+from ratchet.core.records.profile import Profile, ProfilerRule
 from ratchet.core.untrusted import clean
 from ratchet.explain.metrics import RawKernel, in_base_units, kernel_profile
 from ratchet.explain.ncu import ProfileError, Surroundings, find_ncu, last_line, run, signal_name
@@ -176,9 +176,9 @@ def _words_of_link(link: re.Match[str]) -> str:
     return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
 
 
-def _rule(rule: dict[str, Any]) -> Rule:
+def _rule(rule: dict[str, Any]) -> ProfilerRule:
     speedup = rule["speedup"]
-    return Rule.model_validate(
+    return ProfilerRule.model_validate(
         {
             "name": rule["name"],
             "title": rule["title"],
@@ -282,18 +282,18 @@ def _launch(columns: Mapping[str, str]) -> dict[str, float]:
     return metrics
 
 
-def rules(text: str) -> dict[int, list[Rule]]:
+def rules(text: str) -> dict[int, list[ProfilerRule]]:
     """Return the rules of the details page, by the place of their launch (from 0). Rows of metrics are skipped."""
     begin = re.search(r'^"?ID"?,(?=.*Rule Name)', text, re.MULTILINE)
     places: dict[str, int] = {}
-    by_launch: dict[int, list[Rule]] = {}
+    by_launch: dict[int, list[ProfilerRule]] = {}
     for row in csv.DictReader(io.StringIO(text[begin.start() :])) if begin else ():
         index = places.setdefault(row["ID"], len(places))
         if row.get("Rule Name") and row.get("Rule Description"):
             estimate = _number(row.get("Estimated Speedup") or "")
             scope = {"global": "global", "local": "local"}.get((row.get("Estimated Speedup Type") or "").lower())
             rule = {"name": row["Rule Name"], "title": "", "message": row["Rule Description"], "scope": scope}
-            by_launch.setdefault(index, []).append(Rule.model_validate({**rule, "speedup_percent": estimate}))
+            by_launch.setdefault(index, []).append(ProfilerRule.model_validate({**rule, "speedup_percent": estimate}))
     return by_launch
 
 

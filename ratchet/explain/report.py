@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ratchet.core import units, untrusted
 from ratchet.core.judge.profile import matched
-from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Rule
+from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, ProfilerRule
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report import words
 
@@ -312,7 +312,7 @@ def _origin(side: Profile) -> str:
     return f"{chip}, {tool}, {units.plural(len(side.kernels), 'kernel')}"
 
 
-def _rule_line(rule: Rule) -> str:
+def _rule_line(rule: ProfilerRule) -> str:
     estimate = ""
     if rule.speedup_percent is not None:
         part = "" if rule.scope == "global" else " of its part"

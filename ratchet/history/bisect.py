@@ -33,7 +33,7 @@ from ratchet.core.records.files import file_stem, load, save
 from ratchet.core.records.run import CaseRun, Side
 from ratchet.core.records.verdict import Comparison, Outcome
 from ratchet.core.report.progress import Progress
-from ratchet.core.report.words import named
+from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, cases_of, measure, tree_specs
 from ratchet.core.untrusted import clean
@@ -84,7 +84,7 @@ def bisect(
     results = writable(repository.root / settings.results)
     folder = writable(results / FOLDER / f"{file_stem(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
     head = repository.working_snapshot(own_output_globs(repository, results))
-    progress.announce(f"{units.plural(len(commits), 'commit')} after {named(first.tree)} up to {named(last.tree)}")
+    progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(first.tree)} up to {commit_label(last.tree)}")
     with (
         machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
         watched(repository.root, results, progress),
@@ -111,12 +111,12 @@ def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
     """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD."""
     older, newer = good.tree.commit, bad.tree.commit
     if older == newer:
-        raise UsageError(f"GOOD and BAD are the same commit, {named(good.tree)}.", "Name an older commit first.")
+        raise UsageError(f"GOOD and BAD are the same commit, {commit_label(good.tree)}.", "Name an older commit first.")
     if not repository.is_ancestor(older, newer):
         hint = f"Name a commit that {newer[:10]} comes from, such as that of `git merge-base {older[:10]} {newer[:10]}`."
         hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
         hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
-        raise UsageError(f"GOOD {named(good.tree)} is not an ancestor of BAD {named(bad.tree)}.", hint)
+        raise UsageError(f"GOOD {commit_label(good.tree)} is not an ancestor of BAD {commit_label(bad.tree)}.", hint)
     return repository.commits_after(older, newer)
 
 
@@ -156,7 +156,7 @@ def _searched(search: SearchRecord, site: _Site) -> SearchRecord:
             closed.add(place)
             search = search.model_copy(update={"looked_at": (*search.looked_at, verdict)})
             save(site.folder / SEARCH, search)
-            site.progress.announce(f"{verdict.verdict}: {named(verdict.tree)}. {verdict.reason}")
+            site.progress.announce(f"{verdict.verdict}: {commit_label(verdict.tree)}. {verdict.reason}")
     ends = ends_of(search)
     if ends.get(count - 1) != "bad":
         return search
@@ -323,7 +323,7 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
         None,
         site.environ,
     )
-    site.progress.announce(f"{named(head.tree)} against {named(reference.tree)}")
+    site.progress.announce(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
     started, clock = datetime.now(UTC), time.monotonic()
     with (
         worktrees(site.repository, head, reference) as trees,

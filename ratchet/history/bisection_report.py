@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from ratchet.core import units
-from ratchet.core.report.words import named
+from ratchet.core.report.words import commit_label
 from ratchet.core.untrusted import CELL, log_line
 from ratchet.history.bisection import decision_threshold
 from ratchet.history.bisection_records import SearchRecord
@@ -22,7 +22,7 @@ def search_lines(search: SearchRecord) -> Iterator[str]:
     order = {commit: place for place, commit in enumerate(search.commits)}
     for commit in sorted(last, key=lambda commit: order[commit]):
         one = last[commit]
-        yield f"{one.verdict:<10}{named(one.tree)}: {log_line(one.reason)}"
+        yield f"{one.verdict:<10}{commit_label(one.tree)}: {log_line(one.reason)}"
     yield f"{units.plural(len(search.commits), 'commit')} in the range, of which {len(last)} had to be looked at."
     case = log_line(search.case, CELL)
     if not search.suspects:
@@ -34,7 +34,7 @@ def search_lines(search: SearchRecord) -> Iterator[str]:
         yield f"One of these {len(search.suspects)} commits made {case} {'slower' if slower else 'faster'}:"
     else:
         yield f"This commit made {case} {'slower' if slower else 'faster'}:"
-    yield from (f"  {named(tree)}" for tree in search.suspects)
+    yield from (f"  {commit_label(tree)}" for tree in search.suspects)
     yield f"At most {units.threshold(search.error)} of searches name a wrong commit."
     yield from _next_lines(search)
 

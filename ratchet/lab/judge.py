@@ -6,7 +6,7 @@ tries next: `rotation`, `ceilings` and `is_plateau`.
 
 A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`, a studentised bootstrap over pairs of
 processes), since the pairs are looked at several times, and only with an exact randomisation test over at least eight pairs
-(`Comparison.chance`): a few pairs may scatter too little. The five re-runs of a stage are looked at once, so there the 95 %
+(`Comparison.p_value`): a few pairs may scatter too little. The five re-runs of a stage are looked at once, so there the 95 %
 interval decides. Pure.
 """
 
@@ -170,8 +170,8 @@ def luck(experiments: Sequence[ExperimentRecord]) -> Luck | None:
     if not measured:
         return None
     best, number = min(measured, key=lambda entry: entry[0].ratio)
-    chance = 1.0 if best.ratio >= 1 else best.chance
-    return Luck(best=number, of=len(measured), chance=1 - (1 - chance) ** len(measured))
+    chance = 1.0 if best.ratio >= 1 else best.p_value
+    return Luck(best=number, of=len(measured), p_value=1 - (1 - chance) ** len(measured))
 
 
 PATTERNS: dict[str, Category] = {
@@ -218,7 +218,7 @@ def _is_slower(comparison: Comparison) -> bool:
 
 
 def _is_proven(comparison: Comparison) -> bool:
-    return comparison.pairs >= FEWEST and comparison.chance <= CHANCE
+    return comparison.pairs >= FEWEST and comparison.p_value <= CHANCE
 
 
 def _stage_clears(evidence: ChangeEvidence) -> bool:
@@ -274,9 +274,9 @@ def timed_verdict(
     if comparison is None or mirrored is None or comparison.pairs < FEWEST:
         return "inconclusive", comparison
     above, below = comparison.upper_bound, mirrored.upper_bound
-    if above < 1 and comparison.chance <= CHANCE:
+    if above < 1 and comparison.p_value <= CHANCE:
         return "faster", comparison
-    if below < 1 / (1 + SAME) and comparison.chance <= CHANCE:
+    if below < 1 / (1 + SAME) and comparison.p_value <= CHANCE:
         return "slower", comparison
     return ("same" if max(above, below) < 1 + SAME else "inconclusive"), comparison
 

@@ -199,4 +199,4 @@ def _case(measured: CaseRun, case: CaseVerdict, planted: float) -> SoakCase:
     if case.comparison is None:
         return found
     figures = case.comparison.model_dump(include={"ratio", "low", "high", "spread", "detectable", "pairs"})
-    return found.model_copy(update={**figures, "outliers": case.comparison.rogues})
+    return found.model_copy(update={**figures, "outliers": case.comparison.outliers})

@@ -113,7 +113,7 @@ def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
     lasts for some pairs may be taken for a change now and then, so noisy pairs count in full.
     """
     level = FINAL_LEVEL / max(1, finalists)
-    return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))), fewest_independent=0)
+    return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))), fewest_effective_pairs=0)
 
 
 class FinalsRule(Rule):
@@ -201,10 +201,10 @@ def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> Par
         ValueEffect(value, tried[value], len(times), min(times, default=None), statistics.median(times) if times else None)
         for value, times in costs.items()
     ]
-    return ParameterEffect(name, tuple(shown), explained({value: times for value, times in costs.items() if times}))
+    return ParameterEffect(name, tuple(shown), variance_explained({value: times for value, times in costs.items() if times}))
 
 
-def explained(costs: Mapping[Parameter, Sequence[float]]) -> float | None:
+def variance_explained(costs: Mapping[Parameter, Sequence[float]]) -> float | None:
     """Return the share of the variance of log costs that lies between the groups, less what chance would put there.
 
     This is ε² of Kelley (1935), "An unbiased correlation ratio measure". None for one group, or one cost in each.

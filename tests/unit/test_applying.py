@@ -51,7 +51,7 @@ def test_nothing_else_is_lost(tmp_path: Path) -> None:
 
 
 SLOW: dict[str, Any] = {"confirmations": (sample.confirmation(sample.WINNER, 0.97),)}
-LUCKY: dict[str, Any] = {"confirmations": (sample.confirmation(sample.WINNER, 0.8, chance=0.2),)}
+LUCKY: dict[str, Any] = {"confirmations": (sample.confirmation(sample.WINNER, 0.8, p_value=0.2),)}
 SECOND: dict[str, Any] = {"best": sample.SECOND}
 
 

@@ -37,7 +37,7 @@ BAR = pair_examples.bar()
 
 def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     """A comparison of twenty pairs in five sessions that agree, with a narrow interval and the smallest p-values."""
-    usual = {"chance": 2**-20, "sessions_chance": 1e-6}
+    usual = {"p_value": 2**-20, "sessions_p_value": 1e-6}
     spread = {"spread": changes.pop("spread", 0.003)}
     return reports.comparison(ratio, **(usual | changes)).model_copy(update=spread)
 
@@ -56,19 +56,19 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
             "raise --budget, or --pairs if that was the limit.",
         ),
         (
-            {"sessions": (1.1,), "sessions_chance": None},
+            {"sessions": (1.1,), "sessions_p_value": None},
             "A regression needs hosts that were started 5 times, and these were 1 time: "
             "raise --budget, or --pairs if that was the limit.",
         ),
-        ({"sessions_chance": 0.00018}, ""),
+        ({"sessions_p_value": 0.00018}, ""),
         (
-            {"sessions": (1.2, 1.03, 1.1, 1.1, 1.1), "sessions_chance": 0.00019},
+            {"sessions": (1.2, 1.03, 1.1, 1.1, 1.1), "sessions_p_value": 0.00019},
             "Hosts that were started anew do not agree: they show +3.0 % to +20.0 %. Measure again.",
         ),
         ({"sessions": (1.01, 1.2, 1.1, 1.1, 1.1)}, ""),  # one host may differ, if all of them together are sure
-        ({"chance": 0.00018}, ""),
+        ({"p_value": 0.00018}, ""),
         (
-            {"chance": 0.00019},
+            {"p_value": 0.00019},
             "The randomisation test has p = 0.00019, and a regression needs 0.00018 or less: raise --budget, or --pairs.",
         ),
         (
@@ -92,10 +92,10 @@ def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: s
 def test_a_p_value_just_above_the_level_is_told_apart_from_it() -> None:
     """As many digits are shown as it takes to see that the p-value is above the level; at the level itself it suffices."""
     bar = replace(BAR, level=0.001)
-    assert " has p = 0.0010001, and a regression needs 0.001 or less" in decide(seen(chance=0.0010001), bar)[1]
+    assert " has p = 0.0010001, and a regression needs 0.001 or less" in decide(seen(p_value=0.0010001), bar)[1]
     smallest = math.nextafter(0.001, 1)
-    assert f" has p = {smallest:.17g}, and a regression needs 0.001 or less" in decide(seen(chance=smallest), bar)[1]
-    assert "Hosts that were started anew do not agree" in decide(seen(chance=0.001, sessions_chance=0.5), bar)[1]
+    assert f" has p = {smallest:.17g}, and a regression needs 0.001 or less" in decide(seen(p_value=smallest), bar)[1]
+    assert "Hosts that were started anew do not agree" in decide(seen(p_value=0.001, sessions_p_value=0.5), bar)[1]
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_a_p_value_just_above_the_level_is_told_apart_from_it() -> None:
     [
         {"pairs": 19},
         {"sessions": (0.9,) * 3},
-        {"sessions_chance": 0.00019},
-        {"sessions_chance": None},
-        {"chance": 0.00019},
+        {"sessions_p_value": 0.00019},
+        {"sessions_p_value": None},
+        {"p_value": 0.00019},
         {"correlation": 0.6},
     ],
 )
@@ -122,9 +122,9 @@ def test_an_improvement_takes_the_same(changes: dict[str, object]) -> None:
 def test_a_few_pairs_may_suffice_for_who_asks_for_less() -> None:
     """A bar may ask for fewer pairs, and for one session only: then hosts need not agree with others."""
     bar = CaseThresholds(POLICY, 0.05, fewest=6)
-    assert decide(seen(pairs=6, sessions=(1.1,), sessions_chance=None), bar)[0] is Outcome.REGRESSED
-    assert decide(seen(pairs=5, sessions=(1.1,), sessions_chance=None), bar)[0] is Outcome.SLOWER
-    assert decide(seen(pairs=6, sessions=(1.1,), sessions_chance=None), replace(bar, sessions=2))[0] is Outcome.SLOWER
+    assert decide(seen(pairs=6, sessions=(1.1,), sessions_p_value=None), bar)[0] is Outcome.REGRESSED
+    assert decide(seen(pairs=5, sessions=(1.1,), sessions_p_value=None), bar)[0] is Outcome.SLOWER
+    assert decide(seen(pairs=6, sessions=(1.1,), sessions_p_value=None), replace(bar, sessions=2))[0] is Outcome.SLOWER
 
 
 def test_cases_and_looks_share_the_false_alarms() -> None:
@@ -135,7 +135,7 @@ def test_cases_and_looks_share_the_false_alarms() -> None:
     assert thresholds_for(POLICY, 1, 1).level == pytest.approx(0.0009)
     assert thresholds_for(POLICY, 50, 5).level == pytest.approx(0.0009 / 250)
     assert thresholds_for(POLICY, 0, 0) == thresholds_for(POLICY, 1, 1)
-    found = seen(chance=0.0005)
+    found = seen(p_value=0.0005)
     assert decide(found, thresholds_for(POLICY, 1, 1))[0] is Outcome.REGRESSED
     assert decide(found, replace(thresholds_for(POLICY, 3, 1), sessions=5))[0] is Outcome.SLOWER
     assert decide(found, thresholds_for(POLICY, 1, 3))[0] is Outcome.SLOWER
@@ -175,9 +175,9 @@ def test_pairs_that_are_needed(sessions: int, pairs: int) -> None:
 
 def test_other_times_are_not_held_to_pairs() -> None:
     """What was not measured in pairs has neither sessions nor an order: its p-value decides."""
-    apart = {"source": "stored", "pairs": 6, "sessions": (), "sessions_chance": None}
+    apart = {"source": "stored", "pairs": 6, "sessions": (), "sessions_p_value": None}
     assert decide(seen(**apart), BAR)[0] is Outcome.REGRESSED
-    assert decide(seen(chance=0.01, **apart), BAR)[0] is Outcome.SLOWER
+    assert decide(seen(p_value=0.01, **apart), BAR)[0] is Outcome.SLOWER
 
 
 # Noise that persists from pair to pair
@@ -186,15 +186,18 @@ def test_other_times_are_not_held_to_pairs() -> None:
 @pytest.mark.parametrize(
     ("changes", "is_red"),
     [
-        ({"independent": 19.9, "nearly_all": (1.02, 1.2)}, False),
-        ({"independent": 20.0, "nearly_all": (1.02, 1.2)}, True),
-        ({"independent": 5.0, "nearly_all": (1.031, 1.2)}, True),  # nine pairs in ten are past the gate
-        ({"independent": 5.0, "nearly_all": (1.03, 1.2)}, False),  # the gate itself is not past it
-        ({"independent": 1.4, "nearly_all": (1.02, 1.2)}, False),
-        ({"independent": 5.0, "nearly_all": None}, True),  # of a report that was written without it
-        ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01}, True),  # quiet pairs do no harm
-        ({"independent": 5.0, "nearly_all": (1.02, 1.2), "spread": 0.01, "rogues": 1}, False),  # a mode may look like outliers
-        ({"independent": 5.0, "nearly_all": (1.031, 1.2), "pairs": 19}, False),
+        ({"effective_pairs": 19.9, "decile_bounds": (1.02, 1.2)}, False),
+        ({"effective_pairs": 20.0, "decile_bounds": (1.02, 1.2)}, True),
+        ({"effective_pairs": 5.0, "decile_bounds": (1.031, 1.2)}, True),  # nine pairs in ten are past the gate
+        ({"effective_pairs": 5.0, "decile_bounds": (1.03, 1.2)}, False),  # the gate itself is not past it
+        ({"effective_pairs": 1.4, "decile_bounds": (1.02, 1.2)}, False),
+        ({"effective_pairs": 5.0, "decile_bounds": None}, True),  # of a report that was written without it
+        ({"effective_pairs": 5.0, "decile_bounds": (1.02, 1.2), "spread": 0.01}, True),  # quiet pairs do no harm
+        (
+            {"effective_pairs": 5.0, "decile_bounds": (1.02, 1.2), "spread": 0.01, "outliers": 1},
+            False,
+        ),  # a mode may look like outliers
+        ({"effective_pairs": 5.0, "decile_bounds": (1.031, 1.2), "pairs": 19}, False),
     ],
 )
 def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, object], is_red: bool) -> None:
@@ -202,7 +205,7 @@ def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, 
     outcome, reason = decide(seen(**({"spread": 0.02} | changes)), BAR)
     assert outcome is (Outcome.REGRESSED if is_red else Outcome.SLOWER)
     if not is_red and changes.get("pairs") != 19:
-        count = f"{changes['independent']:.0f}"
+        count = f"{changes['effective_pairs']:.0f}"
         assert reason.endswith(
             f"20 pairs count as only {count} independent ones, and a regression needs 20: "
             "raise --budget, or --pairs if that was the limit."
@@ -211,7 +214,7 @@ def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, 
 
 def test_a_suggestion_counts_noisy_pairs_in_full() -> None:
     """A finalist of a search needs six pairs, however noisy: nobody's build fails for it."""
-    noisy = seen(0.9, pairs=6, chance=2**-6, spread=0.02, independent=1.0, nearly_all=(0.8, 0.96))
+    noisy = seen(0.9, pairs=6, p_value=2**-6, spread=0.02, effective_pairs=1.0, decile_bounds=(0.8, 0.96))
     assert decide(noisy, thresholds_of_finals(POLICY, 1))[0] is Outcome.IMPROVED
 
 
@@ -221,7 +224,7 @@ def test_a_suggestion_counts_noisy_pairs_in_full() -> None:
 )
 def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float], outcome: Outcome) -> None:
     """Pairs that count as five prove an improvement of more than 5 % only if nine in ten show it."""
-    assert decide(seen(0.9, spread=0.02, independent=5.0, nearly_all=nearly_all), BAR)[0] is outcome
+    assert decide(seen(0.9, spread=0.02, effective_pairs=5.0, decile_bounds=nearly_all), BAR)[0] is outcome
 
 
 @pytest.mark.parametrize(
@@ -231,7 +234,7 @@ def test_an_improvement_in_noise_takes_the_same(nearly_all: tuple[float, float],
         ({"correlation": 0.46}, 3),
         ({"correlation": 0.5, "pairs": 16}, 0),  # exactly two standard errors
         ({"correlation": 0.46, "spread": 0.01}, 0),  # quiet pairs do no harm
-        ({"correlation": 0.46, "rogues": 4}, 0),  # of the sixteen that were kept
+        ({"correlation": 0.46, "outliers": 4}, 0),  # of the sixteen that were kept
         ({"correlation": 0.29, "pairs": 100}, 3),
         ({"correlation": -0.9}, 0),
     ],
@@ -251,7 +254,7 @@ def test_a_change_past_what_persists_is_believed(ratio: float, outcome: Outcome)
 def test_what_is_missing_at_the_margin() -> None:
     """Just as far past the gate as noise that persists demands, a case lacks something else: its independent pairs."""
     bar = replace(BAR, persistent=math.log(1.1 / 1.03) / 3)
-    found = seen(spread=0.02, independent=0.3, nearly_all=(1.0, 1.2))
+    found = seen(spread=0.02, effective_pairs=0.3, decile_bounds=(1.0, 1.2))
     assert bar.margin(found) == math.log(1.1 / 1.03)
     assert " count as only 1 independent ones" in decide(found, bar)[1]
     assert " persists from pair to pair" in decide(found, replace(bar, persistent=bar.persistent * 1.01))[1]
@@ -276,8 +279,8 @@ def test_persistence_of_a_run() -> None:
     [
         ([seen(1.0, correlation=0.141, spread=0.02)] * 10, False),  # two standard errors of 1/√200 are 0.1414
         ([seen(1.0, correlation=0.142, spread=0.02)] * 10, True),
-        ([seen(1.0, correlation=0.157, spread=0.02, rogues=4)] * 10, False),  # of the 160 pairs that were kept
-        ([seen(1.0, correlation=0.159, spread=0.02, rogues=4)] * 10, True),
+        ([seen(1.0, correlation=0.157, spread=0.02, outliers=4)] * 10, False),  # of the 160 pairs that were kept
+        ([seen(1.0, correlation=0.159, spread=0.02, outliers=4)] * 10, True),
         ([seen(1.0, correlation=0.3, spread=0.02, pairs=100), seen(1.0, correlation=0.0, spread=0.02)], True),
         ([seen(1.0, correlation=0.3, spread=0.02), seen(1.0, correlation=0.0, spread=0.02, pairs=100)], False),
         ([seen(1.0, correlation=0.3, spread=0.005), *[seen(1.0, correlation=0.2, spread=0.02)] * 9], True),
@@ -351,12 +354,12 @@ def test_smallest_slowdown_by_hand() -> None:
     by_estimate = math.log(1.03) + surely * 0.005 / 10
     assert smallest_slowdown(0.005, one, 100) == pytest.approx(math.expm1(by_estimate))
     by_test = (stats.t.ppf(1 - 1e-9, 19) + surely) * 0.1 / math.sqrt(EFFICIENCY * 20)
-    small_gate = CaseThresholds(Policy(regression=0.001), 1e-9, fewest_independent=0)
+    small_gate = CaseThresholds(Policy(regression=0.001), 1e-9, fewest_effective_pairs=0)
     assert smallest_slowdown(0.1, small_gate, 20) == pytest.approx(math.expm1(by_test))
     scatter = math.sqrt(stats.chi2.isf(0.2, 4) / 4)  # of the five sessions of 20 pairs, four times in five no more than that
     by_sessions = stats.t.ppf(1 - 1e-4, 4) * scatter * MEDIAN_OF_SESSION * 0.05 / math.sqrt(5)
     assert smallest_slowdown(0.05, CaseThresholds(POLICY, 1e-4, sessions=5), 20) == pytest.approx(math.expm1(by_sessions))
-    all_agree = CaseThresholds(Policy(regression=0.001), 0.05, fewest_independent=0, sessions=5)  # so that the test binds
+    all_agree = CaseThresholds(Policy(regression=0.001), 0.05, fewest_effective_pairs=0, sessions=5)  # so that the test binds
     by_test = (stats.t.ppf(0.95, 99) + surely) * 0.1 / math.sqrt(90)  # which uses nine tenths of the pairs
     assert smallest_slowdown(0.1, all_agree, 100) == pytest.approx(math.expm1(by_test))
     # Noisy pairs: 40 independent ones count as 20 where their autocorrelation is at most 1/3 − 1.8/√40, else 36 must be past.
@@ -379,7 +382,7 @@ def test_two_sessions_must_agree() -> None:
 @pytest.mark.no_cover
 def test_what_the_test_needs_proves_as_often_as_it_is_meant_to() -> None:
     """Where the randomisation test binds, it proves the needed change in 89 of 100 runs: the root of four in five."""
-    bar = CaseThresholds(Policy(regression=0.001), 1e-4, fewest_independent=0)
+    bar = CaseThresholds(Policy(regression=0.001), 1e-4, fewest_effective_pairs=0)
     change = needed_change(0.001, 0.1, bar, 40, 0.8)
     draws = np.random.default_rng(8).normal(change, 0.1, (1500, 40))
     assert 0.86 <= np.mean([randomisation_p(each, slower=True) <= bar.level for each in draws]) <= 0.91

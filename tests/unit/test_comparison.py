@@ -49,10 +49,10 @@ def test_a_slower_head() -> None:
     logs = np.log(RATIOS)
     assert found.ratio == pytest.approx(math.exp(logs.mean()))
     assert (found.low, found.high, found.bound) == pytest.approx(np.exp(bootstrap_interval(logs, 0.95)))
-    assert found.chance == 2**-8
+    assert found.p_value == 2**-8
     assert found.spread == pytest.approx(float(logs.std(ddof=1)))
     assert found.correlation == pytest.approx(estimate(logs.tolist(), 0.95).correlation)
-    assert (found.pairs, found.rogues, found.cliffs_delta, found.source, found.confidence) == (8, 0, 1.0, "paired", 0.95)
+    assert (found.pairs, found.outliers, found.cliffs_delta, found.source, found.confidence) == (8, 0, 1.0, "paired", 0.95)
     assert (found.resolution, found.detectable) == (0, None)
 
 
@@ -60,9 +60,9 @@ def test_what_noisy_pairs_are_held_to() -> None:
     """A comparison says how many independent pairs its pairs are like, and what nine in ten of them exceed and stay below."""
     logs = np.random.default_rng(2).normal(0.05, 0.02, 24)
     found = of(compare_pairs([Pair(log, 1.0, 1.0) for log in logs.tolist()], 0.95))
-    assert found.independent == independent_values(logs)
-    assert found.independent < 20
-    assert found.nearly_all == pytest.approx((math.exp(np.sort(logs)[2]), math.exp(np.sort(logs)[-3])))
+    assert found.effective_pairs == independent_values(logs)
+    assert found.effective_pairs < 20
+    assert found.decile_bounds == pytest.approx((math.exp(np.sort(logs)[2]), math.exp(np.sort(logs)[-3])))
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_sessions(pairs: int, sessions: tuple[float, ...]) -> None:
     found = of(compare_workers(head_of([*[1.01] * 8, *[1.04] * 12][:pairs]), reference_of(pairs), 0.95))
     assert found.sessions == pytest.approx(sessions)
     if len(sessions) == 1:
-        assert found.sessions_chance is None
+        assert found.sessions_p_value is None
     else:
-        assert found.sessions_chance == pytest.approx(stats.ttest_1samp(np.log(sessions), 0, alternative="greater").pvalue)
+        assert found.sessions_p_value == pytest.approx(stats.ttest_1samp(np.log(sessions), 0, alternative="greater").pvalue)
 
 
 def test_sessions_of_no_change_are_asked_whether_they_are_slower() -> None:
@@ -84,7 +84,7 @@ def test_sessions_of_no_change_are_asked_whether_they_are_slower() -> None:
     logs = ((0.01, 0), (0.01, 0), (-0.02, 0), (0.0, 1), (0.0, 1), (0.0, 1))
     found = of(compare_pairs([Pair(log, 1.0, 1.0, session) for log, session in logs], 0.95))
     assert (found.ratio, found.sessions) == (1.0, (math.exp(0.01), 1.0))
-    assert found.sessions_chance == pytest.approx(0.25)
+    assert found.sessions_p_value == pytest.approx(0.25)
 
 
 def test_three_processes_have_a_mean() -> None:
@@ -99,7 +99,7 @@ def test_three_processes_have_a_mean() -> None:
 def test_hosts_that_agree_exactly_are_not_infinitely_sure() -> None:
     """Sessions without any scatter have the least spread that values may have."""
     found = of(compare_workers(head_of([1.04] * 12), reference_of(12), 0.95))
-    assert 0 < (found.sessions_chance or 0) < 1e-8
+    assert 0 < (found.sessions_p_value or 0) < 1e-8
 
 
 def test_a_session_keeps_its_majority() -> None:
@@ -130,7 +130,7 @@ def test_outliers_that_are_not_rare(pairs: int, stalled: int, rogues: int, is_do
     """Of few pairs one in twelve may be left out, from 20 on one in four; where they are not rare the bound counts them, too."""
     quiet = [1.001, 0.999, 1.0, 1.002, 0.998] * 5
     found = of(compare_workers(head_of([*quiet[: pairs - stalled], *[1.5] * stalled]), reference_of(pairs), 0.95))
-    assert found.rogues == rogues
+    assert found.outliers == rogues
     assert (found.upper_bound > 1.1) == is_doubtful
     assert (found.high > 1.1) == (rogues == 0)
 
@@ -149,7 +149,7 @@ def test_one_stalled_pair() -> None:
     ratios = [1.001, 0.998, 1.4, 1.002, 0.999, 1.0, 1.003, 0.997, 1.001, 0.999, 1.0, 1.002]
     found = of(compare_workers(head_of(ratios), reference_of(12), 0.95))
     assert 0.99 < found.low <= found.ratio <= found.high < 1.01
-    assert (found.pairs, found.rogues) == (12, 1)
+    assert (found.pairs, found.outliers) == (12, 1)
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 2])
@@ -166,7 +166,7 @@ def test_too_few_pairs(pairs: int) -> None:
 def test_equal_times() -> None:
     """Sides that agree exactly have a ratio of 1, hardly anything around it, and no sign of a change."""
     found = of(compare_workers(reference_of(3), reference_of(3), 0.95))
-    assert (found.ratio, found.cliffs_delta, found.chance) == (1.0, 0.0, 1.0)
+    assert (found.ratio, found.cliffs_delta, found.p_value) == (1.0, 0.0, 1.0)
     assert (found.low, found.high, found.bound) == pytest.approx((1.0, 1.0, 1.0), abs=2e-5)
     assert found.low < 1 < found.high < (found.bound or 0)
 
@@ -186,11 +186,11 @@ def test_against_another_day() -> None:
     """Medians of two days give Welch's comparison, which says that it is one of stored times."""
     head, stored = [1.1, 1.101, 1.099, 1.1], [1.0, 1.001, 0.999]
     found = of(compare_stored(head, stored, 0.95))
-    assert (found.source, found.pairs, found.cliffs_delta, found.rogues) == ("stored", 3, 1.0, 0)
+    assert (found.source, found.pairs, found.cliffs_delta, found.outliers) == ("stored", 3, 1.0, 0)
     assert found.low < found.ratio < found.high
     assert found.ratio == pytest.approx(1.1, abs=1e-3)
     test = stats.ttest_ind(np.log(head), np.log(stored), equal_var=False, alternative="greater")
-    assert found.chance == pytest.approx(test.pvalue, rel=1e-6)
+    assert found.p_value == pytest.approx(test.pvalue, rel=1e-6)
 
 
 def test_what_another_day_leaves_open() -> None:
@@ -201,7 +201,7 @@ def test_what_another_day_leaves_open() -> None:
     assert math.log(found.high / found.ratio) == pytest.approx(1.99 * 0.01 * (2 / 40) ** 0.5, rel=0.35)
     assert found.high < (found.bound or 0)
     assert (found.sessions, found.correlation, found.total, found.detectable) == ((), 0.0, None, None)
-    assert (found.independent, found.nearly_all) == (None, None)
+    assert (found.effective_pairs, found.decile_bounds) == (None, None)
 
 
 def test_known_days_stand_in_for_the_stored_medians() -> None:

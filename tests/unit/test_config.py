@@ -14,7 +14,7 @@ from ratchet.core.config import (
     OF_EACH_TREE,
     OTHER_VARIABLES,
     Settings,
-    explained,
+    describe_settings,
     load_settings,
     origin_of_thresholds,
     parse_duration,
@@ -302,7 +302,7 @@ def test_other_builds_are_taken(build: object) -> None:
 def test_every_setting_is_explained(tmp_path: Path) -> None:
     """With its value, where that comes from, and a sentence."""
     (tmp_path / "pyproject.toml").write_text("[tool.ratchet]\nregression-threshold = '2%'\n")
-    shown = {each.name: each for each in explained(tmp_path, {"RATCHET_PAIRS": "30"}, {"seed": 7}, tmp_path)}
+    shown = {each.name: each for each in describe_settings(tmp_path, {"RATCHET_PAIRS": "30"}, {"seed": 7}, tmp_path)}
     assert set(shown) == set(Settings.model_fields)
     assert all(each.meaning for each in shown.values())
     assert (shown["pairs"].value, shown["pairs"].source) == (30, "RATCHET_PAIRS")

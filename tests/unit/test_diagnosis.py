@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ratchet.core.records.profile import Activity, Finding, KernelProfile, Profile
 from ratchet.explain import diagnosis
 from ratchet.explain.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
-from ratchet.explain.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
+from ratchet.explain.diagnosis.rule import ADVICE_WHEN_FASTER, explained_share, points, whole
 from ratchet.explain.diagnosis.traced import RULES
 from ratchet.explain.metrics import (
     ATOMICS,
@@ -336,11 +336,11 @@ def test_an_empty_trace_shows_nothing(calls: int) -> None:
 
 def test_the_part_that_is_explained() -> None:
     """A cost that doubled explains half of a time that quadrupled, all of less, and nothing of the opposite."""
-    assert explained(math.log(4), 2) == pytest.approx(0.5)
-    assert explained(math.log(1.5), 2) == 1
-    assert explained(-math.log(2), 2) is None
-    assert explained(None, 2) == pytest.approx(math.log(2) / 2)
-    assert explained(0.0, 0.5) == pytest.approx(math.log(2) / 2)
+    assert explained_share(math.log(4), 2) == pytest.approx(0.5)
+    assert explained_share(math.log(1.5), 2) == 1
+    assert explained_share(-math.log(2), 2) is None
+    assert explained_share(None, 2) == pytest.approx(math.log(2) / 2)
+    assert explained_share(0.0, 0.5) == pytest.approx(math.log(2) / 2)
 
 
 def test_keys_and_ranks_are_sound() -> None:

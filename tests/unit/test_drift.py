@@ -74,7 +74,7 @@ def test_measurements_of_main_are_pooled(ratios: tuple[float, ...], expected: fl
 )
 def test_may_add_up(ratio: float, chance: float, pairs: int, known: float | None, worth: bool) -> None:
     """A change that slows its case, and with what is known before it nearly past the gate, is worth the best commit."""
-    own = reports.comparison(ratio, chance=chance, pairs=pairs)
+    own = reports.comparison(ratio, p_value=chance, pairs=pairs)
     assert needs_best_comparison(own, Drift("1" * 40, known), POLICY) is worth
 
 
@@ -83,7 +83,7 @@ def test_may_add_up(ratio: float, chance: float, pairs: int, known: float | None
 )
 def test_a_slowdown_of_its_own(ratio: float, chance: float, own: bool) -> None:
     """However little slower, what chance gives once in two hundred times is the change's own."""
-    assert is_significant_alone(reports.comparison(ratio, chance=chance)) is own
+    assert is_significant_alone(reports.comparison(ratio, p_value=chance)) is own
 
 
 def test_drifting() -> None:
@@ -124,16 +124,16 @@ SMALL, WHOLE = reports.comparison(1.012), reports.comparison(1.041, pairs=20)
 HELD = {
     "blamed": ((Outcome.UNCHANGED, "Why.", SMALL), WHOLE, True),
     "blamed though undecided": ((Outcome.INCONCLUSIVE, "Why.", SMALL), WHOLE, True),
-    "blamed for little": ((Outcome.UNCHANGED, "Why.", reports.comparison(1.012, chance=0.005)), WHOLE, True),
+    "blamed for little": ((Outcome.UNCHANGED, "Why.", reports.comparison(1.012, p_value=0.005)), WHOLE, True),
     "red already": ((Outcome.REGRESSED, "Why.", SMALL), WHOLE, False),
     "slower already": ((Outcome.SLOWER, "Why.", SMALL), WHOLE, False),
     "faster": ((Outcome.IMPROVED, "Why.", reports.comparison(0.9)), WHOLE, False),
     "new": ((Outcome.NEW, "Why.", None), WHOLE, False),
     "nothing known": ((Outcome.INCONCLUSIVE, "Why.", None), WHOLE, False),
     "no part in it": ((Outcome.UNCHANGED, "Why.", reports.comparison(0.999)), WHOLE, False),
-    "perhaps no part": ((Outcome.UNCHANGED, "Why.", reports.comparison(1.012, chance=0.01)), WHOLE, False),
+    "perhaps no part": ((Outcome.UNCHANGED, "Why.", reports.comparison(1.012, p_value=0.01)), WHOLE, False),
     "inside the gate": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.029, pairs=20), False),
-    "perhaps inside": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.041, pairs=20, chance=0.01), False),
+    "perhaps inside": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.041, pairs=20, p_value=0.01), False),
     "too few pairs": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.041, pairs=19), False),
 }
 

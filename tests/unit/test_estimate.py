@@ -212,7 +212,7 @@ def test_one_outlier_hides_nothing(away: float) -> None:
     found, clean = estimate([*others, away], 0.95), estimate(others, 0.95)
     assert found.outliers == 1
     assert (found.centre, found.error, found.dof) == (clean.centre, clean.error, clean.dof)
-    wider = math.sqrt(12 / found.independent)  # the noise that moved one pair may have moved others
+    wider = math.sqrt(12 / found.effective_pairs)  # the noise that moved one pair may have moved others
     ends, quiet_ends = np.array([found.low, found.high, found.bound]), np.array(bootstrap_interval(array(others), 0.95))
     assert ends - found.centre == pytest.approx(wider * (quiet_ends - found.centre))
     assert 1 < wider < 2
@@ -276,7 +276,7 @@ def test_both_readings_of_outliers_count_for_the_bound(values: list[float], othe
     kept = data[np.abs(data) < 0.1]
     assert found.outliers == (len(values) - kept.size if other != "kept" and kept.size > 6 else 0)
     own = kept if found.outliers else data
-    wider = math.sqrt(data.size / max(1.5, found.independent))
+    wider = math.sqrt(data.size / max(1.5, found.effective_pairs))
     of_its_own = found.centre + wider * (bootstrap_interval(own, 0.95)[2] - found.centre)
     of_the_other = {"all": bootstrap_interval(data, 0.95)[2], "kept": bootstrap_interval(kept, 0.95)[2]}.get(other or "", -1.0)
     assert found.bound == pytest.approx(max(of_its_own, of_the_other))
@@ -351,10 +351,10 @@ def test_the_interval_is_as_wide_as_values_are_alike(values: list[float], wider:
     """The interval and its bound are those of as many values as are independent, and of one and a half at least."""
     found = estimate(values, 0.95)
     of_independent = np.array(bootstrap_interval(array(values), 0.95)) - found.centre
-    expected = math.sqrt(wider or len(values) / found.independent)
+    expected = math.sqrt(wider or len(values) / found.effective_pairs)
     assert np.array([found.low, found.high, found.bound]) - found.centre == pytest.approx(expected * of_independent)
     if wider is None:
-        assert 1.5 < found.independent < 5
+        assert 1.5 < found.effective_pairs < 5
 
 
 @pytest.mark.no_cover
@@ -374,13 +374,13 @@ def test_nearly_all_are_nine_in_ten() -> None:
     """Of nine values none may be left out, of ten to nineteen one at either end."""
     for count, left_out in ((9, 0), (10, 1), (19, 1), (20, 2)):
         values = [0.001 * number for number in range(count)]
-        assert estimate(values, 0.95).nearly_all == (values[left_out], values[-1 - left_out])
+        assert estimate(values, 0.95).decile_bounds == (values[left_out], values[-1 - left_out])
 
 
 def test_outliers_are_in_what_nearly_all_show() -> None:
     """Of twenty values two may be others than nine in ten say, outliers or not, on either end."""
     found = estimate([0.5, 0.4, *[0.02] * 8, *[0.01] * 8, -0.3, -0.5], 0.95)
-    assert found.nearly_all == (0.01, 0.02)
+    assert found.decile_bounds == (0.01, 0.02)
     assert found.outliers == 4
 
 

@@ -72,7 +72,7 @@ HOSTILE = "\x1b[31mred\t\n| @everyone <img> ::error::`"
 def comparison(ratio: float, half: float = 0.005, chance: float = 1 / 256, **more: Any) -> Comparison:
     """A comparison whose interval reaches ``half`` to both sides, and whose bound half as far again."""
     usual = {"ratio": ratio, "low": ratio - half, "high": ratio + half, "bound": ratio + 1.5 * half, "pairs": 8}
-    return Comparison(confidence=0.95, chance=chance, cliffs_delta=0.0, **(usual | more))
+    return Comparison(confidence=0.95, p_value=chance, cliffs_delta=0.0, **(usual | more))
 
 
 def change(name: str, before_ms: float, ratio: float, half: float = 0.005, chance: float = 1 / 256) -> StageChange:
@@ -166,7 +166,7 @@ TABLE_OF_DECISIONS = {
     "a micro-benchmark below its threshold": (replace(MEASURED, micro=comparison(0.85)), "discard", "nothing"),
     "nothing": (MEASURED, "discard", "nothing"),
     "too few pairs": (replace(MEASURED, e2e=comparison(0.9, pairs=6)), "discard", "nothing"),
-    "no exact proof": (replace(MEASURED, e2e=comparison(0.9, chance=0.02)), "discard", "nothing"),
+    "no exact proof": (replace(MEASURED, e2e=comparison(0.9, p_value=0.02)), "discard", "nothing"),
     "outliers change the reading": (replace(MEASURED, e2e=comparison(0.9, bound=1.2)), "discard", "nothing"),
 }
 
@@ -254,7 +254,7 @@ def test_a_part_that_nobody_measured_is_not_spoken_of() -> None:
     assert (slower.branch, slower.note) == ("slower", "")
 
 
-LIMIT = comparison(0.95, bound=1 - E2E, chance=CHANCE)
+LIMIT = comparison(0.95, bound=1 - E2E, p_value=CHANCE)
 """A whole call that just clears its threshold, with as few pairs and as large a p-value as may be."""
 
 
@@ -263,7 +263,7 @@ LIMIT = comparison(0.95, bound=1 - E2E, chance=CHANCE)
     [
         (replace(MEASURED, e2e=LIMIT), "e2e"),
         (replace(MEASURED, e2e=LIMIT.model_copy(update={"pairs": 7})), "nothing"),
-        (replace(MEASURED, e2e=LIMIT.model_copy(update={"chance": 0.0051})), "nothing"),
+        (replace(MEASURED, e2e=LIMIT.model_copy(update={"p_value": 0.0051})), "nothing"),
         (replace(MEASURED, e2e=LIMIT.model_copy(update={"bound": 0.9701})), "nothing"),
         (replace(MEASURED, e2e=comparison(1.02, low=1.01)), "nothing"),
         (replace(MEASURED, e2e=comparison(1.02, low=1.0101)), "slower"),
@@ -391,18 +391,18 @@ def test_times_agree_with_the_ratio_of_the_pairs() -> None:
 
 def test_luck_grows_with_the_number_of_experiments() -> None:
     """The best of one is luck as often as its p-value says; of many, more often; what is slower is luck for sure."""
-    best = experiment(1, ratio=0.9, e2e=change(WHOLE, 10, 0.9, chance=0.01))
-    others = [experiment(number, e2e=change(WHOLE, 10, 0.99, chance=0.5)) for number in range(2, 11)]
+    best = experiment(1, ratio=0.9, e2e=change(WHOLE, 10, 0.9, p_value=0.01))
+    others = [experiment(number, e2e=change(WHOLE, 10, 0.99, p_value=0.5)) for number in range(2, 11)]
     alone, among = luck([best]), luck([best, *others])
     assert alone is not None
     assert among is not None
-    assert alone.chance == pytest.approx(0.01)
+    assert alone.p_value == pytest.approx(0.01)
     assert (among.best, among.of) == (1, 10)
-    assert among.chance == pytest.approx(1 - 0.99**10)
+    assert among.p_value == pytest.approx(1 - 0.99**10)
     assert luck([experiment(1, e2e=None)]) is None
     slower = luck([experiment(1, ratio=1.2)])
     assert slower is not None
-    assert slower.chance == 1
+    assert slower.p_value == 1
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ratchet.core.judge.profile import shortened
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint, Peaks
-from ratchet.core.records.profile import Activity, Profile, Rule
+from ratchet.core.records.profile import Activity, Profile, ProfilerRule
 from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.untrusted import clean
@@ -311,7 +311,7 @@ def test_all_that_is_kept_of_a_profile() -> None:
     spoken = f"one\x1b[31m {'long ' * 200}"
     heard = clean(spoken)
     limit = {"occupancy_limiter": spoken, "stalls": {"s": 1.0}, "flops": {"f": 1.0}, "metrics": {"m": 1.0}}
-    rule = Rule(name="r", title="t", message="m")
+    rule = ProfilerRule(name="r", title="t", message="m")
     kernel = kernel_profile(name=spoken, function=spoken, peaks=Peaks(dram_bytes_per_s=1.0), rules=(rule,), **limit)
     traces = traced(10, 1e-5).activity
     side = Profile(tool="ncu", kernels=(kernel,), activity=traces, warnings=(spoken, "two", "three", "four"))

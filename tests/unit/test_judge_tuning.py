@@ -18,11 +18,11 @@ from ratchet.tune.judge import (
     best_so_far,
     compares_with_default,
     effects,
-    explained,
     fastest_confirmed,
     ranked,
     recommend,
     thresholds_of_finals,
+    variance_explained,
 )
 from ratchet.tune.records import Confirmation
 from tests import pair_examples
@@ -97,7 +97,7 @@ def test_the_fastest_improvement_is_recommended() -> None:
             "the best takes 3.00 % less time in 12 pairs, under the 5 % that makes a change worth while",
         ),
         (
-            (sample.confirmation(sample.WINNER, 0.95, chance=0.051),),
+            (sample.confirmation(sample.WINNER, 0.95, p_value=0.051),),
             "the best takes 5.00 % less time in 12 pairs, which may be chance (interval −6.14 % to −3.86 %)",
         ),
         (
@@ -113,13 +113,13 @@ def test_no_change_is_recommended(confirmations: tuple[Confirmation, ...], said:
 
 def test_noisy_pairs_of_finalists_count_in_full() -> None:
     """Pairs that are like the pair before them prove a suggestion as well, however few independent ones they are worth."""
-    noisy = sample.confirmation(sample.WINNER, 0.8, spread=0.05, independent=0.5, nearly_all=(0.7, 1.1))
+    noisy = sample.confirmation(sample.WINNER, 0.8, spread=0.05, effective_pairs=0.5, decile_bounds=(0.7, 1.1))
     assert recommend([noisy], POLICY).best == sample.WINNER
 
 
 def test_finalists_share_the_false_alarms() -> None:
     """The more finalists, the more evidence each needs: one of many chosen ones looks fast by luck."""
-    one = sample.confirmation(sample.WINNER, 0.9, chance=0.03)
+    one = sample.confirmation(sample.WINNER, 0.9, p_value=0.03)
     other = sample.confirmation(sample.SECOND, 1.0)
     assert recommend([one], POLICY).best == sample.WINNER
     assert recommend([one, other], POLICY).best is None
@@ -187,33 +187,33 @@ def test_effects_of_little() -> None:
 @given(st.dictionaries(st.integers(0, 5), COSTS, max_size=5))
 def test_a_share_is_a_share(costs: dict[int, list[float]]) -> None:
     """What a parameter explains lies between nothing and everything."""
-    share = explained(dict(costs))
+    share = variance_explained(dict(costs))
     assert share is None or 0 <= share <= 1
 
 
 @given(COSTS, COSTS, st.floats(0.1, 10))
 def test_a_share_has_no_unit(one: list[float], other: list[float], factor: float) -> None:
     """It is the same for times that are all longer by one factor."""
-    before = explained({0: [*one, 1.0], 1: other})
-    after = explained({0: [value * factor for value in [*one, 1.0]], 1: [value * factor for value in other]})
+    before = variance_explained({0: [*one, 1.0], 1: other})
+    after = variance_explained({0: [value * factor for value in [*one, 1.0]], 1: [value * factor for value in other]})
     assert (before is None) == (after is None)
     assert (after or 0) == pytest.approx(before or 0, abs=1e-6)
 
 
 def test_everything_and_nothing_explained() -> None:
     """Two values without overlap explain everything, two of the same times nothing."""
-    assert explained({0: [1.0, 1.0], 1: [2.0, 2.0]}) == 1.0
-    assert explained({0: [1.0, 2.0], 1: [1.0, 2.0]}) == 0.0
-    assert explained({0: [1.0, 1.0], 1: [1.0, 1.0]}) == 0.0
+    assert variance_explained({0: [1.0, 1.0], 1: [2.0, 2.0]}) == 1.0
+    assert variance_explained({0: [1.0, 2.0], 1: [1.0, 2.0]}) == 0.0
+    assert variance_explained({0: [1.0, 1.0], 1: [1.0, 1.0]}) == 0.0
 
 
 def test_a_share_is_kelley_s() -> None:
     """Logs 0 and 2 beside 4 and 6: squares of 20 in all and of 4 within, so 1 − 4 / 2 × 3 / 20 is explained."""
-    assert explained({0: [1.0, math.exp(2)], 1: [math.exp(4), math.exp(6)]}) == pytest.approx(0.7)
+    assert variance_explained({0: [1.0, math.exp(2)], 1: [math.exp(4), math.exp(6)]}) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("costs", [{}, {0: [1.0, 2.0]}, {0: [1.0], 1: [2.0]}])
 def test_one_value_or_one_time_of_each_explains_nothing(costs: dict[int, list[float]]) -> None:
     """A share takes two values, one of them with two times."""
-    assert explained(costs) is None
-    assert explained({**costs, 8: [1.0, 3.0], 9: [2.0]}) is not None
+    assert variance_explained(costs) is None
+    assert variance_explained({**costs, 8: [1.0, 3.0], 9: [2.0]}) is not None

@@ -92,18 +92,18 @@ DECIDED = [
     (0.95, {}, 12, None, False),
     (0.951, {}, 6, None, True),
     (1.02, {"low": 1.0, "high": 1.04}, 64, None, False),  # across the gate
-    (1.05, {"chance": 0.01}, 64, None, False),  # slower without proof
+    (1.05, {"p_value": 0.01}, 64, None, False),  # slower without proof
     (1.05, {"sessions": (1.05,) * 4}, 64, None, False),
-    (1.05, {"sessions_chance": 0.01}, 64, None, False),
-    (0.9, {"chance": 0.01}, 64, None, False),
-    (1.005, {"chance": 0.2}, 12, FAR, False),  # it may be the part that makes it past the gate in all
-    (1.005, {"chance": 0.2}, 12, UNKNOWN, True),  # less than a quarter of the gate, and nothing known before it
-    (1.008, {"chance": 0.2}, 12, UNKNOWN, False),
-    (1.005, {"chance": 0.2}, 12, None, True),
-    (1.005, {"chance": 0.5}, 12, FAR, True),  # no sign of it
-    (1.005, {"chance": 0.2}, 40, FAR, True),  # enough pairs were spent on it
-    (1.005, {"chance": 0.005}, 12, FAR, True),  # a part for sure
-    (1.003, {"chance": 0.2}, 12, FAR, True),  # 2.3 % in all is not near the gate
+    (1.05, {"sessions_p_value": 0.01}, 64, None, False),
+    (0.9, {"p_value": 0.01}, 64, None, False),
+    (1.005, {"p_value": 0.2}, 12, FAR, False),  # it may be the part that makes it past the gate in all
+    (1.005, {"p_value": 0.2}, 12, UNKNOWN, True),  # less than a quarter of the gate, and nothing known before it
+    (1.008, {"p_value": 0.2}, 12, UNKNOWN, False),
+    (1.005, {"p_value": 0.2}, 12, None, True),
+    (1.005, {"p_value": 0.5}, 12, FAR, True),  # no sign of it
+    (1.005, {"p_value": 0.2}, 40, FAR, True),  # enough pairs were spent on it
+    (1.005, {"p_value": 0.005}, 12, FAR, True),  # a part for sure
+    (1.003, {"p_value": 0.2}, 12, FAR, True),  # 2.3 % in all is not near the gate
 ]
 
 
@@ -290,7 +290,7 @@ def test_a_process_that_is_slow_keeps_a_total_open() -> None:
 )
 def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
     """A total that chance explains is not looked at again: half of them at the second number, nine in ten at the fourth."""
-    total = Total(ratio=1.1, low=0.9, high=1.3, chance=level, processes=39)
+    total = Total(ratio=1.1, low=0.9, high=1.3, p_value=level, processes=39)
     case = reports.comparison(1.0).model_copy(update={"total": total})
     assert [is_total_open(case, BAR, look) for look in (1, 2, 3)] == [mark != " " for mark in opens]
 
@@ -304,12 +304,12 @@ def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
         ({"slow_processes": (4, 0), "process_factor": 1.5}, 1.03, False),  # its pairs decide first
         ({"ratio": 1.03}, 1.02, False),
         ({"ratio": 1.0301}, 1.02, True),
-        ({"ratio": 1.0301, "chance": 0.5}, 1.02, True),
+        ({"ratio": 1.0301, "p_value": 0.5}, 1.02, True),
     ],
 )
 def test_what_keeps_a_total_open(total: dict[str, object], bound: float, is_open: bool) -> None:
     """More processes are looked at where the mean is past the gate, or slow ones of the head may bring it there."""
-    mean = Total(**({"ratio": 1.01, "low": 0.9, "high": 1.3, "chance": 0.05, "processes": 40} | total))
+    mean = Total(**({"ratio": 1.01, "low": 0.9, "high": 1.3, "p_value": 0.05, "processes": 40} | total))
     case = reports.comparison(1.0, bound=bound).model_copy(update={"total": mean})
     assert is_total_open(case, BAR, 1) is is_open
 
@@ -319,13 +319,13 @@ def test_what_keeps_a_total_open(total: dict[str, object], bound: float, is_open
 )
 def test_a_mean_keeps_a_case_open(ratio: float, chance: float, decided: bool) -> None:
     """An unchanged case takes more pairs while its mean is past the gate with a p-value of 5 %, and until it is red."""
-    total = Total(ratio=ratio, low=1.01, high=1.6, chance=chance, sessions_chance=chance, processes=20)
+    total = Total(ratio=ratio, low=1.01, high=1.6, p_value=chance, sessions_p_value=chance, processes=20)
     assert is_decided(reports.comparison(1.0).model_copy(update={"total": total}), BAR, None) is decided
 
 
 def test_a_mean_that_the_clock_may_have_moved_keeps_a_case_open() -> None:
     """A mean that is past the gate by less than the step of the clock is unchanged so far, and more pairs may tell."""
-    total = Total(ratio=1.035, low=1.01, high=1.06, chance=0.05, processes=20)
+    total = Total(ratio=1.035, low=1.01, high=1.06, p_value=0.05, processes=20)
     case = reports.comparison(1.0).model_copy(update={"total": total, "resolution": 0.01})
     assert decide(case, BAR)[0] is Outcome.UNCHANGED
     assert not is_decided(case, BAR, None)

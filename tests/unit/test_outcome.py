@@ -442,7 +442,7 @@ def test_two_times_are_held_to_more() -> None:
 
 def test_two_times_without_proof() -> None:
     """A whole interval past the gate that chance could have given is slower without proof, and a check is what can prove it."""
-    found = reports.comparison(1.2, low=1.05, high=1.3, chance=0.02, source="stored")
+    found = reports.comparison(1.2, low=1.05, high=1.3, p_value=0.02, source="stored")
     outcome, reason = decide_apart(found, pair_examples.bar())
     assert outcome is Outcome.SLOWER
     assert reason.endswith("The two sides were measured at different times: `ratchet check` compares them side by side.")
@@ -533,14 +533,14 @@ THRESHOLDS = st.floats(0.001, 0.5)
     st.sampled_from([0.0, 0.0, 0.5]),
 )
 def test_what_each_outcome_takes(
-    bounds: list[float], gate: float, goal: float, pairs: int, chance: float, sessions: int, sessions_chance: float
+    bounds: list[float], gate: float, goal: float, pairs: int, chance: float, sessions: int, sessions_p_value: float
 ) -> None:
     """A change needs interval, threshold, pairs, sessions and both p-values; past the gate without these is slower, no pass."""
     low, ratio, high, bound = bounds
-    evidence = {"pairs": pairs, "chance": chance, "sessions": (ratio,) * sessions, "sessions_chance": sessions_chance}
+    evidence = {"pairs": pairs, "p_value": chance, "sessions": (ratio,) * sessions, "sessions_p_value": sessions_p_value}
     seen = reports.comparison(ratio, low=low, high=high, bound=bound, **evidence)
     outcome, reason = decide(seen, pair_examples.bar(Policy(regression=gate, improvement=goal)))
-    proof = pairs >= 20 and chance == 0 and sessions >= (5 if ratio > 1 else 4) and sessions_chance == 0
+    proof = pairs >= 20 and chance == 0 and sessions >= (5 if ratio > 1 else 4) and sessions_p_value == 0
     expected = (
         Outcome.REGRESSED
         if proof and low > 1 and ratio > 1 + gate

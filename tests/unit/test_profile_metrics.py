@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.core.judge.profile import matched
-from ratchet.core.records.profile import KernelProfile, Profile, Rule
+from ratchet.core.records.profile import KernelProfile, Profile, ProfilerRule
 from ratchet.explain.metrics import NAMES, RawKernel, bare, in_base_units, kernel_profile, limiter
 
 CYCLES = 499333.51515151514
@@ -126,7 +126,7 @@ def test_stalls_are_waits_longest_first() -> None:
 def test_global_rules_come_first() -> None:
     """A rule about the whole kernel comes before one about a part, and the larger estimate before the smaller."""
     rules = tuple(
-        Rule(name=name, title="", message="m", scope=scope, speedup_percent=gain)
+        ProfilerRule(name=name, title="", message="m", scope=scope, speedup_percent=gain)
         for name, scope, gain in (("a", "local", 90.0), ("b", "global", 10.0), ("c", None, None), ("d", "global", 20.0))
     )
     kernel = kernel_profile(RawKernel(name="k", rules=rules), 0)

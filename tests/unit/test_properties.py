@@ -89,8 +89,8 @@ def test_swapping_sides_inverts(logs: list[float], shift: float) -> None:
     assert back.cliffs_delta == -there.cliffs_delta
     for figure in ("chance", "spread", "correlation", "pairs", "rogues", "confidence"):
         assert getattr(back, figure) == pytest.approx(getattr(there, figure), rel=1e-9, abs=1e-9)
-    if there.ratio != 1 and there.sessions_chance is not None:
-        assert back.sessions_chance == pytest.approx(there.sessions_chance, rel=1e-6)
+    if there.ratio != 1 and there.sessions_p_value is not None:
+        assert back.sessions_p_value == pytest.approx(there.sessions_p_value, rel=1e-6)
 
 
 @STEADY
@@ -102,7 +102,7 @@ def test_swapping_workers_inverts(times: list[tuple[float, float]]) -> None:
     assert math.log(back.ratio) == pytest.approx(-math.log(there.ratio), abs=1e-9)
     assert math.log(back.high) == pytest.approx(-math.log(there.low), abs=1e-9)
     assert back.cliffs_delta == -there.cliffs_delta
-    assert (back.chance, back.spread) == pytest.approx((there.chance, there.spread), abs=1e-9)
+    assert (back.p_value, back.spread) == pytest.approx((there.p_value, there.spread), abs=1e-9)
 
 
 @STEADY
@@ -131,7 +131,7 @@ def test_order_does_not_matter(logs: list[float], shuffler: random.Random) -> No
     """The same pairs in any order are the same comparison, but for what their order says; so are values of sides and days."""
     mixed = logs[:]
     shuffler.shuffle(mixed)
-    of_order = {"sessions": (), "sessions_chance": None, "correlation": 0.0, "independent": 0.0}
+    of_order = {"sessions": (), "sessions_p_value": None, "correlation": 0.0, "effective_pairs": 0.0}
     widened_by_it = {"low": 1.0, "high": 1.0, "bound": 1.0}
     one, other = (seen(each).model_copy(update={**of_order, **widened_by_it}) for each in (logs, mixed))
     assert one == other
@@ -198,7 +198,7 @@ def test_more_confidence_is_wider(logs: list[float], shift: float, one: float, o
         for confidence in (min(one, other), max(one, other))
     ]
     assert found[1].low <= found[0].low <= found[0].ratio <= found[0].high <= found[1].high
-    assert (found[0].ratio, found[0].chance) == (found[1].ratio, found[1].chance)
+    assert (found[0].ratio, found[0].p_value) == (found[1].ratio, found[1].p_value)
 
 
 @STEADY
@@ -217,7 +217,7 @@ def test_a_larger_gate_is_never_stricter(logs: list[float], shift: float, one: f
 
 CHANCES = st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(1e-9, 1e-3))
 FOUND = st.builds(
-    lambda ratio, chance, width: reports.comparison(ratio, ratio * width, chance=chance, pairs=20),
+    lambda ratio, chance, width: reports.comparison(ratio, ratio * width, p_value=chance, pairs=20),
     st.sampled_from([0.8, 0.94, 0.99, 1.0, 1.01, 1.031, 1.05, 1.3]),
     CHANCES,
     st.sampled_from([0.001, 0.02, 0.2]),
@@ -272,7 +272,7 @@ def test_any_samples_have_an_outcome(times: list[tuple[tuple[float, float], tupl
     assert (found is None) == (len(times) < 3)
     if found is not None:
         assert 0 < found.low <= found.ratio <= found.high < math.inf
-        assert 0 <= found.chance <= 1
+        assert 0 <= found.p_value <= 1
         assert found.high <= (found.bound or 0)
         assert -1 <= found.cliffs_delta <= 1
         silent = found.low > 1 + POLICY.regression and decide(found, BAR)[0] not in (Outcome.REGRESSED, Outcome.SLOWER)

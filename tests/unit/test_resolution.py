@@ -147,7 +147,7 @@ def test_resolution_widens_the_interval_and_its_bound() -> None:
     fine, coarse = compare_pairs(pair_examples.pairs(logs), 0.95), compare_pairs(pair_examples.pairs(logs), 0.95, (), 0.02)
     assert fine is not None
     assert coarse is not None
-    assert (coarse.ratio, coarse.chance, coarse.resolution) == (fine.ratio, fine.chance, 0.02)
+    assert (coarse.ratio, coarse.p_value, coarse.resolution) == (fine.ratio, fine.p_value, 0.02)
     assert math.log(fine.low / coarse.low) == pytest.approx(0.02)
     assert math.log(coarse.high / fine.high) == pytest.approx(0.02)
     assert math.log(coarse.upper_bound / fine.upper_bound) == pytest.approx(0.02)
@@ -164,7 +164,7 @@ def test_resolution_widens_the_interval_and_its_bound() -> None:
 )
 def test_a_change_must_be_past_its_threshold_by_what_is_unknown(ratio: float, resolution: float, outcome: Outcome) -> None:
     """An estimate counts as far as no rounding could have made it."""
-    seen = reports.comparison(ratio, 0.025, resolution=resolution, chance=1e-9)
+    seen = reports.comparison(ratio, 0.025, resolution=resolution, p_value=1e-9)
     assert decide(seen, BAR)[0] is outcome
 
 

@@ -40,9 +40,9 @@ def test_by_hand() -> None:
     away = np.array([2 - 2.5, 4 - 5, 9 - 7.5]) / 5
     half = stats.t.ppf(0.975, 2) * math.sqrt((away**2).sum() / 6)
     assert (found.low, found.high) == (pytest.approx(2.5 * math.exp(-half)), pytest.approx(2.5 * math.exp(half)))
-    assert found.chance == 1 / 8
+    assert found.p_value == 1 / 8
     sessions = [math.log(2), (math.log(2) + math.log(3)) / 2]
-    assert found.sessions_chance == pytest.approx(stats.ttest_1samp(sessions, 0, alternative="greater").pvalue)
+    assert found.sessions_p_value == pytest.approx(stats.ttest_1samp(sessions, 0, alternative="greater").pvalue)
     assert (found.processes, found.calls) == (3, (4, 5))
 
 
@@ -55,17 +55,17 @@ def test_the_other_way_is_the_mirror_image() -> None:
     )
     assert found.ratio * mirrored.ratio == pytest.approx(1)
     assert found.ratio < 1
-    assert found.chance == mirrored.chance == 1 / 64
-    assert found.sessions_chance == pytest.approx(mirrored.sessions_chance)
+    assert found.p_value == mirrored.p_value == 1 / 64
+    assert found.sessions_p_value == pytest.approx(mirrored.sessions_p_value)
 
 
 def test_means_that_are_equal_are_asked_whether_they_are_slower() -> None:
     """Where both sides have the same mean, the p-values are those of a slower head."""
     found = compare_totals([pair([1.0], [2.0]), pair([1.0], [2.0], 1), pair([4.0], [2.0], 2)], 0.95)
     assert found.ratio == 1
-    assert found.chance == 7 / 8
+    assert found.p_value == 7 / 8
     sessions = [-math.log(2), -math.log(2), math.log(2)]
-    assert found.sessions_chance == pytest.approx(stats.ttest_1samp(sessions, 0, alternative="greater").pvalue)
+    assert found.sessions_p_value == pytest.approx(stats.ttest_1samp(sessions, 0, alternative="greater").pvalue)
 
 
 def test_one_slow_process_in_the_sum_is_not_capped() -> None:
@@ -73,7 +73,7 @@ def test_one_slow_process_in_the_sum_is_not_capped() -> None:
     totals = [pair([0.999], [1.0])] * 12 + [pair([3.0], [1.0])]
     found = compare_totals(totals, 0.95)
     assert found.ratio > 1.1
-    assert found.chance == pytest.approx(1 / 2, abs=0.01)  # and its sign alone decides
+    assert found.p_value == pytest.approx(1 / 2, abs=0.01)  # and its sign alone decides
 
 
 def test_a_process_counts_once_however_many_calls_it_made() -> None:
@@ -176,7 +176,7 @@ def test_light_pairs_count_for_the_total_alone() -> None:
 
 def slow_now_and_then(ratio: float = 1.2, **changes: object) -> Comparison:
     """A typical time that is unchanged, with a mean that is proven to be slower, unless ``changes`` say otherwise."""
-    usual = {"low": 1.05, "high": 1.4, "chance": 1e-9, "sessions_chance": 1e-9, "processes": 40}
+    usual = {"low": 1.05, "high": 1.4, "p_value": 1e-9, "sessions_p_value": 1e-9, "processes": 40}
     own = {name: changes.pop(name) for name in [*changes] if name not in Total.model_fields}
     total = Total(ratio=ratio, **(usual | changes))
     return reports.comparison(1.0).model_copy(update={**own, "total": total})
@@ -192,20 +192,20 @@ def slow_now_and_then(ratio: float = 1.2, **changes: object) -> Comparison:
         ({"ratio": 1.05, "resolution": 0.02}, Outcome.UNCHANGED),  # that may be the clock
         ({"low": 1.0}, Outcome.SLOWER),  # the interval must exclude no change
         ({"low": 1.0001}, Outcome.REGRESSED),
-        ({"chance": TOTAL_LEVEL * 0.999, "sessions_chance": TOTAL_LEVEL * 0.999}, Outcome.REGRESSED),
-        ({"chance": TOTAL_LEVEL * 1.001}, Outcome.SLOWER),
-        ({"sessions_chance": TOTAL_LEVEL * 1.001}, Outcome.SLOWER),
-        ({"sessions_chance": None}, Outcome.SLOWER),
+        ({"p_value": TOTAL_LEVEL * 0.999, "sessions_p_value": TOTAL_LEVEL * 0.999}, Outcome.REGRESSED),
+        ({"p_value": TOTAL_LEVEL * 1.001}, Outcome.SLOWER),
+        ({"sessions_p_value": TOTAL_LEVEL * 1.001}, Outcome.SLOWER),
+        ({"sessions_p_value": None}, Outcome.SLOWER),
         ({"pairs": 19}, Outcome.SLOWER),
-        ({"spread": 0.02, "independent": 19.9, "nearly_all": (1.0, 1.2)}, Outcome.SLOWER),  # pairs of noise that stays
-        ({"spread": 0.02, "independent": 20.0, "nearly_all": (1.0, 1.2)}, Outcome.REGRESSED),
+        ({"spread": 0.02, "effective_pairs": 19.9, "decile_bounds": (1.0, 1.2)}, Outcome.SLOWER),  # pairs of noise that stays
+        ({"spread": 0.02, "effective_pairs": 20.0, "decile_bounds": (1.0, 1.2)}, Outcome.REGRESSED),
         ({"spread": 0.06, "correlation": 0.5}, Outcome.SLOWER),  # three spreads past the gate are 23 %
         ({"spread": 0.04, "correlation": 0.5}, Outcome.REGRESSED),
         ({"sessions": (1.0,) * 4}, Outcome.SLOWER),
-        ({"chance": BAR.level * 4.99}, Outcome.SLOWER),
-        ({"chance": BAR.level * 5.01}, Outcome.INCONCLUSIVE),
-        ({"chance": 0.05}, Outcome.INCONCLUSIVE),
-        ({"chance": 0.0501}, Outcome.UNCHANGED),
+        ({"p_value": BAR.level * 4.99}, Outcome.SLOWER),
+        ({"p_value": BAR.level * 5.01}, Outcome.INCONCLUSIVE),
+        ({"p_value": 0.05}, Outcome.INCONCLUSIVE),
+        ({"p_value": 0.0501}, Outcome.UNCHANGED),
         ({"ratio": 0.5, "low": 0.4, "high": 0.6}, Outcome.UNCHANGED),  # faster now and then is no improvement
     ],
 )
@@ -221,14 +221,14 @@ def test_what_it_takes_to_believe_a_mean(changes: dict[str, object], outcome: Ou
 
 def test_a_mean_that_may_be_chance_is_told_no_pairs() -> None:
     """Where only the mean leaves a case open, its reason ends with that of the typical time, and says nothing of more pairs."""
-    outcome, reason, _ = judge_case(samples_of(8), slow_now_and_then(chance=0.03), BAR, None)
+    outcome, reason, _ = judge_case(samples_of(8), slow_now_and_then(p_value=0.03), BAR, None)
     assert outcome is Outcome.INCONCLUSIVE
     assert reason.endswith(" The typical call: Any slowdown is smaller than the gate of 3 %.")
 
 
 def test_evidence_at_its_limit_suffices_for_a_mean() -> None:
     """A p-value that is the level itself, and a distance from the gate that is the margin itself, are enough."""
-    found = slow_now_and_then(ratio=1.03 * 1.25, chance=0.0001, sessions_chance=0.0001)
+    found = slow_now_and_then(ratio=1.03 * 1.25, p_value=0.0001, sessions_p_value=0.0001)
     bar = dataclasses.replace(BAR, level=0.0009)
     assert found.total is not None
     assert bar.allows_total(found, found.total)
@@ -248,13 +248,13 @@ def test_a_mean_speaks_for_itself(ratio: float, outcome: Outcome) -> None:
         (5e-4, Outcome.REGRESSED if ratio > 1 else Outcome.SLOWER),
         (1e-9, Outcome.REGRESSED),
     ):
-        mean = slow_now_and_then(chance=chance).total
+        mean = slow_now_and_then(p_value=chance).total
         assert decide(typical.model_copy(update={"total": mean}), BAR)[0] is expected
 
 
 def test_a_slower_typical_time_is_told_first() -> None:
     """Where the typical time is slower without proof, and the mean is not proven either, the reason is the typical one's."""
-    typical = reports.comparison(1.1, pairs=19).model_copy(update={"total": slow_now_and_then(chance=1e-4).total})
+    typical = reports.comparison(1.1, pairs=19).model_copy(update={"total": slow_now_and_then(p_value=1e-4).total})
     outcome, reason = decide(typical, BAR)
     assert outcome is Outcome.SLOWER
     assert reason.startswith("Slower, but not proven: +10.0 %")
@@ -264,7 +264,7 @@ def test_a_slower_typical_time_is_told_first() -> None:
 def test_who_asks_for_one_session_does_so_for_the_mean() -> None:
     """A bar of a single session holds the mean to its pairs and its test alone."""
     bar = CaseThresholds(Policy(), BAR.level, fewest=6)
-    mean = {"sessions": (1.0,), "pairs": 6, "sessions_chance": None}
+    mean = {"sessions": (1.0,), "pairs": 6, "sessions_p_value": None}
     assert decide(slow_now_and_then(**mean), bar)[0] is Outcome.REGRESSED
     assert decide(slow_now_and_then(**(mean | {"pairs": 5})), bar)[0] is Outcome.SLOWER
 
@@ -306,7 +306,7 @@ def test_one_slow_call_in_ten() -> None:
     assert shown.low < shown.ratio < shown.high
     assert shown.total is not None
     mean = shown.total
-    assert (shown.ratio, shown.low, shown.high, shown.chance) == (mean.ratio, mean.low, mean.high, mean.chance)
+    assert (shown.ratio, shown.low, shown.high, shown.p_value) == (mean.ratio, mean.low, mean.high, mean.p_value)
 
 
 def test_means_are_shown_where_they_decided() -> None:
@@ -384,7 +384,7 @@ def test_slower_kernels_decide_where_the_mean_does_not() -> None:
 
 
 def total(**changes: object) -> Total:
-    usual = {"ratio": 1.1, "low": 1.02, "high": 1.2, "chance": 0.001, "processes": 40, "calls": (1000, 1000)}
+    usual = {"ratio": 1.1, "low": 1.02, "high": 1.2, "p_value": 0.001, "processes": 40, "calls": (1000, 1000)}
     return Total(**(usual | changes))
 
 

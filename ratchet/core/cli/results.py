@@ -16,7 +16,7 @@ import click
 
 from ratchet.core.cli.options import common, harness_format, judging, request_of
 from ratchet.core.cli.output import print_paths, print_result, show
-from ratchet.core.config import explained
+from ratchet.core.config import describe_settings
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.request import PAGE, results_folder, root_of
 from ratchet.core.untrusted import clean
@@ -27,7 +27,7 @@ from ratchet.core.untrusted import clean
 def settings_command(**options: Any) -> int:
     """Show every setting: its value, where that comes from, and what it means."""
     request = request_of((), options)
-    shown = explained(root_of(request.folder), os.environ, request.options, request.folder)
+    shown = describe_settings(root_of(request.folder), os.environ, request.options, request.folder)
     fields = [{"name": each.name, "value": each.value, "source": each.source, "meaning": each.meaning} for each in shown]
     width = max(len(each.name) for each in shown)
     lines = [

@@ -179,7 +179,7 @@ def compare_pairs(
     return compared.model_copy(
         update={
             "sessions": tuple(map(_exp, sessions)),
-            "sessions_chance": student_p(sessions, slower=estimated.centre >= 0),
+            "sessions_p_value": student_p(sessions, slower=estimated.centre >= 0),
             "total": compare_totals(totals, confidence) if len(totals) >= FEWEST_PAIRS else None,
         }
     )
@@ -241,14 +241,14 @@ def _comparison(
         bound=_exp(estimated.bound + resolution),
         resolution=resolution,
         confidence=confidence,
-        chance=estimated.p_value,
+        p_value=estimated.p_value,
         cliffs_delta=delta,
         pairs=pairs,
-        rogues=estimated.outliers,
+        outliers=estimated.outliers,
         spread=estimated.spread,
         correlation=estimated.correlation,
-        independent=estimated.independent if source == "paired" else None,
-        nearly_all=(_exp(estimated.nearly_all[0]), _exp(estimated.nearly_all[1])) if source == "paired" else None,
+        effective_pairs=estimated.effective_pairs if source == "paired" else None,
+        decile_bounds=(_exp(estimated.decile_bounds[0]), _exp(estimated.decile_bounds[1])) if source == "paired" else None,
         source=source,
     )
 
@@ -317,8 +317,8 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
         ratio=ratio,
         low=ratio * math.exp(-min(half, _LARGEST_LOG)),
         high=ratio * math.exp(min(half, _LARGEST_LOG)),
-        chance=randomisation_p(logs, slower=ratio >= 1, capped=False),
-        sessions_chance=student_p(sessions, slower=ratio >= 1),
+        p_value=randomisation_p(logs, slower=ratio >= 1, capped=False),
+        sessions_p_value=student_p(sessions, slower=ratio >= 1),
         processes=len(totals),
         slow_processes=slow,
         process_factor=factor,

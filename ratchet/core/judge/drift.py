@@ -60,12 +60,12 @@ def needs_best_comparison(own: Comparison, drift: Drift, policy: Policy) -> bool
         near = own.ratio >= 1 + policy.part
     else:
         near = own.ratio > 1 and drift.ratio * own.ratio >= 1 + NEAR * policy.regression
-    return near and (own.chance <= OWN_LEVEL or (own.chance < 0.5 and own.pairs < OWN_PAIRS))
+    return near and (own.p_value <= OWN_LEVEL or (own.p_value < 0.5 and own.pairs < OWN_PAIRS))
 
 
 def is_significant_alone(own: Comparison) -> bool:
     """Return whether this change is slower by itself, by however little."""
-    return own.ratio > 1 and own.chance <= OWN_LEVEL
+    return own.ratio > 1 and own.p_value <= OWN_LEVEL
 
 
 def held_to_best(finding: Judgement, best: Comparison, tree: Tree, thresholds: CaseThresholds) -> Judgement:

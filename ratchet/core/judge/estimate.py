@@ -75,7 +75,7 @@ In six pairs of a coin one often lies alone, and the other five agree by chance.
 DOUBTFUL_OUTLIERS = 8
 """If more than one pair in so many is left out, or if outliers are too many to be left out, both readings count for the bound."""
 VALUES_PER_EXCEPTION = 10
-"""Out of this many values, one may lie outside `Estimate.nearly_all`."""
+"""Out of this many values, one may lie outside `Estimate.decile_bounds`."""
 FEWEST_EFFECTIVE = 1.5
 """An interval is never wider than if so many values were independent: of six values no autocorrelation is known well."""
 ERRORS_OF_CORRELATION, QUIET, NOISY = 1.8, 0.005, 0.01
@@ -118,9 +118,9 @@ class Estimate:
     """Values left out because something else happened in them."""
     correlation: float = 0.0
     """Autocorrelation of each value with the one before it, corrected for bias; 0 where there are too few to say."""
-    independent: float = 0.0
+    effective_pairs: float = 0.0
     """Effective number of independent values: `independent_values`."""
-    nearly_all: tuple[float, float] = (0.0, 0.0)
+    decile_bounds: tuple[float, float] = (0.0, 0.0)
     """What nine values in ten, or more, exceed; and what nine in ten, or more, stay below."""
     unpaired_sd: float | None = None
     """Standard deviation of the difference, for sides that were not paired."""
@@ -157,8 +157,8 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
         p_value=randomisation_p(data, slower=centre >= 0),
         outliers=left_out,
         correlation=_correlation(kept),
-        independent=independent,
-        nearly_all=_nearly_all(data),
+        effective_pairs=independent,
+        decile_bounds=_decile_bounds(data),
     )
 
 
@@ -280,7 +280,7 @@ def independent_values(values: Floats) -> float:
     return values.size * (1 - rho) / (1 + rho)
 
 
-def _nearly_all(values: Floats) -> tuple[float, float]:
+def _decile_bounds(values: Floats) -> tuple[float, float]:
     ordered, left_out = np.sort(values), values.size // VALUES_PER_EXCEPTION
     return float(ordered[left_out]), float(ordered[-1 - left_out])
 

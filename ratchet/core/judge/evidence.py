@@ -38,7 +38,7 @@ class CaseThresholds:
     """The p-value must not be above this: the policy's false alarms, shared among cases and looks (Bonferroni)."""
     fewest: int = CHANGE_PAIRS
     """Fewest pairs that can prove a change."""
-    fewest_independent: int = CHANGE_PAIRS
+    fewest_effective_pairs: int = CHANGE_PAIRS
     """Smallest effective number of independent pairs that can prove a change of a noisy case."""
     sessions: int = 1
     """Fewest sessions that can prove a change; 1: all pairs may come from the same hosts."""
@@ -52,13 +52,13 @@ class CaseThresholds:
 
     def allows(self, comparison: Comparison, threshold: float) -> bool:
         """Return whether the evidence suffices for a change past ``threshold``, a ratio."""
-        if comparison.chance > self.level:
+        if comparison.p_value > self.level:
             return False
         if not comparison.is_paired:
             return True
         margin = abs(math.log(comparison.ratio) - math.log(threshold))
         sessions = self.sessions if threshold > 1 else min(self.sessions, FEWEST_SESSIONS)  # nobody is blamed for a gain
-        agree = self.has_sessions(comparison, comparison.sessions_chance, self.level, sessions)
+        agree = self.has_sessions(comparison, comparison.sessions_p_value, self.level, sessions)
         return self.has_pairs(comparison, threshold) and agree and margin >= self.margin(comparison)
 
     def has_sessions(self, comparison: Comparison, chance: float | None, level: float, fewest: int) -> bool:
@@ -72,9 +72,9 @@ class CaseThresholds:
         level, past_gate = self.level * TOTAL_SHARE / (1 - TOTAL_SHARE), 1 + self.policy.regression
         return (
             total.low > 1
-            and total.chance <= level
+            and total.p_value <= level
             and self.has_pairs(comparison, past_gate)
-            and self.has_sessions(comparison, total.sessions_chance, level, self.sessions)
+            and self.has_sessions(comparison, total.sessions_p_value, level, self.sessions)
             and math.log(total.ratio / past_gate) >= self.margin(comparison)
         )
 
@@ -85,16 +85,16 @@ class CaseThresholds:
         """
         if comparison.pairs < self.fewest:
             return False
-        quiet = comparison.spread <= NOISY and not comparison.rogues
-        if quiet or comparison.independent is None or comparison.nearly_all is None:
+        quiet = comparison.spread <= NOISY and not comparison.outliers
+        if quiet or comparison.effective_pairs is None or comparison.decile_bounds is None:
             return True
-        exceeded, undercut = comparison.nearly_all
+        exceeded, undercut = comparison.decile_bounds
         clear = exceeded > threshold if threshold > 1 else undercut < threshold
-        return clear or comparison.independent >= self.fewest_independent
+        return clear or comparison.effective_pairs >= self.fewest_effective_pairs
 
     def margin(self, comparison: Comparison) -> float:
         """Return by how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
-        kept = comparison.pairs - comparison.rogues
+        kept = comparison.pairs - comparison.outliers
         own = comparison.spread if _persists(comparison.correlation, kept) and comparison.spread > NOISY else 0.0
         return CLEAR * max(own, self.persistent)
 
@@ -120,8 +120,8 @@ def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Compariso
     noisy = [case for case in comparisons if case and case.source == "paired" and case.spread > NOISY / 2]
     if len(noisy) < 2:
         return thresholds
-    kept = sum(case.pairs - case.rogues for case in noisy)
-    correlation = sum((case.pairs - case.rogues) * case.correlation for case in noisy) / kept
+    kept = sum(case.pairs - case.outliers for case in noisy)
+    correlation = sum((case.pairs - case.outliers) * case.correlation for case in noisy) / kept
     if not _persists(correlation, kept):
         return thresholds
     spread = math.sqrt(statistics.fmean(case.spread**2 for case in noisy))
@@ -210,7 +210,7 @@ def needed_change(gate: float, spread: float, thresholds: CaseThresholds, pairs:
     estimate = gate + surely * spread / math.sqrt(pairs)
     test = (quantile(1 - thresholds.level, pairs - 1) + surely) * spread / math.sqrt(EFFICIENCY * pairs)
     # Independent pairs may look alike by chance, and count as too few; then nine in ten of them must be past the gate.
-    fewest, clear = thresholds.fewest_independent, gate
+    fewest, clear = thresholds.fewest_effective_pairs, gate
     enough = normal.cdf(math.sqrt(pairs) * (pairs - fewest) / (pairs + fewest) - ERRORS_OF_CORRELATION)
     if spread > NOISY and enough < math.sqrt(power):
         otherwise = (math.sqrt(power) - enough) / (1 - enough)

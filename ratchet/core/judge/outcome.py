@@ -119,16 +119,16 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         return Outcome.REGRESSED, f"{describe_total(total)} {reason}"
     if outcome is Outcome.SLOWER:
         return outcome, reason
-    if total.chance <= TOTAL_SLOWER * thresholds.level:
+    if total.p_value <= TOTAL_SLOWER * thresholds.level:
         return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total)} {reason}"
-    if total.chance <= TOTAL_DOUBTFUL:
+    if total.p_value <= TOTAL_DOUBTFUL:
         return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
     return outcome, reason
 
 
 def _of_total(comparison: Comparison, total: Total) -> Comparison:
     """Return the comparison of the means, which decided, in the place of that of typical calls."""
-    figures = {"ratio": total.ratio, "low": total.low, "high": total.high, "bound": None, "chance": total.chance}
+    figures = {"ratio": total.ratio, "low": total.low, "high": total.high, "bound": None, "p_value": total.p_value}
     return comparison.model_copy(update={**figures, "source": "total"})
 
 
@@ -146,7 +146,7 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.upper_bound))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
-    outliers = f" with the outliers ({comparison.rogues} of {comparison.pairs} pairs)" if comparison.rogues else ""
+    outliers = f" with the outliers ({comparison.outliers} of {comparison.pairs} pairs)" if comparison.outliers else ""
     further = f", and{outliers} at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
     coarse = ""
     if _is_too_coarse(comparison, past_gate):
@@ -287,13 +287,13 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         missing = (
             f"A regression needs hosts that were started {thresholds.sessions} times, and these were {started}: {raise_limit}."
         )
-    elif comparison.chance > thresholds.level:
+    elif comparison.p_value > thresholds.level:
         chance = next(
-            text for digits in itertools.count(2) if float(text := f"{comparison.chance:.{digits}g}") > thresholds.level
+            text for digits in itertools.count(2) if float(text := f"{comparison.p_value:.{digits}g}") > thresholds.level
         )
         p_values = f"p = {chance}, and a regression needs {thresholds.level:.2g} or less"
         missing = f"The randomisation test has {p_values}: raise --budget, or --pairs."
-    elif not thresholds.has_sessions(comparison, comparison.sessions_chance, thresholds.level, thresholds.sessions):
+    elif not thresholds.has_sessions(comparison, comparison.sessions_p_value, thresholds.level, thresholds.sessions):
         least, most = (units.change(end(sessions), 1) for end in (min, max))
         missing = f"Hosts that were started anew do not agree: they show {least} to {most}. Measure again."
     elif math.log(comparison.ratio / gate) < margin:
@@ -302,8 +302,8 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
             f"{units.percent(math.expm1(margin))} past the gate would be proven: stop other work, then measure again."
         )
     else:
-        counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.independent or 0))} independent ones"
-        needed = f"a regression needs {thresholds.fewest_independent}: {raise_limit}"
+        counts = f"{comparison.pairs} pairs count as only {max(1, round(comparison.effective_pairs or 0))} independent ones"
+        needed = f"a regression needs {thresholds.fewest_effective_pairs}: {raise_limit}"
         missing = f"Noise carries over from pair to pair, so {counts}, and {needed}."
     return missing
 
@@ -350,7 +350,7 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_
     wanted = pairs_to_settle(comparison, policy)
     if wanted is None:
         advice = "make the case less host-bound" if waits_for_host else "stop other work on this machine"
-        far = f", and {comparison.rogues} of {comparison.pairs} lie far off" if comparison.rogues else ""
+        far = f", and {comparison.outliers} of {comparison.pairs} lie far off" if comparison.outliers else ""
         return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}{far}: {advice}, then measure again."
     more = wanted - comparison.pairs
     longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""

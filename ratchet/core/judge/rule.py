@@ -164,7 +164,7 @@ def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int)
         return False
     slow = share_bounds(total.slow_processes[0], total.processes)[1]  # of the head's processes, at most
     can_reach_gate = slow * (total.process_factor - 1) > thresholds.policy.regression
-    looks_slow = (total.ratio > past_gate or can_reach_gate) and total.chance <= OPEN_LEVELS[look - 1]
+    looks_slow = (total.ratio > past_gate or can_reach_gate) and total.p_value <= OPEN_LEVELS[look - 1]
     return (look == 0 or looks_slow) and decide(comparison, thresholds)[0] not in SLOWDOWNS
 
 
@@ -196,7 +196,7 @@ def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift 
         return True
     may_improve = comparison.ratio <= 1 - thresholds.policy.improvement
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
-    if total and total.ratio > past_gate and total.chance <= TOTAL_DOUBTFUL:
+    if total and total.ratio > past_gate and total.p_value <= TOTAL_DOUBTFUL:
         return False  # calls that are slow now and then show in pairs as they are
     open_part = (
         drift is not None and not is_significant_alone(comparison) and needs_best_comparison(comparison, drift, thresholds.policy)

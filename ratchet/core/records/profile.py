@@ -21,7 +21,7 @@ Extent = tuple[Count, Count, Count]
 Category = Literal["transfer", "dispatch", "sync", "memory", "compute", "correctness"]
 
 
-class Rule(Record):
+class ProfilerRule(Record):
     """Advice of one of the profiler's own rules."""
 
     name: str
@@ -87,7 +87,7 @@ class KernelProfile(Record):
     passes: Count | None = None
     """How often the kernel was replayed."""
     peaks: Peaks = Peaks()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[ProfilerRule, ...] = ()
     """Global ones first, the largest estimate first."""
     metrics: dict[str, float] = {}
     """Every numeric metric of the report by its own name, in base units."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AliasChoices, AwareDatetime, Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
@@ -41,15 +41,18 @@ SLOWDOWNS = (Outcome.REGRESSED, Outcome.SLOWER)
 """Outcomes of cases that look slower: they are profiled, and a person may accept them."""
 
 
+# The second name of a choice is that of earlier files.
+
+
 class Total(Record):
     """The mean of all calls of the head against that of the reference: what is slow now and then is part of it."""
 
     ratio: Positive
     low: Positive
     high: Positive
-    chance: NotNegative
+    p_value: NotNegative = Field(validation_alias=AliasChoices("p_value", "chance"))
     """One-sided p-value: how often unchanged code would look at least this far off, in this direction."""
-    sessions_chance: NotNegative | None = None
+    sessions_p_value: NotNegative | None = Field(None, validation_alias=AliasChoices("sessions_p_value", "sessions_chance"))
     """As in `Comparison`."""
     processes: Count
     """Processes of each side."""
@@ -74,24 +77,24 @@ class Comparison(Record):
     bound: Positive | None = None
     """A surer upper end (99.6 % one-sided, for a 95 % interval): below the gate, it shows that the case is unchanged."""
     confidence: Positive
-    chance: NotNegative
+    p_value: NotNegative = Field(validation_alias=AliasChoices("p_value", "chance"))
     """One-sided p-value: how often unchanged code would look at least this far off, in this direction."""
     cliffs_delta: float
     """−1 (every head worker faster) to +1 (every one slower); an effect size, never the gate."""
     pairs: Count
-    rogues: Count = 0
+    outliers: Count = Field(0, validation_alias=AliasChoices("outliers", "rogues"))
     """How many of the pairs were left out as outliers, because something else happened in them."""
     spread: NotNegative = 0.0
     """Standard deviation of the log ratio of one pair: 0.002 is 0.2 %."""
     correlation: float = 0.0
     """Autocorrelation of a pair's log ratio with that of the pair before it."""
-    independent: NotNegative | None = None
+    effective_pairs: NotNegative | None = Field(None, validation_alias=AliasChoices("effective_pairs", "independent"))
     """Effective number of independent pairs, outliers included, one standard error on the safe side."""
-    nearly_all: tuple[Positive, Positive] | None = None
+    decile_bounds: tuple[Positive, Positive] | None = Field(None, validation_alias=AliasChoices("decile_bounds", "nearly_all"))
     """The ratio that nine pairs in ten exceed, and the one that nine in ten stay below."""
     sessions: tuple[Positive, ...] = ()
     """The ratio in each session, whose hosts were started on their own: the median of its pairs."""
-    sessions_chance: NotNegative | None = None
+    sessions_p_value: NotNegative | None = Field(None, validation_alias=AliasChoices("sessions_p_value", "sessions_chance"))
     """One-sided p-value of no difference by the sessions alone (Student's t): forks of one host count as one draw."""
     resolution: NotNegative = 0.0
     """The times are known to this fraction at best, because of the steps in which they were measured or stored."""

@@ -217,6 +217,6 @@ def short_hash(tree: Tree) -> str:
     return tree.commit[:10]
 
 
-def named(tree: Tree) -> str:
+def commit_label(tree: Tree) -> str:
     """Return the short hash of a commit with its subject, on one line."""
     return f'{tree.commit[:10]} "{log_line(tree.subject, CELL)}"'

@@ -224,7 +224,7 @@ class StateRule:
     advice: str
 
 
-def explained(log_ratio: float | None, factor: float) -> float | None:
+def explained_share(log_ratio: float | None, factor: float) -> float | None:
     """Return the part of a change in time that a change in cost may explain, 0 to 1; None where they go in opposite directions.
 
     ``factor``: the head's cost over the reference's. Where it is f and the time grew by r, it explains at most log f / log r.
@@ -239,7 +239,7 @@ def explained(log_ratio: float | None, factor: float) -> float | None:
 
 def changed(rule: ChangeRule, change: Change | None, pair: LaunchPair) -> Difference | None:
     """Return the difference that one rule found in one launch; None where it found none, or one that goes against the time."""
-    part = explained(pair.log_ratio, change.factor) if change else None
+    part = explained_share(pair.log_ratio, change.factor) if change else None
     if change is None or part is None:
         return None
     effect: Effect = "slower" if change.factor > 1 else "faster"

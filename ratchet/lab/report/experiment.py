@@ -131,7 +131,7 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
         yield f"Budget: {status.minutes_left:.0f} min left."
     if status.luck:
         luck = status.luck
-        yield f"The chance that the best E2E of {luck.of} (experiment {luck.best}) is luck: {units.percent(luck.chance, 1)}."
+        yield f"The chance that the best E2E of {luck.of} (experiment {luck.best}) is luck: {units.percent(luck.p_value, 1)}."
     for ceiling in status.ceilings:
         name = f"{ceiling.name[:1].upper()}{ceiling.name[1:]}"
         yield f"{name}: {'reached' if ceiling.reached else 'not reached'} ({ceiling.figures})."
