@@ -69,14 +69,14 @@ from tests.rendered import faults
 HOSTILE = "\x1b[31mred\t\n| @everyone <img> ::error::`"
 
 
-def comparison(ratio: float, half: float = 0.005, chance: float = 1 / 256, **more: Any) -> Comparison:
+def comparison(ratio: float, half: float = 0.005, p_value: float = 1 / 256, **more: Any) -> Comparison:
     """A comparison whose interval reaches ``half`` to both sides, and whose bound half as far again."""
     usual = {"ratio": ratio, "low": ratio - half, "high": ratio + half, "bound": ratio + 1.5 * half, "pairs": 8}
-    return Comparison(confidence=0.95, p_value=chance, cliffs_delta=0.0, **(usual | more))
+    return Comparison(confidence=0.95, p_value=p_value, cliffs_delta=0.0, **(usual | more))
 
 
-def change(name: str, before_ms: float, ratio: float, half: float = 0.005, chance: float = 1 / 256) -> StageChange:
-    return StageChange(name=name, before_ms=before_ms, after_ms=before_ms * ratio, comparison=comparison(ratio, half, chance))
+def change(name: str, before_ms: float, ratio: float, half: float = 0.005, p_value: float = 1 / 256) -> StageChange:
+    return StageChange(name=name, before_ms=before_ms, after_ms=before_ms * ratio, comparison=comparison(ratio, half, p_value))
 
 
 def experiment(

@@ -87,7 +87,7 @@ def test_swapping_sides_inverts(logs: list[float], shift: float) -> None:
     assert (back.ratio, back.low, back.high) == pytest.approx((1 / there.ratio, 1 / there.high, 1 / there.low), rel=1e-9)
     assert back.sessions == pytest.approx([1 / session for session in there.sessions])
     assert back.cliffs_delta == -there.cliffs_delta
-    for figure in ("chance", "spread", "correlation", "pairs", "rogues", "confidence"):
+    for figure in ("p_value", "spread", "correlation", "pairs", "outliers", "confidence"):
         assert getattr(back, figure) == pytest.approx(getattr(there, figure), rel=1e-9, abs=1e-9)
     if there.ratio != 1 and there.sessions_p_value is not None:
         assert back.sessions_p_value == pytest.approx(there.sessions_p_value, rel=1e-6)
@@ -121,7 +121,7 @@ def test_any_scale_changes_nothing(logs: list[float], scale: float) -> None:
     """For any other factor it is the same comparison up to the digits that a float has."""
     times = [(math.exp(log), 1.0) for log in logs]
     found, scaled = of(compare_workers(*sides(times), 0.95)), of(compare_workers(*sides(times, scale), 0.95))
-    for figure in ("ratio", "low", "high", "bound", "spread", "chance", "pairs"):
+    for figure in ("ratio", "low", "high", "bound", "spread", "p_value", "pairs"):
         assert getattr(scaled, figure) == pytest.approx(getattr(found, figure), rel=1e-6, abs=1e-9)
 
 
@@ -343,7 +343,7 @@ def test_records_refuse_an_empty_block() -> None:
         Block(index=0, position=0, samples_ms=())
 
 
-@pytest.mark.parametrize("field", ["ratio", "low", "high", "chance", "spread", "detectable", "confidence"])
+@pytest.mark.parametrize("field", ["ratio", "low", "high", "p_value", "spread", "detectable", "confidence"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
 def test_records_refuse_what_is_no_figure(field: str, bad: float) -> None:
     """A comparison holds no NaN, no infinity and nothing negative."""
