@@ -19,10 +19,11 @@ from ratchet.github.comment import MARKER, render_comment
 from ratchet.github.event import parse_event
 from ratchet.github.records import Acceptance
 from ratchet.github.state import LABEL, acknowledged_in
-from tests import examples, pages
+from tests import examples
 from tests.fake_github import Answer, Comment, FakeGitHub
 from tests.hostile_comments import HOSTILE
 from tests.integration.playground import Finished, Playground
+from tests.recorded_runs import recorded
 
 NAME = "attention/training_512"
 HEAD, LATER = "a" * 40, "4e" * 20
@@ -148,7 +149,7 @@ def test_profile(scene: Scene) -> None:
 
 def test_a_case_is_found_in_the_report_as_it_is_written(scene: Scene) -> None:
     """A regression that no baseline knows can be accepted by the name in the report's table, which breaks it for phones."""
-    red = pages.red()
+    red = recorded("h200_red").comment_page
     report = render_comment(replace(red, run=replace(red.run, head_sha=HEAD, id=RUN)))
     assert "<code>normalize/<wbr>rows_<wbr>16k</code>" in report
     scene.report.body = report

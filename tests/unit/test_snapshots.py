@@ -418,7 +418,6 @@ def test_snapshot(row: Row, tmp_path: Path) -> None:
     repo = row.change(repo) or repo
     before = traces(repo)
     snapshot = Repository(repo).working_snapshot(row.apart)
-    assert Repository(repo).working_snapshot(row.apart).tree == snapshot.tree  # so that a build of it can be kept
     assert traces(repo) == before
     repo = Path(git(repo, "rev-parse", "--show-toplevel"))
     assert sorted(listing(repo, snapshot.revision)) == sorted(row.entries)
