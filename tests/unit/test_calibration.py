@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ratchet.core.judge.comparison import Pair
+from ratchet.core.judge.comparison import Pair, pairs_of
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.core.records.verdict import Calibration
 from ratchet.trust.calibration_report import calibration_lines
@@ -107,6 +107,20 @@ def test_a_calibration_tells_of_its_run() -> None:
     assert (found.command, found.warnings) == (run.command, ("Hot.",))
     assert (found.plan, found.policy, found.checks) == (plan, policy, 10)
     assert [case.name for case in found.cases] == ["a"]
+
+
+def test_a_calibration_can_be_repeated() -> None:
+    """Its shares are those of simulations whose seeds are that of the run, and the next one for slowed code."""
+    case = noisy("a", 0.01, shift=0.01)
+    run, policy = examples.run_of(case), POLICY.model_copy(update={"false_alarm": 0.9, "regression": 0.005})
+    plan, pools = run.plan.model_copy(update={"pairs": 21}), {"a": pairs_of(case.head, case.reference)}
+    found = calibrate(run, plan, policy, 120)
+    unchanged = simulate(pools, policy, pairs=21, runs=120, seed=run.plan.seed)
+    planted = {"a": 1 + 0.005 * 7 / 6}
+    slowed = simulate(pools, policy, pairs=21, runs=12, seed=run.plan.seed + 1, planted=planted)
+    assert found is not None
+    assert 0 < found.any_red == found.cases[0].red == unchanged.any_red < 1
+    assert 0 < found.cases[0].caught == slowed.red["a"] < 1
 
 
 def test_too_few_pairs_bless_nothing() -> None:
