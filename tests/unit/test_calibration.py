@@ -114,10 +114,10 @@ def test_a_calibration_can_be_repeated() -> None:
     case = noisy("a", 0.01, shift=0.01)
     run, policy = examples.run_of(case), POLICY.model_copy(update={"false_alarm": 0.9, "regression": 0.005})
     plan, pools = run.plan.model_copy(update={"pairs": 21}), {"a": pairs_of(case.head, case.reference)}
-    found = calibrate(run, plan, policy, 120)
-    unchanged = simulate(pools, policy, pairs=21, runs=120, seed=run.plan.seed)
+    found = calibrate(run, plan, policy, 80)
+    unchanged = simulate(pools, policy, pairs=21, runs=80, seed=run.plan.seed)
     planted = {"a": 1 + 0.005 * 7 / 6}
-    slowed = simulate(pools, policy, pairs=21, runs=12, seed=run.plan.seed + 1, planted=planted)
+    slowed = simulate(pools, policy, pairs=21, runs=8, seed=run.plan.seed + 1, planted=planted)
     assert found is not None
     assert 0 < found.any_red == found.cases[0].red == unchanged.any_red < 1
     assert 0 < found.cases[0].caught == slowed.red["a"] < 1
