@@ -8,6 +8,7 @@ import random
 import pytest
 
 from ratchet.core.judge.comparison import Pair, pairs_of
+from ratchet.core.judge.power import needed_change
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.core.records.verdict import Calibration
 from ratchet.trust.calibration_report import calibration_lines
@@ -145,6 +146,18 @@ def test_the_suggested_gate_holds(spread: float) -> None:
     assert slowed.caught is not None
     assert slowed.caught >= 0.92
     assert simulate({"a": pool}, policy, pairs=20, runs=300).any_red == 0
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.004, 0.02])
+def test_the_suggested_gate_is_the_smallest_tenth_of_a_percent(spread: float) -> None:
+    """A slowdown a sixth beyond it is large enough to be caught; a tenth of a percent below it, it is not."""
+    thresholds = pair_examples.bar(most=20)
+    gate = smallest_gate(spread, 20, thresholds)
+    assert gate == pytest.approx(round(gate, 3))
+    caught = [
+        needed_change(math.log1p(each), spread, thresholds, 20, 0.95) <= math.log1p(each * 7 / 6) for each in (gate, gate - 0.001)
+    ]
+    assert caught == [True, False]
 
 
 def test_it_ends_with_the_verdict() -> None:
