@@ -150,7 +150,7 @@ def test_the_suggested_gate_holds(spread: float) -> None:
 
 @pytest.mark.parametrize("spread", [0.001, 0.004, 0.02])
 def test_the_suggested_gate_is_the_smallest_tenth_of_a_percent(spread: float) -> None:
-    """A slowdown a sixth beyond it is large enough to be caught; a tenth of a percent below it, it is not."""
+    """A slowdown a sixth beyond it is caught, and one a sixth beyond a gate 0.1 % lower is not; no gate is above 100 %."""
     thresholds = pair_examples.bar(most=20)
     gate = smallest_gate(spread, 20, thresholds)
     assert gate == pytest.approx(round(gate, 3))
@@ -158,6 +158,7 @@ def test_the_suggested_gate_is_the_smallest_tenth_of_a_percent(spread: float) ->
         needed_change(math.log1p(each), spread, thresholds, 20, 0.95) <= math.log1p(each * 7 / 6) for each in (gate, gate - 0.001)
     ]
     assert caught == [True, False]
+    assert smallest_gate(10.0, 20, thresholds) == 1.0
 
 
 def test_it_ends_with_the_verdict() -> None:
