@@ -93,6 +93,22 @@ def test_a_bias_takes_proof_and_a_tenth_of_the_gate(bias: float, spread: float, 
     assert found.biased == (("a",) if biased else ())
 
 
+@pytest.mark.parametrize(
+    ("bias", "others", "biased"), [(0.005, 0, False), (0.006, 0, True), (0.006, 1, False), (0.0065, 1, True)]
+)
+def test_cases_share_the_doubt_about_a_bias(bias: float, others: int, biased: bool) -> None:
+    """A mean of 2.4 standard errors is chance for one case, one of 2.9 is not, and beside another case it takes 3.1."""
+    means = [bias, *[0.0] * others]
+    cases = [
+        examples.compared(*(math.exp(mean + 0.01 * (-1) ** number) for number in range(24)), name=f"a/{place}")
+        for place, mean in enumerate(means)
+    ]
+    run = examples.run_of(*cases)
+    found = calibrate(run, run.plan, POLICY, 10)
+    assert found is not None
+    assert found.biased == (("a/0",) if biased else ())
+
+
 def test_a_calibration_tells_of_its_run() -> None:
     """Machine, code, time and warnings are those of the run; rule, plan and number of checks are those that were asked for."""
     run = examples.run_of(noisy("a", 0.003, pairs=12), warnings=("Hot.",))
