@@ -133,7 +133,7 @@ def host_of(
     for output in outputs:
         with output.handed_over():  # nobody prints
             pass
-    host = HostClient(side, replace(tree, step_timeout_s=0.3), Channel(ours), *outputs)
+    host = HostClient(side, replace(tree, timeouts=tree.timeouts._replace(step_s=0.3)), Channel(ours), *outputs)
     _OPEN.append(host)
     host.listing()
     return host

@@ -28,11 +28,11 @@ from ratchet.core.processes import run
 from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, load, save_bytes
 from ratchet.core.records.profile import CaseProfile, Profiles
-from ratchet.core.records.run import Block, RunRecord, WorkerSamples
+from ratchet.core.records.run import CASE_NAME, Block, RunRecord, WorkerSamples
 from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
 from ratchet.github import reading_child
-from ratchet.github.contradictions import CASE_NAME, contradictions, with_own_figures
+from ratchet.github.contradictions import contradictions, with_own_figures
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")

@@ -6,12 +6,11 @@ contradiction, so one that has was edited, and nothing of it is believed.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ratchet.core.judge.comparison import performance
-from ratchet.core.records.run import CaseRun, RunRecord, WorkerSamples
+from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, WorkerSamples
 
 # Far above what the settings allow (200 pairs, 100 blocks), so that no honest run is refused.
 MOST_CASES = 5_000
@@ -22,8 +21,6 @@ MOST_LIGHT = 300
 MOST_WARNINGS = 5_000
 MOST_FAILURES = 1_000
 """Most failures of one case, lost workers included: each pair may lose some."""
-CASE_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
-"""Names that `ratchet.core.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
 def contradictions(run: RunRecord) -> Iterator[str]:

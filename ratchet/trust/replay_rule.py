@@ -134,7 +134,7 @@ def judge_pairs(pools: Pools, policy: Policy) -> ReplayVerdict:
     most = max(map(len, pools.values()), default=0)
     thresholds = thresholds_of_run(comparisons, policy, most)
     cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
-    code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
+    code = exit_code(Counter(case.outcome for case in cases), policy)
     return ReplayVerdict(cases, headline(cases, policy, code), int(code))
 
 

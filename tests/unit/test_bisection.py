@@ -11,7 +11,7 @@ import pytest
 
 from ratchet.core.judge.rule import looks
 from ratchet.core.records.run import Tree
-from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, level_of, next_place
+from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
 from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.history.bisection_report import search_lines
 from tests.examples import FINGERPRINT, PLAN
@@ -157,6 +157,12 @@ def _search(*verdicts: tuple[int, VerdictName, float | None], **changes: object)
         "started_at": datetime(2026, 1, 1, tzinfo=UTC), "command": ("ratchet", "bisect"),
     }  # fmt: skip
     return SearchRecord.model_validate(fields | changes)
+
+
+def test_the_ends_that_are_known() -> None:
+    """Commits count by their place after GOOD; one that was undecided and came again counts as it was found then."""
+    assert ends_of(_search((4, "bad", 1.1), (2, "undecided", 1.05), (3, "skipped", None))) == {3: "bad"}
+    assert ends_of(_search((4, "bad", 1.1), (2, "undecided", 1.05), (2, "good", 1.0))) == {3: "bad", 1: "good"}
 
 
 def test_the_middle_lies_half_way_to_bad() -> None:

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from ratchet.core.judge.comparison import Pair
+from ratchet.core.judge.comparison import Pair, pairs_of
+from ratchet.core.judge.evidence import needed_change
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.trust.calibration_report import calibration_lines
 from ratchet.trust.records import Calibration
@@ -92,6 +93,22 @@ def test_a_bias_takes_proof_and_a_tenth_of_the_gate(bias: float, spread: float, 
     assert found.biased == (("a",) if biased else ())
 
 
+@pytest.mark.parametrize(
+    ("bias", "others", "biased"), [(0.005, 0, False), (0.006, 0, True), (0.006, 1, False), (0.0065, 1, True)]
+)
+def test_cases_share_the_doubt_about_a_bias(bias: float, others: int, biased: bool) -> None:
+    """A mean of 2.4 standard errors is chance for one case, one of 2.9 is not, and beside another case it takes 3.1."""
+    means = [bias, *[0.0] * others]
+    cases = [
+        examples.compared(*(math.exp(mean + 0.01 * (-1) ** number) for number in range(24)), name=f"a/{place}")
+        for place, mean in enumerate(means)
+    ]
+    run = examples.run_of(*cases)
+    found = calibrate(run, run.plan, POLICY, 10)
+    assert found is not None
+    assert found.biased == (("a/0",) if biased else ())
+
+
 def test_a_calibration_tells_of_its_run() -> None:
     """Machine, code, time and warnings are those of the run; rule, plan and number of checks are those that were asked for."""
     run = examples.run_of(noisy("a", 0.003, pairs=12), warnings=("Hot.",))
@@ -107,6 +124,21 @@ def test_a_calibration_tells_of_its_run() -> None:
     assert (found.command, found.warnings) == (run.command, ("Hot.",))
     assert (found.plan, found.policy, found.checks) == (plan, policy, 10)
     assert [case.name for case in found.cases] == ["a"]
+
+
+def test_a_calibration_can_be_repeated() -> None:
+    """Its shares are those of simulations whose seeds are that of the run, and the next one for slowed code."""
+    case = noisy("a", 0.01, shift=0.01)
+    run = examples.run_of(case, plan=examples.PLAN.model_copy(update={"seed": 7}))
+    policy = POLICY.model_copy(update={"false_alarm": 0.9, "regression": 0.005})
+    plan, pools = run.plan.model_copy(update={"pairs": 21}), {"a": pairs_of(case.head, case.reference)}
+    found = calibrate(run, plan, policy, 80)
+    unchanged = simulate(pools, policy, pairs=21, runs=80, seed=run.plan.seed)
+    planted = {"a": 1 + 0.005 * 7 / 6}
+    slowed = simulate(pools, policy, pairs=21, runs=8, seed=run.plan.seed + 1, planted=planted)
+    assert found is not None
+    assert 0 < found.any_red == found.cases[0].red == unchanged.any_red < 1
+    assert 0 < found.cases[0].caught == slowed.red["a"] < 1
 
 
 def test_too_few_pairs_bless_nothing() -> None:
@@ -131,6 +163,19 @@ def test_the_suggested_gate_holds(spread: float) -> None:
     assert slowed.caught is not None
     assert slowed.caught >= 0.92
     assert simulate({"a": pool}, policy, pairs=20, runs=300).any_red == 0
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.004, 0.02])
+def test_the_suggested_gate_is_the_smallest_tenth_of_a_percent(spread: float) -> None:
+    """A slowdown a sixth beyond it is caught, and one a sixth beyond a gate 0.1 % lower is not; no gate is above 100 %."""
+    thresholds = pair_examples.bar(most=20)
+    gate = smallest_gate(spread, 20, thresholds)
+    assert gate == pytest.approx(round(gate, 3))
+    caught = [
+        needed_change(math.log1p(each), spread, thresholds, 20, 0.95) <= math.log1p(each * 7 / 6) for each in (gate, gate - 0.001)
+    ]
+    assert caught == [True, False]
+    assert smallest_gate(10.0, 20, thresholds) == 1.0
 
 
 def test_it_ends_with_the_verdict() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ratchet.core.config import Format
 from ratchet.core.errors import RecordError
-from ratchet.github.contradictions import CASE_NAME
+from ratchet.core.records.run import CASE_NAME
 from ratchet.harness.formats import FORMATS, unit_of
 from ratchet.harness.results import MOST_SAMPLES, HarnessResults, case_name, read_results
 

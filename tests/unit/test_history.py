@@ -271,12 +271,16 @@ def test_each_case_goes_to_its_own_anchor() -> None:
 
 
 def test_what_is_kept_of_a_run() -> None:
-    """Ratio to the reference and to the anchor, each with its commit; figures of the head; one that has no anchor has none."""
+    """Ratio to the reference and to the anchor, each with its commit; the head's subject and figures; no anchor where none is."""
     anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1))})
-    run = check_of(timed(1.01), timed(1.0, "copy/a"), day=0, head=3, reference=2, anchors=(anchored,))
+    head = Tree(commit=commit(3), subject="softmax: a larger tile")
+    run = check_of(timed(1.01), timed(1.0, "copy/a"), day=0, head=3, reference=2, anchors=(anchored,)).model_copy(
+        update={"head": head}
+    )
     report = judge_run(run, Baseline()).model_copy(update={"profiles": (case_profile(NAME),)})
     kept = history_run(run, report, Baseline(), "https://example.org/1")
     first, second = kept.cases
+    assert kept.subject == "softmax: a larger tile"
     assert first.reference is not None
     assert (first.reference.commit, first.reference.ratio) == (commit(2), pytest.approx(1.01))
     assert first.anchor is not None

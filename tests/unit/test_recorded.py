@@ -14,7 +14,7 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.archive import load_archive
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import Block, Failure, Policy, WorkerSamples
-from ratchet.core.records.verdict import Outcome
+from ratchet.core.records.verdict import Outcome, SideSummary
 from ratchet.trust.replay_rule import ReplayVerdict, judge_pairs, pool_of, worst_code
 from tests import examples
 
@@ -64,6 +64,7 @@ def test_each_case_is_judged_by_the_rule_of_a_check() -> None:
     assert judged.headline == "1 of 5 cases slower, 1 also slower but not proven; worst: slow +5.0 %."
     slow, _, _, few, _ = judged.cases
     assert (slow.head.median_ms, slow.reference.median_ms) == (pytest.approx(2.1), 2.0)  # type: ignore[union-attr]
+    assert slow.head == SideSummary(median_ms=slow.head.median_ms, gflops=0, gb_s=0, peak_memory_bytes=0)  # type: ignore[union-attr]
     assert few.comparison is None
     assert few.reason == "Fewer than 3 pairs were recorded, too few for an interval."
 

@@ -26,6 +26,8 @@ def test_rates_of_what_is_sure() -> None:
     assert found == Rates(0.0, 1.0, 0.0, 16.0, 50, {"a/x": 0.0, "a/y": 1.0})
     found = simulate(SURE, POLICY, pairs=100, runs=50, planted={"a/y": 0.8})
     assert (found.caught, found.any_red, found.pairs_mean) == (0.0, 0.0, 13.0)  # a gain takes four sessions
+    both = simulate(SURE, POLICY, pairs=100, runs=10, planted={"a/x": 1.1, "a/y": 0.8})
+    assert (both.caught, both.any_red) == (0.5, 0.0)
     found = simulate({"a/y": SURE["a/y"]}, POLICY, pairs=100, runs=50, planted={"a/y": 1.1})
     assert (found.caught, found.pairs_mean) == (1.0, 20.0)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -19,6 +20,9 @@ from pydantic.dataclasses import dataclass
 from ratchet.core.records import RULES, Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment, Telemetry
 from ratchet.core.workload import Parameter
+
+CASE_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
+"""Names that `ratchet.core.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
 class Mute(Record):

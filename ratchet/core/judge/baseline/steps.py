@@ -18,9 +18,8 @@ from ratchet.core.errors import UsageError
 from ratchet.core.judge.baseline.chain import ChainPlace, continued, new_chain_entry
 from ratchet.core.judge.comparison import medians_ms, performance
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
-from ratchet.core.records.run import CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
-from ratchet.github.contradictions import CASE_NAME
 
 
 class MoveKind(StrEnum):
