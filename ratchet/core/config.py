@@ -126,7 +126,9 @@ Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
 
-Format = Literal["nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "json"]
+Format = Literal[
+    "nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "asv", "codspeed", "bencher", "json"
+]
 """What another harness writes."""
 
 

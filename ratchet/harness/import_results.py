@@ -82,10 +82,12 @@ def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str
 
     timed = [next((case for case in one.cases if case.name == name), None) for one in processes]
     first = next(case for case in timed if case)
+    told = [case.benchmark for case in timed if case]
     workload = workload_of(first, "", kind, device)
-    workers = tuple(samples_of(case, pair) for pair, case in enumerate(timed) if case and case.samples_ms)
+    skipped = next((one.skipped for one in told if one.skipped), None)
+    workers = tuple(samples_of(case, pair) for pair, case in enumerate(timed) if case and case.samples_ms and skipped is None)
     benchmark, _, config = name.partition("/")
-    problem = next((case.benchmark.problem for case in timed if case and case.benchmark.problem), "")
+    problem = next((one.problem or one.untimed for one in told if one.problem or one.untimed), "")
     return CaseRun(
         name=name,
         benchmark=benchmark,
@@ -94,6 +96,6 @@ def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str
         performance=performance(workers, workload, confidence),
         head=workers,
         failures=(Failure(side="head", stage="measure", message=problem),) if problem else (),
-        skipped=first.benchmark.skipped or None,
+        skipped=skipped,
         has_reference=False,
     )

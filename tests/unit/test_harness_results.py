@@ -12,10 +12,21 @@ import pytest
 from ratchet.core.config import Format
 from ratchet.core.errors import RecordError
 from ratchet.core.judge.consistency import CASE_NAME
-from ratchet.harness.formats import FORMATS, unit_of
+from ratchet.harness.entries import unit_of
+from ratchet.harness.formats import FORMATS
 from ratchet.harness.results import MOST_SAMPLES, case_name, read_results
 
 DATA = Path(__file__).parents[1] / "data" / "harness"
+STORED = {
+    "test_wait.test_roll/1": 5,
+    "test_wait.test_roll/-1": 5,
+    "test_wait.test_cmp/gr-xf6-xdfe-b275aab6": 5,
+    "test_wait.test_cmp/gr-xfc-xdfe-e312edfd": 5,
+    "test_wait.test_cmp/a-b-4a826aac": 5,
+    "test_wait.test_cmp/a-b-998a5be8": 5,
+    "test_wait.test_cmp/u5c0f-38d06cbe": 5,
+    "test_wait.test_cmp/u5927-372be767": 5,
+}
 READ: dict[str, tuple[str, dict[str, int]]] = {
     "google-benchmark.json": (
         "google-benchmark",
@@ -73,6 +84,43 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
         },
     ),
     "pytorch-list.json": ("pytorch", {"pr_time_benchmarks/sum_floordiv-compile_time_ms": 3}),
+    "google-benchmark-twins.json": (
+        "google-benchmark",
+        {
+            "copy/100": 3,
+            "copy/100-real_time": 3,
+            "copy-float-cf574a29/100": 3,
+            "copy-float-cf574a29/200": 3,
+            "copy-float-e4cbe697/100": 3,
+            "nan_counter/default": 3,
+            "fp8/default": 0,
+            "broken/default": 0,
+            "twin/default-1of3": 3,
+            "twin/default-2of3": 3,
+            "twin/default-3of3": 3,
+        },
+    ),
+    "asv/runner/a40d3916-existing-py_usr_bin_python3.json": (
+        "asv",
+        {
+            "b.Waits.time_wait/1-a-b": 6,
+            "b.Waits.time_wait/1-c-d": 6,
+            "b.Waits.time_wait/-1-a-b": 6,
+            "b.Waits.time_wait/-1-c-d": 0,
+            "b.time_broken/default": 0,
+            "b.time_sum/default": 6,
+        },
+    ),
+    "pytest-storage/Linux-CPython-3.11-64bit/0001_unknown_20261126_222307.json": ("pytest-benchmark", STORED),
+    "pytest-storage/Linux-CPython-3.11-64bit/0002_unknown_20261126_222308.json": ("pytest-benchmark", dict.fromkeys(STORED, 1)),
+    "codspeed.json": (
+        "codspeed",
+        {"test_wait.test_roll/1": 1, "test_wait.test_roll/-1": 1, "test_wait.test_sum/default": 1},
+    ),
+    "bencher.json": (
+        "bencher",
+        {"benchmark_name/latency": 1, "benchmark_name/throughput": 1, "bin-sh--c-.-my_build_script.sh-86dd0aa9/build-time": 1},
+    ),
     "json.json": ("json", {"copy/1k": 3, "scan/default": 1}),
 }
 
@@ -90,7 +138,8 @@ def test_a_recorded_file_gives_its_cases(name: str) -> None:
 
 def test_every_recorded_file_is_read_and_every_format_has_one() -> None:
     """No recording lies there unread, and what the settings offer is what can be read."""
-    assert {file.name for file in DATA.glob("*.json")} | {file.name for file in DATA.glob("*.csv")} == set(READ)
+    files = {str(file.relative_to(DATA)) for file in DATA.rglob("*") if file.suffix in (".json", ".csv")}
+    assert files - {"asv/benchmarks.json", "asv/runner/machine.json", "google-benchmark-aggregates.json"} == set(READ)
     assert {kind for kind, _ in READ.values()} == set(FORMATS) == set(get_args(Format))
 
 
@@ -215,6 +264,7 @@ def test_more_samples_than_are_kept_are_thinned_out(tmp_path: Path) -> None:
 
 OURS = {"schema_version": 1}
 GOOGLE = {"context": {}, "benchmarks": [{"name": "a", "real_time": 1.0, "time_unit": "us"}]}
+AGGREGATE = {"name": "a_mean", "run_name": "a", "run_type": "aggregate", "aggregate_name": "mean", "real_time": 1.0}
 WRONG: list[tuple[Any, str | None, str]] = [
     (OURS | {"verdict": "pass"}, None, "the verdict of a run of ratchet, without its samples. Give the current.json"),
     (OURS | {"verdict": "pass"}, "nvbench", "is not what nvbench writes: it is the verdict of a run of ratchet"),
@@ -222,31 +272,35 @@ WRONG: list[tuple[Any, str | None, str]] = [
     (OURS | {"kind": "run", "plan": {}}, "json", "it is a recorded run of ratchet. Give it without --format"),
     (GOOGLE, "nvbench", "it is a file that google-benchmark writes. Name it with --format google-benchmark"),
     ({"results": []}, "hyperfine", "has no benchmark in it"),
-    ({"results": [{"command": "a", "times": []}]}, None, "a has no samples"),
-    ({"results": [{"command": "a", "times": [0.1, -0.1]}]}, None, "a has a time of -100 ms, which cannot be"),
+    ({"results": [{"command": "a", "times": []}]}, None, "a: it has no samples"),
+    ({"results": [{"command": "a", "times": [0.1, -0.1]}]}, None, "a: it has a time of -0.1 s, which cannot be"),
     ({"results": [{"command": "a", "times": [1e300]}]}, None, "which cannot be"),
-    ({"results": [{"command": "a", "times": ["soon"]}]}, None, "is not what hyperfine writes: could not convert"),
-    ({"results": [{"command": "a", "times": [1]}, {"command": "a", "times": [1]}]}, None, "a and a are both called a/default"),
-    (GOOGLE | {"benchmarks": [{"name": "a", "real_time": 1.0}]}, None, "the field 'time_unit' is missing"),
-    (GOOGLE | {"benchmarks": [{"name": "a", "real_time": 1.0, "time_unit": "fortnight"}]}, None, "'fortnight' is missing"),
+    ({"results": [{"command": "a", "times": ["soon"]}]}, None, "a: it has a time of soon s, which cannot be"),
+    (GOOGLE | {"benchmarks": [{"name": "a", "real_time": 1.0}]}, None, "a: its time_unit is None"),
+    (GOOGLE | {"benchmarks": [{"name": "a", "real_time": 1.0, "time_unit": "fortnight"}]}, None, "a: its time_unit is fortnight"),
     ({"machine_info": {}}, None, "the field 'benchmarks' is missing"),
-    ({"unit": "ms", "benchmarks": {"a": [True]}}, None, "'a' is no list of numbers"),
+    ({"unit": "ms", "benchmarks": {"a": [True]}}, None, "a: it is no list of numbers"),
     ({"unit": "furlongs", "benchmarks": {"a": [1]}}, None, "it does not say its unit"),
-    ({"unit": "GB/s", "benchmarks": {"a": [0]}}, None, "a figure is 0, which is no time and no rate"),
+    ({"unit": "GB/s", "benchmarks": {"a": [0]}}, None, "a: it has a time of 0, which cannot be"),
     ([{"metric": {"name": "memory", "benchmark_values": [1]}}], None, "none of its metrics is a time or a rate: memory"),
     ({"hello": "world"}, None, "is no file of a harness that ratchet knows. ratchet reads files of nvbench, "),
     ([1, 2, 3], "json", "it is no file of a harness that ratchet knows"),
     ("", None, "is empty"),
     ('{"results": [{"command": "a", "ti', None, "The file seems to be cut off there."),
-    ('{"unit": "ms", "benchmarks": {"a": [NaN]}}', None, "contains NaN, which is not a JSON number"),
-    ('{"unit": "ms", "benchmarks": {"a": [1], "a": [2]}}', None, 'the field "a" stands twice in one object'),
+    ('{"unit": "ms", "benchmarks": {"a": [NaN]}}', None, "a: it has a time of nan ms, which cannot be"),
+    ('{"unit": "ms", "benchmarks": {"a": [1], "a": [2]}}', None, "a: it is given twice"),
     ("[" * 100_000, None, "nested too deeply"),
     ('{"unit": "ms", "benchmarks": {"a": [1' + "0" * 5000 + "]}}", None, "thousands of digits"),
     ("M,N,Triton\n1,2,3\n", None, "no column names its unit, as in 'Triton (ms)': M, N, Triton"),
     ("M,Triton (parsecs)\n1,3\n", None, "the unit of the column 'Triton (parsecs)' is none that ratchet knows"),
     ("M,Triton (ms)\n1,3\n2\n", None, "a row has 1 of 2 columns: it seems to be cut off"),
-    ("M,Triton (ms)\n1,nan\n", None, "a figure is nan"),
+    ("M,Triton (ms)\n1,nan\n", None, "Triton-M_1: it has a time of nan ms, which cannot be"),
     ("hello\n", None, "no column names its unit"),
+    ('Loading weights...\n{"context": {}}', None, "has other lines before its JSON: 'Loading weights...'. Let the harness write"),
+    (GOOGLE | {"benchmarks": [AGGREGATE]}, None, "has means of repetitions alone, without the repetitions"),
+    ({"instrument": {"type": "valgrind"}, "benchmarks": []}, None, "its instrument is not walltime"),
+    ({"a": {"file-size": {"value": 1.0}}}, None, "neither latency nor throughput: file-size of a"),
+    ({"version": 2, "a.time_b": {"code": "def time_b"}}, None, "is a description beside the results of asv"),
 ]
 
 
