@@ -84,7 +84,7 @@ class Ready(Record):
 class Evidence(Record):
     """One part of a result, reduced to what another process needs to compare it: see `child.outputs`.
 
-    Either ``sketch`` or ``digest`` is set.
+    Either ``sketch`` or ``digest`` is set; both, where some elements are infinite: the digest is that of their places.
     """
 
     place: Line
@@ -258,6 +258,8 @@ def evidence_difference(one: Sequence[Evidence], other: Sequence[Evidence], name
         twin = there.pop(part.place)
         if part.kind != twin.kind:
             return Disagreement(problem=f"{part.place} is {part.kind} in {first} and {twin.kind} in {second}")
+        if part.digest != twin.digest and part.sketch:
+            return Disagreement(problem=f"{part.place} is infinite in different places in {first} and {second}")
         if part.digest != twin.digest:
             return Disagreement(problem=f"{part.place} is not the same in {first} and {second}")
         apart = _relative_difference(part, twin)
