@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, harness_format, judging, request_of
+from ratchet.core.cli.options import common, harness_format, judging, machine, request_of
 from ratchet.core.cli.output import print_paths, show
 from ratchet.core.command_result import write, write_report
 from ratchet.core.recorded import compare, judge_again, merge
@@ -21,6 +21,7 @@ from ratchet.core.recorded import compare, judge_again, merge
 @click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
 @click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
 @harness_format
+@machine
 @judging
 @common
 def compare_command(reference: Path, head: Path, **options: Any) -> int:
