@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ratchet.core.errors import RecordError
 from ratchet.core.judge.consistency import CASE_NAME
+from ratchet.core.records.files import file_stem
 from ratchet.harness.entries import unit_within
 from ratchet.harness.results import HarnessResults, case_name, read_results
 from tests.unit.test_harness_results import DATA
@@ -305,3 +306,10 @@ def test_no_cell_of_a_table_is_merged_dropped_or_invented(rows: list[tuple[str, 
     """Rows may repeat each other, and cells be empty."""
     lines = [f"{value},{cell},0.5,2" for value, cell in rows]
     accounted(tmp_path, "\n".join(["N,Triton (ms),Torch (ms),Speedup", *lines, ""]), 2 * len(rows), "t.csv")
+
+
+def test_files_of_cases_stay_apart() -> None:
+    """A file's name has Latin letters only, so that of another script gets a digest; so does one that is cut."""
+    names = ["k/größe", "k/grüße", "k/小", "k/大", f"{'a' * 100}/{'b' * 90}1", f"{'a' * 100}/{'b' * 90}2"]
+    assert len({file_stem(name) for name in names}) == len(names)
+    assert all(file_stem(name).isascii() and len(file_stem(name)) <= 150 for name in names)
