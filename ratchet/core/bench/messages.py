@@ -40,6 +40,8 @@ class CaseListed(Record):
     skipped: str
     import_error: str = ""
     """The error of importing its file, where that is why the case is skipped: a module is not installed."""
+    fault: str = ""
+    """Why its declaration cannot work."""
     variants: tuple[Line, ...] = ()
     """Ways in which the benchmark does the same work, its own first."""
 
