@@ -57,16 +57,25 @@ def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
 
     Raises RecordError with the path, what is wrong, and what to do.
     """
-    files = _files_of(place)
-    parsed = [one for file in files if (one := _parsed(file, wanted, in_folder=file != place))]
+    files: list[Path] = []
+    parsed: list[tuple[str, ParsedFile]] = []
+    for depth in _DEPTHS:
+        files = _files_of(place, depth)
+        parsed = [one for file in files if (one := _parsed(file, wanted, in_folder=file != place))]
+        if parsed or files == [place]:
+            break
+    if not parsed:
+        raise RecordError(
+            f"{place} has no .json or .csv file of results in it.",
+            "Check the path, and that the command wrote its results there.",
+        )
     kinds = {kind for kind, _ in parsed}
     if len(kinds) != 1:
         raise RecordError(
-            f"{place} has files of {' and of '.join(sorted(kinds)) or 'nothing'}.",
-            "Give one of them, or name it with --format.",
+            f"{place} has files of {' and of '.join(sorted(kinds))}.", "Give one of them, or name it with --format."
         )
     kind = kinds.pop()
-    if kind in _RUNS and len(parsed) > 1:
+    if len(parsed) > 1 and (kind == "asv" or (kind == "pytest-benchmark" and _STORED.match(files[0].name))):
         names = ", ".join(file.name for file in files[:3])
         raise RecordError(
             f"{place} keeps {len(parsed)} runs of {kind}, each of its own process: {names}.", "Give the files of one commit."
@@ -85,8 +94,8 @@ def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
     )
 
 
-_RUNS = ("pytest-benchmark", "asv", "codspeed")
-"""Harnesses whose folder keeps a file for each run."""
+_STORED = re.compile(r"\d{4}_")
+"""The storage of pytest-benchmark numbers the files of its runs."""
 
 
 def case_name(benchmark: str, config: str = "") -> str:
@@ -144,15 +153,14 @@ def _case(name: str, one: TimedBenchmark) -> ReportedCase:
     return ReportedCase(name, one, tuple(one.samples_ms[::step]))
 
 
-def _files_of(place: Path) -> list[Path]:
+_DEPTHS = ("*", "*/*", "*/*/*")
+"""Where results may lie in a folder: asv has a folder for each machine, and pytest-benchmark's storage one for each Python."""
+
+
+def _files_of(place: Path, depth: str) -> list[Path]:
     if not place.is_dir():
         return [place]
-    files = sorted(file for file in place.rglob("*") if file.suffix in (".json", ".csv") and file.is_file())
-    if not files:
-        raise RecordError(
-            f"{place} has no .json or .csv file in it.", "Check the path, and that the command wrote its results there."
-        )
-    return files
+    return sorted(file for file in place.glob(depth) if file.suffix in (".json", ".csv") and file.is_file())
 
 
 def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, ParsedFile] | None:

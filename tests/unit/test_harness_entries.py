@@ -219,6 +219,9 @@ def test_a_result_that_asv_lacks(tmp_path: Path) -> None:
 def test_a_folder_of_results_is_one_process(tmp_path: Path) -> None:
     """asv describes its machine and benchmarks beside them; a storage of several runs has to be named file by file."""
     assert len(read_results(DATA / "asv").cases) == 6
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "trace.json").write_text("{}")
+    assert len(read(tmp_path, google_file(google("a"))).cases) == len(read_results(tmp_path).cases) == 1
     with pytest.raises(RecordError, match="keeps 2 runs of pytest-benchmark, each of its own process: 0001_"):
         read_results(DATA / "pytest-storage")
 
