@@ -58,8 +58,10 @@ def looks_like(document: Any) -> str | None:
     """Return the format of a document, a key of `OURS`, or `BESIDE`; None where nobody knows."""
     if isinstance(document, CsvTable):
         return "triton"
-    first = document[0] if isinstance(document, list) and document else document
-    if _has(first, "metric") and isinstance(first["metric"], dict):
+    if any(
+        _has(one, "metric") and isinstance(one["metric"], dict)
+        for one in (document if isinstance(document, list) else [document])
+    ):
         return "pytorch"
     return next((kind for kind, is_so in _LOOKS if is_so(document)), None) if isinstance(document, dict) else None
 
@@ -82,7 +84,7 @@ _LOOKS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("hyperfine", lambda one: isinstance(one.get("results"), list) and _any_or_none(one["results"], "command")),
     ("json", lambda one: isinstance(one.get("benchmarks"), dict)),
     (BESIDE, lambda one: "version" in one and ("machine" in one or any(_has(each, "code") for each in one.values()))),
-    ("bencher", lambda one: any(isinstance(each, dict) and _any_or_none([*each.values()], "value") for each in one.values())),
+    ("bencher", lambda one: any(_holds_metric(each) for each in one.values())),
 )
 """What is asked of a JSON object, in this order."""
 
@@ -94,6 +96,10 @@ def described(looks: str | None) -> str:
     if looks == BESIDE:
         return f"a {BESIDE}"
     return f"a file that {looks} writes" if looks else "no file of a harness that ratchet knows"
+
+
+def _holds_metric(measures: Any) -> bool:
+    return isinstance(measures, dict) and any(_has(metric, "value") for metric in measures.values())
 
 
 def _any_or_none(listed: list[Any], key: str) -> bool:

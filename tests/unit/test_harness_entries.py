@@ -216,6 +216,14 @@ def test_a_result_that_asv_lacks(tmp_path: Path) -> None:
     assert found.notes == ("Results of asv that are no times were left out: b.peakmem_x.",)
 
 
+def test_a_damaged_record_of_pytorch_costs_no_other_one(tmp_path: Path) -> None:
+    """Not even where it is the first, by which the file might be known."""
+    good = {"metric": {"name": "latency_ms", "benchmark_values": [1.0]}, "benchmark": {"name": "b"}}
+    found = read(tmp_path, [{"metric": None}, good])
+    assert told(found) == {"b/latency_ms": "1"}
+    assert [note.partition(":")[0] for note in found.notes] == ["Entry 1 was left out"]
+
+
 def test_a_folder_of_results_is_one_process(tmp_path: Path) -> None:
     """asv describes its machine and benchmarks beside them; a storage of several runs has to be named file by file."""
     assert len(read_results(DATA / "asv").cases) == 6

@@ -283,6 +283,7 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ({"unit": "furlongs", "benchmarks": {"a": [1]}}, None, "it does not say its unit"),
     ({"unit": "GB/s", "benchmarks": {"a": [0]}}, None, "a: it has a time of 0, which cannot be"),
     ([{"metric": {"name": "memory", "benchmark_values": [1]}}], None, "none of its metrics is a time or a rate: memory"),
+    ({"hello": {}}, None, "is no file of a harness that ratchet knows"),
     ({"hello": "world"}, None, "is no file of a harness that ratchet knows. ratchet reads files of nvbench, "),
     ([1, 2, 3], "json", "it is no file of a harness that ratchet knows"),
     ("", None, "is empty"),
