@@ -5,6 +5,7 @@ Only NVBench's reader touches files: those of its samples, beside its JSON.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from ratchet.harness.entries import (
 class _GoogleEntry(Entry):
     name: str
     run_name: str | None = None
-    run_type: str = "iteration"
+    run_type: str = ""
     aggregate_name: str = ""
     family_index: int = 0
     per_family_instance_index: int = 0
@@ -45,6 +46,8 @@ class _GoogleEntry(Entry):
     skip_message: str = "skipped"
 
 
+_OLD_AGGREGATE = re.compile(r"(.+)_(mean|median|stddev|cv|BigO|RMS)")
+"""Names by which Google Benchmark 1.4 and older tell figures of several entries from entries."""
 _Work = tuple[str, int, int, int]
 """What Google Benchmark repeats: name, family, instance in it, and how often one repetition of these was listed before."""
 
@@ -58,9 +61,13 @@ def google_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
     works: dict[_Work, list[_GoogleEntry]] = {}
     means: dict[_Work, _GoogleEntry] = {}
     seen = Counter[Any]()
-    for one in entries(document["benchmarks"], _GoogleEntry, refused):
+    listed = [*entries(document["benchmarks"], _GoogleEntry, refused)]
+    names = {one.name for one in listed}
+    for one in listed:
+        if not one.run_type and (old := _OLD_AGGREGATE.fullmatch(one.name)) and (old[1] in names or old[2] in ("BigO", "RMS")):
+            continue
         work = (one.run_name or one.name, one.family_index, one.per_family_instance_index)
-        if one.run_type != "iteration":
+        if one.run_type not in ("iteration", ""):
             if one.aggregate_name == "mean":  # every benchmark with aggregates has one, and fits (BigO) have none
                 means.setdefault((*work, 0), one)
             continue

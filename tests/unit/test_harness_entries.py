@@ -96,6 +96,13 @@ def test_means_alone_say_which_option_made_them() -> None:
         read_results(DATA / "google-benchmark-aggregates.json")
 
 
+def test_figures_of_repetitions_are_no_cases_in_old_files_either(tmp_path: Path) -> None:
+    """Google Benchmark 1.4 has no run_type: only the name tells a mean from a benchmark."""
+    names = ("a/8", "a/8_mean", "a/8_stddev", "a_BigO", "geometric_mean")
+    listed = [{"name": name, "real_time": 1.0, "time_unit": "us"} for name in names]
+    assert told(read(tmp_path, google_file(*listed))) == {"a/8": "1", "geometric_mean/default": "1"}
+
+
 def test_what_hyperfine_says_of_a_command(tmp_path: Path) -> None:
     """No exit code is no success, and one run of 0 s is no reason to lose the others."""
     results = [
