@@ -109,7 +109,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         warnings = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
         measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
         if plan.shard and not measured.suite.cases:
-            raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
+            raise _empty(plan.shard)
         timing = started, time.monotonic() - clock
         done = judge_and_explain(plan, request.command, machines, measured, timing, explainer)
         changes = watch.changes()
@@ -220,6 +220,10 @@ def _unbuilt(error: BuildError) -> Suite:
     return Suite((stand_in,), torch=installed_version("torch") or "", cuda=None, triton=None)
 
 
+def _empty(shard: Shard) -> UsageError:
+    return UsageError(f"Shard {shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
+
+
 def _against_baseline(
     plan: CheckPlan,
     machines: Sequence[Machine],
@@ -237,7 +241,9 @@ def _against_baseline(
     names = [case.name for case in cases_of(plan.settings, tree, plan.patterns, plan.environ)]
     if not plan.patterns:
         names += [name for name, entry in stored.items() if not entry.removed and name not in names]
-    groups = by_commit(plan.shard.part(names) if plan.shard else names, stored)
+    if plan.shard and not (names := plan.shard.part(names)):
+        raise _empty(plan.shard)
+    groups = by_commit(names, stored)
     if not groups:
         raise UsageError(
             "The baseline names no commit for this machine and these cases.",

@@ -126,7 +126,9 @@ Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
 
-Format = Literal["nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "json"]
+Format = Literal[
+    "nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "asv", "codspeed", "bencher", "json"
+]
 """What another harness writes."""
 
 
@@ -194,6 +196,8 @@ class Settings(BaseModel):
     """Command of another harness, timed in place of ``bench``; its results go to ``{out}``, a file, or ``{dir}``."""
     format: Format | None = None
     """What that command writes; None: recognised by its content."""
+    machine: Annotated[str, Field(max_length=100)] = ""
+    """Name of the machine that saved files of another harness come from, in place of theirs: a container has a random one."""
     command_timeout: Duration = 1800.0
     """Longest that one process of that command may take."""
     case_timeout: Duration = 120.0

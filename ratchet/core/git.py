@@ -59,10 +59,12 @@ class Blob:
 class Repository:
     """The git repository that holds ``folder``. Every method may raise GitError with a sentence."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, part_of: Repository | None = None) -> None:
         if shutil.which("git") is None:
             raise GitError("git is not installed, and a check compares two commits.", "Install git and try again.")
         self._folder = folder
+        # Whoever trusts a repository trusts its submodules: in a container, actions/checkout names the top folder alone.
+        self._trust = ("-c", f"safe.directory={folder}") if part_of else ()
         top = self._run("rev-parse", "--show-toplevel", refused=f"{folder} is not inside a git repository.")
         self.root = Path(top)
 
@@ -300,7 +302,7 @@ class Repository:
             about, _, path = entry.partition("\t")
             if not about.startswith("160000 ") or not (self.root / path / ".git").exists():
                 continue
-            commit, own = about.split()[2], Repository(self.root / path)
+            commit, own = about.split()[2], Repository(self.root / path, part_of=self)
             if not own._hash_of(f"{commit}^{{commit}}"):
                 raise GitError(
                     f"The submodule {path} of {revision[:10]} has no commit {commit[:10]} here.",
@@ -408,6 +410,11 @@ class Repository:
 
     def _error(self, arguments: Sequence[str], folder: Path, output: str, status: int) -> GitError:
         command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
+        if missing := re.search(r"(?:^|[ :])([\w.+/-]+): (?:command )?not found$", output, re.MULTILINE):  # a shell's words
+            what = f"it needs {missing[1]}, which is not installed"
+            return GitError(
+                f"git {command} failed in {folder}: {what}.", f"Install {missing[1]}, or undo the setting that names it."
+            )
         last = (output.strip().splitlines() or [f"exit status {status}"])[-1]
         return GitError(f"git {command} failed in {folder}: {last.rstrip('.')}.", "Fix that and try again.")
 
@@ -425,7 +432,9 @@ class Repository:
         # the answer are read; without asking for a password; without optional locks, so that `status` leaves the index alone.
         kept = {name: value for name, value in os.environ.items() if name not in STRAY}
         environ = {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(extra or {})}
-        return subprocess.run(["git", *arguments], cwd=folder, env=environ, input=content, capture_output=True, check=False)
+        return subprocess.run(
+            ["git", *self._trust, *arguments], cwd=folder, env=environ, input=content, capture_output=True, check=False
+        )
 
 
 def _environments(paths: Iterable[str]) -> tuple[str, ...]:

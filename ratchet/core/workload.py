@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -26,6 +27,10 @@ DEFAULT = "default"
 """Name of the one config of a benchmark that names none."""
 VARIANT = "variant"
 """Argument through which a benchmark with variants gets the name of one."""
+
+
+KEEPS_FAULTS = ContextVar("KEEPS_FAULTS", default=False)
+"""True while a tree is loaded: a config that cannot work is then kept as a fault of its own case, and costs no other one."""
 
 
 class SpaceError(ValueError):
@@ -135,6 +140,8 @@ class Benchmark:
     """The function takes no device: what it returns is timed on the CPU's clock, on every machine."""
     variants: tuple[str, ...] = ()
     """Ways to do the same work, which the function gets as ``variant``; the first is the benchmark's own."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Configs that cannot work, and why: see `KEEPS_FAULTS`."""
 
     def __call__(self, *, device: Any = None, **parameters: Any) -> Workload:
         """Build the workload of one config; a callable becomes the ``run`` of a Workload that says nothing else.
@@ -213,8 +220,15 @@ def benchmark(
         served = devices if devices is not None else DEVICES if configs is None or on_host else ("cuda",)
         table = _table(served, {DEFAULT: {}} if configs is None else configs, cpu_configs)
         given: dict[str, str | None] = {} if on_host else {"device": None}
-        _check_declaration(function, title, table, given | dict.fromkeys([VARIANT] if variants else [], ""))
-        return Benchmark(title, function, table, tuple(requires), on_host, tuple(variants))
+        given |= dict.fromkeys([VARIANT] if variants else [], "")
+        faults = _faults(function, title, table, given)
+        if faults and not KEEPS_FAULTS.get():
+            raise ValueError(next(iter(faults.values())))
+        working = {
+            device: {config: each for config, each in configs.items() if config not in faults}
+            for device, configs in table.items()
+        }
+        return Benchmark(title, function, working, tuple(requires), on_host, tuple(variants), faults)
 
     return register if function is None else register(function)
 
@@ -241,31 +255,42 @@ def _table(
     return table
 
 
-def _check_declaration(
+def _faults(
     function: Build,
     title: str,
     table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]],
     given: Mapping[str, str | None],
-) -> None:
+) -> dict[str, str]:
+    """Return the configs that cannot work, and why. Raises ValueError for a benchmark of which none could."""
     signature = inspect.signature(function)
-    for configs in table.values():
-        if not configs:
-            raise ValueError(f"benchmark {title} has no configs")
-        for word in (title, *configs):
-            if not word or not all(c.isalnum() or c in "_-.+" for c in word):
-                raise ValueError(f"{word!r} cannot name a benchmark or config: use letters, digits, _ - . +")
-        for config, parameters in configs.items():
-            for name, value in parameters.items():
-                # They are written to JSON, and a record of them must load again.
-                if not isinstance(value, Parameter) or (isinstance(value, float) and not math.isfinite(value)):
-                    raise ValueError(f"{title}/{config}: {name} is {value!r}; a parameter is a number, a string or a bool")
-            try:
-                signature.bind(**given, **parameters)
-            except TypeError as error:
-                raise ValueError(
-                    f"{title}/{config}: the function does not take these parameters{''.join(f' and {name}' for name in given)}: "
-                    f"{error}. Its arguments are {' and '.join([*given, 'what configs={…} gives'])}"
-                ) from None
+    if not _is_name(title):
+        raise ValueError(_NO_NAME.format(title))
+    if any(not configs for configs in table.values()):
+        raise ValueError(f"benchmark {title} has no configs")
+    found: dict[str, str] = {}
+    for config, parameters in ((config, each) for configs in table.values() for config, each in configs.items()):
+        if not _is_name(config):
+            found[config] = _NO_NAME.format(config)
+            continue
+        for name, value in parameters.items():
+            # They are written to JSON, and a record of them must load again.
+            if not isinstance(value, Parameter) or (isinstance(value, float) and not math.isfinite(value)):
+                found[config] = f"{title}/{config}: {name} is {value!r}; a parameter is a number, a string or a bool"
+        try:
+            signature.bind(**given, **parameters)
+        except TypeError as error:
+            found[config] = (
+                f"{title}/{config}: the function does not take these parameters{''.join(f' and {name}' for name in given)}: "
+                f"{error}. Its arguments are {' and '.join([*given, 'what configs={…} gives'])}"
+            )
+    return found
+
+
+_NO_NAME = "{!r} cannot name a benchmark or config: use letters, digits, _ - . +"
+
+
+def _is_name(word: str) -> bool:
+    return bool(word) and all(c.isalnum() or c in "_-.+" for c in word)
 
 
 def dtype_name(dtype: torch.dtype | str) -> str:

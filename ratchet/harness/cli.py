@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, harness_format, request_of
+from ratchet.core.cli.options import common, harness_format, machine, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save
@@ -18,6 +18,7 @@ from ratchet.harness.import_results import import_results
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @harness_format
+@machine
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
 @common
 def import_command(files: tuple[Path, ...], out: Path, **options: Any) -> int:

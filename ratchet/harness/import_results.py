@@ -6,6 +6,7 @@ ratchet started none of their processes; what the run therefore lacks stands in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,6 +32,8 @@ def import_results(files: Sequence[Path], format_: str | None, request: Request,
 
 def run_of(files: Sequence[Path], format_: str | None, settings: Settings, command: tuple[str, ...]) -> RunRecord:
     processes = [read_results(file, format_) for file in files]
+    if settings.machine:
+        processes = [replace(one, source=replace(one.source, cpu=settings.machine)) for one in processes]
     kinds = {one.format for one in processes}
     if len(kinds) > 1:
         raise RecordError(f"The files are of {' and of '.join(sorted(kinds))}.", "Import files of one harness together.")
@@ -38,7 +41,8 @@ def run_of(files: Sequence[Path], format_: str | None, settings: Settings, comma
     for file, other in zip(files, processes, strict=True):
         if other.source != source:
             error = f"{file} is from a different machine or commit than {files[0]}."
-            raise RecordError(error, "Import files of one machine and commit together.")
+            hint = "Import files of one machine and commit together; name the machine with --machine if theirs are made up."
+            raise RecordError(error, hint)
     if len({tuple(case.samples_ms for case in one.cases) for one in processes}) < len(processes):
         raise RecordError("Two of the files hold the same times.", "Give one file of each process.")
     device: Device = "cuda" if source.gpu is not None or kind in ("nvbench", "triton") else "cpu"
@@ -82,10 +86,12 @@ def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str
 
     timed = [next((case for case in one.cases if case.name == name), None) for one in processes]
     first = next(case for case in timed if case)
+    told = [case.benchmark for case in timed if case]
     workload = workload_of(first, "", kind, device)
-    workers = tuple(samples_of(case, pair) for pair, case in enumerate(timed) if case and case.samples_ms)
+    skipped = next((one.skipped for one in told if one.skipped), None)
+    workers = tuple(samples_of(case, pair) for pair, case in enumerate(timed) if case and case.samples_ms and skipped is None)
     benchmark, _, config = name.partition("/")
-    problem = next((case.benchmark.problem for case in timed if case and case.benchmark.problem), "")
+    problem = next((one.problem or one.untimed for one in told if one.problem or one.untimed), "")
     return CaseRun(
         name=name,
         benchmark=benchmark,
@@ -94,6 +100,6 @@ def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str
         performance=performance(workers, workload, confidence),
         head=workers,
         failures=(Failure(side="head", stage="measure", message=problem),) if problem else (),
-        skipped=first.benchmark.skipped or None,
+        skipped=skipped,
         has_reference=False,
     )

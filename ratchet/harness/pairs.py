@@ -32,7 +32,7 @@ from ratchet.core.processes import run
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
 from ratchet.core.units import did_you_mean, duration
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.harness.formats import TimedBenchmark
+from ratchet.harness.entries import TimedBenchmark
 from ratchet.harness.results import HarnessResults, ReportedCase, read_results
 
 FILE, FOLDER = "{out}", "{dir}"
@@ -300,7 +300,8 @@ def _with_samples(
     for side in SIDES:
         by_pair = {pair: one for pair, results in done.results[side].items() for one in results.cases if one.name == name}
         timed[side] = {pair: one for pair, one in by_pair.items() if one.samples_ms}
-    both = [side for side in SIDES if timed[side] and case.in_head]  # of a case that is gone, nothing is compared
+    # Of a case that is gone, or skipped in its first process, nothing is compared.
+    both = [side for side in SIDES if timed[side] and case.in_head and case.skipped is None]
     pairs = sorted(set.intersection(*(set(timed[side]) for side in both))) if both else []
     gaps = {pair for side in both for pair in done.results[side] if pair not in timed[side]}
     unfit = done.unfit
@@ -325,13 +326,16 @@ def _with_samples(
 def _case(name: str, sides: Mapping[Side, ReportedCase], harness: Harness, *, device: str = "cpu") -> CaseRun:
     shown = next(iter(sides.values()), None)
     benchmark, _, config = name.partition("/")
-    failures = [
-        Failure(side=side, stage="measure", message=case.benchmark.problem)
-        for side, case in sides.items()
-        if case.benchmark.problem
-    ]
     head, reference = sides.get("head"), sides.get("reference")
-    skipped = (head.benchmark.skipped or None) if head else None
+    untimed = {side: case.benchmark.untimed for side, case in sides.items() if case.benchmark.untimed}
+    if not any(case.samples_ms for case in sides.values()):
+        untimed = {}  # no side has lost anything: it is skipped
+    failures = [
+        Failure(side=side, stage="measure", message=message)
+        for side, case in sides.items()
+        if (message := case.benchmark.problem or untimed.get(side))
+    ]
+    skipped = (head.benchmark.skipped or ("" if untimed else head.benchmark.untimed) or None) if head else None
     if head and reference and reference.benchmark.skipped and not skipped:
         failures.append(Failure(side="reference", stage="measure", message=reference.benchmark.skipped))
     return CaseRun(

@@ -13,7 +13,8 @@ import hashlib
 import io
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from ratchet.core.errors import RecordError
 from ratchet.core.records.files import parse_json, reading
 from ratchet.core.untrusted import clean
 from ratchet.harness import formats
-from ratchet.harness.formats import FORMATS, FileOrigin, FormatError, TimedBenchmark
+from ratchet.harness.entries import MOST_CASES, FileOrigin, FormatError, ParsedFile, TimedBenchmark
+from ratchet.harness.formats import BESIDE, FORMATS
+from ratchet.harness.tables import CsvTable
 
 LARGEST_BYTES = 64 * 2**20
 """Largest file that is read, and the most that all files of a folder hold together."""
-MOST_CASES = 5_000
 MOST_SAMPLES = 2_000
 """Samples of one benchmark and process that are kept; of more, every n-th, so that a run stays small."""
-LEAST_MS, MOST_MS = 1e-9, 1e9
 _PART = 100
 """Longest part of a case's name, before and after the slash."""
 
@@ -56,68 +57,119 @@ def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
 
     Raises RecordError with the path, what is wrong, and what to do.
     """
-    files = _files_of(place)
-    parsed = [_parsed(file, wanted, in_folder=file != place) for file in files]
+    files: list[Path] = []
+    parsed: list[tuple[str, ParsedFile]] = []
+    for depth in _DEPTHS:
+        files = _files_of(place, depth)
+        parsed = [one for file in files if (one := _parsed(file, wanted, in_folder=file != place))]
+        if parsed or files == [place]:
+            break
+    if not parsed:
+        raise RecordError(
+            f"{place} has no .json or .csv file of results in it.",
+            "Check the path, and that the command wrote its results there.",
+        )
     kinds = {kind for kind, _ in parsed}
     if len(kinds) != 1:
         raise RecordError(
             f"{place} has files of {' and of '.join(sorted(kinds))}.", "Give one of them, or name it with --format."
+        )
+    kind = kinds.pop()
+    if len(parsed) > 1 and (kind == "asv" or (kind == "pytest-benchmark" and _STORED.match(files[0].name))):
+        names = ", ".join(file.name for file in files[:3])
+        raise RecordError(
+            f"{place} keeps {len(parsed)} runs of {kind}, each of its own process: {names}.", "Give the files of one commit."
         )
     benchmarks = [one for _, found in parsed for one in found.benchmarks]
     if not benchmarks:
         raise RecordError(f"{place} has no benchmark in it.", "Check that the command ran any, and measure again.")
     if len(benchmarks) > MOST_CASES:
         raise RecordError(f"{place} has {len(benchmarks)} benchmarks, more than {MOST_CASES}.", "Choose some of them.")
-    cases = tuple(_case(place, one) for one in benchmarks)
-    names = Counter(case.name for case in cases)
-    twice = next((name for name, count in names.items() if count > 1), None)
-    if twice is not None:
-        both = [clean(case.benchmark.name, 80) for case in cases if case.name == twice][:2]
-        raise RecordError(f"{place}: {both[0]} and {both[1]} are both called {twice}.", "Give each benchmark a name of its own.")
-    return HarnessResults(kinds.pop(), cases, parsed[0][1].source, tuple(note for _, found in parsed for note in found.notes))
+    if not any(one.samples_ms or one.problem for one in benchmarks):
+        told = next((f"{clean(each.name, 80)}: {each.untimed}" for each in benchmarks if each.untimed), None)
+        if told:
+            raise RecordError(f"{place}: {told}.", "Check what it times, and measure again.")
+    return HarnessResults(
+        kind, tuple(_cases(place, benchmarks)), parsed[0][1].source, tuple(note for _, found in parsed for note in found.notes)
+    )
+
+
+_STORED = re.compile(r"\d{4}_")
+"""The storage of pytest-benchmark numbers the files of its runs."""
 
 
 def case_name(benchmark: str, config: str = "") -> str:
-    """Return the name of a case for a benchmark of another harness: letters, digits and ``_ - . +`` on both sides of a slash."""
-    return f"{_part(benchmark) or 'benchmark'}/{_part(config) or 'default'}"
+    """Return the name of a case for a benchmark of another harness: letters, digits and ``_ - . +`` on both sides of a slash.
+
+    It depends on nothing but the harness's own name, so a new benchmark renames no other one. A space and the signs ``/ : , =``
+    become ``-``; a name with other signs ends in a digest of it: ``[<]`` and ``[>]`` stay apart.
+    """
+    return f"{_part(benchmark, r'(?!-)') or 'benchmark'}/{_part(config) or 'default'}"
 
 
-def _part(text: str) -> str:
-    part = re.sub(r"[^\w.+]+", "-", text, flags=re.ASCII).strip("-")
-    if len(part) <= _PART:
-        return part
-    return f"{part[: _PART - 9]}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+def _part(text: str, start: str = "") -> str:
+    """Return one side of the slash. A benchmark begins with no hyphen, since its case would look like an option."""
+    plain = _plain(text)
+    if re.fullmatch(rf"{start}[\w.+-]*", plain):
+        return _fitting(plain, text)
+    letters = re.sub(r"[^\w.+-]+", "-", text).strip("-")
+    return f"{letters[: _PART - 9]}-{_digest(text)}".lstrip("-")
 
 
-def _case(place: Path, one: TimedBenchmark) -> ReportedCase:
-    name = case_name(one.benchmark, one.config)
-    if one.problem or one.skipped:
-        return ReportedCase(name, one)
-    shown = clean(one.name, 80)
-    if not one.samples_ms:
-        raise RecordError(f"{place}: {shown} has no samples.", "Check that the command timed it, and measure again.")
-    for sample in one.samples_ms:
-        if not LEAST_MS <= sample < MOST_MS:  # NaN, infinite, negative
-            raise RecordError(f"{place}: {shown} has a time of {sample:g} ms, which cannot be.", "Measure again.")
-    step = -(-len(one.samples_ms) // MOST_SAMPLES)
+def _plain(text: str) -> str:
+    return re.sub(r"[ /:,=]", "-", text)
+
+
+def _fitting(part: str, text: str) -> str:
+    return part if len(part) <= _PART else f"{part[: _PART - 9]}-{_digest(text)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def _cases(place: Path, benchmarks: Sequence[TimedBenchmark]) -> list[ReportedCase]:
+    """Return the cases. Of several with one name, each says which of how many it is, so that none is compared with another."""
+    names = [case_name(one.benchmark, one.config) for one in benchmarks]
+    counts, before = Counter(names), Counter[str]()
+    cases = []
+    for name, one in zip(names, benchmarks, strict=True):
+        before[name] += 1
+        if counts[name] > 1:
+            benchmark, _, config = name.partition("/")
+            config = f"{config}-{before[name]}of{counts[name]}"
+            name = f"{benchmark}/{_fitting(config, config)}"  # noqa: PLW2901
+        cases.append(_case(name, one))
+    if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
+        both = [clean(case.benchmark.name, 80) for case in cases if case.name == twice][:2]
+        raise RecordError(f"{place}: {both[0]} and {both[1]} are both called {twice}.", "Give each benchmark a name of its own.")
+    return cases
+
+
+def _case(name: str, one: TimedBenchmark) -> ReportedCase:
+    if name.partition("/")[0] not in (_plain(one.benchmark), "benchmark") or _part(one.config) != _plain(one.config):
+        one = replace(one, parameters={"name": clean(one.name, 200), **one.parameters})  # as its author wrote it
+    step = -(-len(one.samples_ms) // MOST_SAMPLES) or 1
     return ReportedCase(name, one, tuple(one.samples_ms[::step]))
 
 
-def _files_of(place: Path) -> list[Path]:
+_DEPTHS = ("*", "*/*", "*/*/*")
+"""Where results may lie in a folder: asv has a folder for each machine, and pytest-benchmark's storage one for each Python."""
+
+
+def _files_of(place: Path, depth: str) -> list[Path]:
     if not place.is_dir():
         return [place]
-    files = sorted(file for file in place.iterdir() if file.suffix in (".json", ".csv") and file.is_file())
-    if not files:
-        raise RecordError(
-            f"{place} has no .json or .csv file in it.", "Check the path, and that the command wrote its results there."
-        )
-    return files
+    return sorted(file for file in place.glob(depth) if file.suffix in (".json", ".csv") and file.is_file())
 
 
-def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, formats.ParsedFile]:
+def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, ParsedFile] | None:
+    """Return format and content of a file; None for one of a folder that only describes others."""
     text = _text(file)
     document = _document(file, text)
     looks = formats.looks_like(document)
+    if looks == BESIDE and in_folder:
+        return None
     kind = wanted or looks
     if kind is None or kind not in FORMATS:
         raise RecordError(f"{file} is {formats.described(looks)}.", _which(looks, None))
@@ -158,21 +210,27 @@ def _document(file: Path, text: str) -> Any:
     if not text.strip():
         raise RecordError(f"{file} is empty.", "Check that the command ran to its end, and measure again.")
     if text.lstrip()[0] not in "{[":
+        if re.search(r"^[{\[]", text, re.MULTILINE):
+            first = clean(text.strip().splitlines()[0], 60)
+            raise RecordError(
+                f"{file} has other lines before its JSON: {first!r}.",
+                "Let the harness write its results to the file itself, apart from what it prints.",
+            )
         return _rows(file, text)
     try:
-        return parse_json(str(file), text, "Measure again.")
+        return parse_json(str(file), text, "Measure again.", foreign=True)
     except RecordError:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):  # one record a line
             with contextlib.suppress(RecordError):
-                return [parse_json(str(file), line) for line in lines]
+                return [parse_json(str(file), line, foreign=True) for line in lines]
         raise
 
 
-def _rows(file: Path, text: str) -> formats.CsvTable:
+def _rows(file: Path, text: str) -> CsvTable:
     first = text.splitlines()[0]
     try:
         rows = list(csv.reader(io.StringIO(text), delimiter=";" if ";" in first else ",", strict=True))
     except csv.Error as error:
         raise RecordError(f"{file} is neither JSON nor a table: {error}.", "Check the path.") from None
-    return formats.CsvTable(tuple(rows[0]), tuple(tuple(row) for row in rows[1:] if row))
+    return CsvTable(tuple(rows[0]), tuple(tuple(row) for row in rows[1:] if row))

@@ -111,3 +111,30 @@ def test_a_command_that_cannot_work_gives_a_sentence(command: str, code: int, se
     done = slower.ratchet("check", "--device", "cpu", "--command", command)
     assert done.code == code, done
     assert sentence in done.sentence
+
+
+@pytest.mark.slow
+def test_a_shard_without_a_case_says_so_against_a_baseline_too(make: Callable[..., Playground]) -> None:
+    """The baseline is not to blame when there are more shards than cases."""
+    settings = 'command = "cp times.json {out}"\nformat = "json"\ndevice = "cpu"\n'
+    play = make({"times.json": times(copy=0.5)}, {"times.json": times(copy=0.5), "a": "b"}, settings=settings)
+    assert play.ratchet("check", "--pairs", "6").code == 0
+    assert play.ratchet("baseline", "record").code == 0
+    done = play.ratchet("check", "--against-baseline", "--shard", "3/3")
+    assert done.code == 2, done
+    assert "Shard 3/3 has no case: there are fewer cases than shards." in done.sentence
+
+
+def test_an_entry_without_a_time_is_the_outcome_of_its_case(make: Callable[..., Playground]) -> None:
+    """A time that the head has lost is red; what neither side timed is skipped; all others are judged."""
+    first = json.dumps({"unit": "ms", "benchmarks": {"copy": [0.5, 0.5005], "lost": [1.0], "never": [None]}})
+    second = json.dumps({"unit": "ms", "benchmarks": {"copy": [0.5, 0.5005], "lost": [float("nan")], "never": [None]}})
+    play = make({"times.json": first}, {"times.json": second})
+    done = play.ratchet("check", *COPY, "--format", "json", *PROOF)
+    assert done.code == 1, done
+    assert done.outcomes() == {
+        "copy/default": Outcome.UNCHANGED,
+        "lost/default": Outcome.FAILED,
+        "never/default": Outcome.SKIPPED,
+    }
+    assert "it has a time of nan ms" in done.verdict("lost/default").reason

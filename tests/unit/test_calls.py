@@ -317,8 +317,8 @@ def test_an_unwritten_element_is_not_blamed_on_inputs() -> None:
         ((1.5, 2), (1.5, 3), r"output \[1\] is 2, its reference 3"),
         ((1.5, "a"), (1.5, "b"), r"output \[1\] is 'a', its reference 'b'"),
         (np.ones(3), np.ones(4), r"the output has shape \(3,\), its reference \(4,\)"),
-        (np.array([1.0, math.nan]), np.array([1.0, math.nan]), "NaN or infinity"),
-        (math.nan, math.nan, "NaN or infinity"),
+        (np.array([1.0, math.nan]), np.array([1.0, math.nan]), "holds NaN"),
+        (math.nan, math.nan, "holds NaN"),
     ],
 )
 def test_a_mismatch_names_its_place(result: Any, reference: Any, said: str) -> None:

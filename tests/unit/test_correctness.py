@@ -54,14 +54,16 @@ def test_right() -> None:
         (tensor(3.0, 4.1), tensor(3.0, 4.0), r"the output is off by 2.00e-02 \(relative; 1.0e-04 allowed\)"),
         (tensor(3.0, math.nan), tensor(3.0, 4.0), "the output holds NaN or infinity, its reference does not"),
         (tensor(3.0, math.inf), tensor(3.0, 4.0), "NaN or infinity"),
-        (tensor(3.0, math.inf), tensor(3.0, math.inf), "the reference of the output holds NaN or infinity: draw inputs"),
+        (tensor(3.0, math.inf), tensor(3.0, -math.inf), "the output and its reference are infinite in different places"),
+        (tensor(3.0, 3.0), tensor(3.0, -math.inf), "the output and its reference are infinite in different places"),
+        (tensor(4.0, math.inf), tensor(3.0, math.inf), "the output is off by"),
+        (tensor(3.0), tensor(math.nan), "the reference of the output holds NaN: draw inputs"),
         (
             tensor(math.nan, math.nan),
             tensor(3.0, 4.0),
             "the output is NaN everywhere, .*: run wrote nothing to it, or NaN",
         ),
-        (tensor(math.nan), tensor(math.nan), "NaN or infinity"),
-        (tensor(3.0), tensor(math.nan), "NaN or infinity"),
+        (tensor(math.nan), tensor(math.nan), "the reference of the output holds NaN"),
         (tensor(3.0, 4.0), tensor(3.0), r"the output has shape \(2,\), its reference \(1,\)"),
         (tensor(3.0, 4.0), tensor(3.0, 4.0).reshape(2, 1), r"its reference \(2, 1\)"),
         ((tensor(1.0), tensor(2.0)), tensor(1.0), r"run returns output \[0\], its reference does not: it returns the output"),
@@ -85,6 +87,25 @@ def test_nan_never_passes(tolerance: float) -> None:
     """No tolerance lets NaN through."""
     with pytest.raises(WrongResult, match="NaN"):
         checked(tensor(math.nan), tensor(1.0), tolerance={"float32": tolerance})
+
+
+def test_infinite_elements_are_compared_in_place() -> None:
+    """A mask of minus infinity is a right result, with a reference and without one; elsewhere the limit holds."""
+    ref = tensor(3.0, -math.inf, math.inf)
+    assert checked(ref, ref) == 0.0
+    assert checked(tensor(3.0003, -math.inf, math.inf), ref, tolerance={"float32": 1e-3}) == pytest.approx(1e-4, rel=0.01)
+    x, mask = torch.randn(8, 8), torch.ones(8, 8, dtype=torch.bool).triu(1)
+    assert check(Workload(run=lambda: x.masked_fill(mask, -math.inf))) == 0.0
+    turn = iter([mask, mask.t()] * 9)
+    with pytest.raises(WrongResult, match="the output is infinite in different places in the second call and the first one"):
+        check(Workload(run=lambda: x.masked_fill(next(turn), -math.inf)))
+
+
+@pytest.mark.parametrize("made", [torch.randn(4, 2), torch.arange(8).reshape(4, 2)])
+def test_a_run_that_returns_its_own_input_is_told_so(made: torch.Tensor) -> None:
+    """The check fills each output before the next call, so an input that is returned holds our own filling."""
+    with pytest.raises(WrongResult, match=r"run returns one of its inputs, or writes nothing to it. Return a new tensor"):
+        check(Workload(run=lambda: made.view(2, 4)))
 
 
 def test_zero_reference() -> None:

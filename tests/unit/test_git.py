@@ -343,3 +343,41 @@ def test_files_of_a_folder(repo: Path) -> None:
         (repo / name).write_text("x")
     (repo / ".gitignore").write_text("*.o\n")
     assert Repository(repo).files(repo / "sub") == ["ä b/new.py"]
+
+
+def test_a_submodule_is_trusted_with_its_repository(
+    repo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container, another user owns the checkout, and safe.directory names its top folder alone."""
+    place = tmp_path_factory.mktemp("submodule")
+    source = place / "source"
+    source.mkdir()
+    git(source, "init", "-q", "-b", "main")
+    commit(source, "lib.txt", "one")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source), "third")
+    git(repo, "commit", "-qm", "third")
+    tree = place / "tree"
+    trusted = "".join(f"\tdirectory = {folder}\n" for folder in (repo, repo / ".git", tree, tree / "third"))
+    (place / "config").write_text(f"[safe]\n{trusted}")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(place / "config"))
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    found = Repository(repo)
+    found.add_worktree(tree, "HEAD")
+    assert (tree / "third" / "lib.txt").read_text() == "one"
+    found.remove_worktree(tree)
+    with pytest.raises(GitError, match="git does not trust"):
+        Repository(repo / "third")
+
+
+def test_a_filter_that_is_not_installed_is_named(repo: Path) -> None:
+    """Git's last line speaks of a remote end, and there is none."""
+    (repo / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (repo / "w.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "weights")
+    git(repo, "config", "filter.lfs.process", "git-no-such-filter filter-process")
+    git(repo, "config", "filter.lfs.required", "true")
+    (repo / "w.bin").touch()
+    with pytest.raises(GitError, match="needs git-no-such-filter, which is not installed") as caught:
+        Repository(repo).is_dirty()
+    assert "Install git-no-such-filter" in refused(caught) + caught.value.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,34 @@ def test_files_of_different_machines_are_not_compared(request_here: Request) -> 
     """nvbench names its GPU and pytest-benchmark its CPU."""
     with pytest.raises(FingerprintError, match="NVIDIA H200"):
         compare(DATA / "pytest-benchmark.json", DATA / "nvbench.json", None, request_here, {})
+
+
+def test_a_machine_has_the_name_that_its_user_gives_it(request_here: Request, tmp_path: Path) -> None:
+    """Each container has a host name of its own, so files of one machine seem to come from several."""
+    document = json.loads((DATA / "google-benchmark-plain.json").read_text())
+    files = []
+    for number in range(3):
+        document["context"]["host_name"] = f"container-{number}"
+        for one in document["benchmarks"]:
+            one["real_time"] *= 1 + number * 1e-4
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(json.dumps(document))
+    with pytest.raises(RecordError, match=r"from a different machine or commit .*--machine") as caught:
+        import_results(files, None, request_here, {})
+    assert caught.value.hint
+    with pytest.raises(FingerprintError):
+        compare(files[0], files[1], None, request_here, {})
+    named = replace(request_here, options={"machine": "runner-7"})
+    assert import_results(files, None, named, {}).environment.fingerprint.cpu == "runner-7"
+    assert import_results(files, None, request_here, {"RATCHET_MACHINE": "runner-8"}).environment.fingerprint.cpu == "runner-8"
+    assert compare(files[0], files[1], None, named, {}).cases
+
+
+def test_a_time_that_was_lost_is_a_failure_in_saved_files_too(write: Write, request_here: Request) -> None:
+    """Only a check sees that neither side has it, so a saved file never hides it as skipped."""
+    before, after = write("before.json", {"a/b": [1.0], "c": [1.0]}), write("after.json", {"a/b": [0.0], "c": [1.0]})
+    outcomes = {case.name: case.outcome for case in compare(before, after, None, request_here, {}).cases}
+    assert outcomes["a/b"] is Outcome.FAILED
 
 
 def test_files_that_are_no_processes_of_one_run_are_refused(write: Write, request_here: Request) -> None:

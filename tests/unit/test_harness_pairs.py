@@ -149,3 +149,22 @@ def test_a_path_into_the_checkout_is_refused_unless_it_is_an_environment(trees: 
     task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
     with pytest.raises(UsageError, match="the same file for both sides"):
         measure_harness(trees.specs, Harness((str(checkout / "bench"), "{out}"), None, 60.0), task, SilentProgress(), ENVIRON)
+
+
+HYPERFINE = """\
+times = [0.0 if count == NONE else 1.0]
+results = [{"command": name, "times": used, "exit_codes": [0]} for name, used in (("a", times), ("b", [1.0]))]
+pathlib.Path(sys.argv[1]).write_text(json.dumps({"results": results}))
+sys.exit()"""
+
+
+def test_a_skip_that_ends_leaves_no_samples_of_a_skipped_case(trees: Trees) -> None:
+    """A record with samples of a case that was skipped would contradict itself, and no other job would take it in."""
+    trees.add("reference", HYPERFINE.replace("NONE", "-1"))
+    trees.add("head", HYPERFINE.replace("NONE", "0"))
+    task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
+    harness = Harness((sys.executable, "-S", "bench.py", "{out}"), "hyperfine", 60.0)
+    cases = {case.name: case for case in measure_harness(trees.specs, harness, task, SilentProgress(), ENVIRON).cases}
+    assert cases["a/default"].skipped
+    assert (cases["a/default"].head, cases["a/default"].reference) == ((), ())
+    assert len(cases["b/default"].head) == 3

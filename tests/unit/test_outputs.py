@@ -8,6 +8,7 @@ import dataclasses
 import decimal
 import math
 import re
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -106,6 +107,12 @@ async def later() -> torch.Tensor:
     return ONE
 
 
+def quantised() -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch is about to drop them
+        return torch.quantize_per_tensor(ONE, 0.1, 0, torch.qint8)
+
+
 class NoIdentity:
     pass
 
@@ -120,6 +127,7 @@ class NoIdentity:
         (lambda: [[ONE, ONE] for _ in range(MOST_PARTS)], f"the output has more than {MOST_PARTS} parts: join them"),
         (lambda: (ONE, NoIdentity()), r"output \[1\] is a NoIdentity, which cannot be compared: return its tensors"),
         (ONE.to_sparse, r"the output is a tensor that is not stored element by element: return its .to_dense\(\)"),
+        (quantised, r"is a quantised tensor: return its .int_repr\(\)"),
         (lambda: torch.ones(2, device="meta"), "not stored element by element"),
         (lambda: {"a" * 100: ONE, "a" * 101: ONE}, "give their keys names that differ"),
     ],
@@ -239,10 +247,17 @@ def test_differences(one: Any, other: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [torch.tensor([1.0, math.nan]), np.array([math.inf]), math.nan, {"x": (1, -math.inf)}, decimal.Decimal("nan")]
+    "value",
+    [
+        torch.tensor([1.0, math.nan]),
+        np.array([math.nan, math.inf]),
+        math.nan,
+        {"x": (1, complex(0, math.inf))},
+        decimal.Decimal("nan"),
+    ],
 )
 def test_nan_is_no_evidence(value: Any) -> None:
-    """A result that holds NaN or infinity agrees with nothing, itself included."""
+    """A result that holds NaN agrees with nothing, itself included."""
     with pytest.raises(WrongResult, match="holds NaN or infinity"):
         evidence(Workload(run=lambda: None, tolerance={"float64": 1e300}), parts(value))
 

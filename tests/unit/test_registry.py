@@ -108,6 +108,7 @@ def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
         "parameters": {"rows": 2000},
         "skipped": "",
         "import_error": "",
+        "fault": "",
         "variants": [],
     }
     assert (found["broken"], found["torch"]) == ({}, False)
@@ -159,7 +160,6 @@ def test_a_missing_module_of_the_tree(module: str, tmp_path: Path) -> None:
         ("class Odd(Exception):\n def __str__(self): raise TypeError\nraise Odd", "<exception str() failed>"),
         ("raise ValueError('\\udcff')", "ValueError:"),
         ("e = ValueError('first'); e.add_note('second'); raise e", "ValueError: first"),
-        (plain("softmax").replace('"rows": 2}', '"rows": None}'), "ValueError: softmax/small: rows is None; a parameter is"),
         ("\0", "Error: source code string cannot contain null bytes"),
     ],
 )
@@ -261,3 +261,14 @@ def test_requirements(needed: str, tmp_path: Path) -> None:
     on_cuda, on_cpu = (discover(tmp_path, {"bench/a.py": text}, device) for device in ("cuda", "cpu"))
     assert on_cuda["cases"]["softmax/small"]["skipped"] == f"needs {needed}, which is not installed"
     assert on_cpu["cases"]["softmax/small"]["skipped"] == ""
+
+
+def test_a_config_that_cannot_work_costs_no_other_one(tmp_path: Path) -> None:
+    """Its case says why; those of the same file are listed as ever."""
+    text = plain("softmax").replace('"large"', '"too large": {"rows": 3}, "narrow": {"columns": 3}, "large"')
+    found = discover(tmp_path, {"bench/softmax.py": text})
+    assert found["broken"] == {}
+    faults = {name: case["fault"] for name, case in found["cases"].items()}
+    assert faults.pop("softmax/too-large-1").startswith("'too large' cannot name a benchmark or config")
+    assert faults.pop("softmax/narrow").startswith("softmax/narrow: the function does not take these parameters")
+    assert faults == {"softmax/small": "", "softmax/large": ""}

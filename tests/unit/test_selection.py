@@ -181,3 +181,13 @@ def test_broken_and_skipped() -> None:
     (found,) = choose_cases(listing(broken=(broken("softmax.py"),)), reference, [])
     assert found.skipped is None
     assert [failure.side for failure in found.failures] == ["head"]
+
+
+def test_a_case_whose_declaration_cannot_work_fails_alone() -> None:
+    """On the side that declares it so."""
+    fault = "softmax/narrow: the function does not take these parameters"
+    head = Listing(cases=(listed("softmax/small"), listed("softmax/narrow").model_copy(update={"fault": fault})))
+    chosen = by_name(choose_cases(head, listing("softmax/small", "softmax/narrow"), []))
+    assert chosen["softmax/small"].failures == ()
+    [failure] = chosen["softmax/narrow"].failures
+    assert (failure.side, failure.message) == ("head", fault)

@@ -41,6 +41,8 @@ class CaseListed(Record):
     skipped: str
     import_error: str = ""
     """The error of importing its file, where that is why the case is skipped: a module is not installed."""
+    fault: str = ""
+    """Why its declaration cannot work."""
     variants: tuple[Line, ...] = ()
     """Ways in which the benchmark does the same work, its own first."""
 
@@ -85,7 +87,7 @@ class Ready(Record):
 class Evidence(Record):
     """One part of a result, reduced to what another process needs to compare it: see `child.outputs`.
 
-    Either ``sketch`` or ``digest`` is set.
+    Either ``sketch`` or ``digest`` is set; both, where some elements are infinite: the digest is that of their places.
     """
 
     place: Line
@@ -265,6 +267,8 @@ def evidence_difference(one: Sequence[Evidence], other: Sequence[Evidence], name
         twin = there.pop(part.place)
         if part.kind != twin.kind:
             return Disagreement(problem=f"{part.place} is {part.kind} in {first} and {twin.kind} in {second}")
+        if part.digest != twin.digest and part.sketch:
+            return Disagreement(problem=f"{part.place} is infinite in different places in {first} and {second}")
         if part.digest != twin.digest:
             return Disagreement(problem=f"{part.place} is not the same in {first} and {second}")
         apart = _relative_difference(part, twin)

@@ -25,8 +25,8 @@ def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[st
     heads = {case.name: case for case in head.cases}
     others = {case.name: case for case in reference.cases} if reference else {}
     lost = {
-        "head": _lost("head", head, others) | _not_importable(head, others),
-        "reference": _lost("reference", reference or Listing(), heads),
+        "head": _lost("head", head, others) | _not_importable(head, others) | _faulty("head", head),
+        "reference": _lost("reference", reference or Listing(), heads) | _faulty("reference", reference or Listing()),
     }
     names = list(dict.fromkeys([*heads, *others, *lost["head"], *lost["reference"]]))
     _refuse_unmatched(names, patterns)
@@ -43,6 +43,12 @@ def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[s
         names = (*broken.cases, *(case.name for case in others.values() if case.file == broken.file))
         found |= dict.fromkeys(names or (_file_case(broken),), _import_failure(side, broken))
     return found
+
+
+def _faulty(side: Side, listing: Listing) -> dict[str, Failure]:
+    """Return the cases whose declaration cannot work."""
+    faults = {case.name: case.fault for case in listing.cases if case.fault}
+    return {name: Failure(side=side, stage="import", message=clean(fault)) for name, fault in faults.items()}
 
 
 def _not_importable(head: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:

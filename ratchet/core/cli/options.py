@@ -35,6 +35,7 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
         "case_timeout",
         "command",
         "format",
+        "machine",
         "seed",
         "regression_threshold",
         "improvement_threshold",
@@ -163,6 +164,10 @@ measuring = _options(
 
 harness_format = click.option(
     "--format", type=click.Choice(get_args(Format)), help="What another harness writes (default: recognised by its content)."
+)
+
+machine = click.option(
+    "--machine", metavar="NAME", help="The machine that files of another harness come from (default: as they say)."
 )
 
 harness = _options(

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, harness_format, judging, request_of
+from ratchet.core.cli.options import common, harness_format, judging, machine, request_of
 from ratchet.core.cli.output import print_paths, print_result, show
 from ratchet.core.config import describe_settings
 from ratchet.core.errors import Exit, UsageError
@@ -58,6 +58,7 @@ def open_command(**options: Any) -> int:
 @click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
 @click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
 @harness_format
+@machine
 @judging
 @common
 def compare_command(reference: Path, head: Path, **options: Any) -> int:

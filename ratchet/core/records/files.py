@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
 import json
 import os
 import re
@@ -127,7 +128,10 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
 
 def file_stem(case: str) -> str:
     """Return a plain file name for any case: ``attention.training_512`` for ``attention/training_512``."""
-    return re.sub(r"[^A-Za-z0-9_.+-]", "_", case.replace("/", ".")).lstrip(".")[:150] or "case"
+    stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", case.replace("/", ".")).lstrip(".") or "case"
+    if case.isascii() and len(stem) <= 150:
+        return stem
+    return f"{stem[:141]}-{hashlib.sha256(case.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def dumps(record: Record) -> str:
@@ -207,8 +211,15 @@ def _check_version(path: str, document: dict[str, Any]) -> None:
         )
 
 
-def parse_json(path: str, text: str | bytes, hint: str = _UNDO) -> Any:
-    """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError."""
+TWICE = "given twice"
+"""Stands for the values of a field that a foreign file gives twice in one object: nobody knows which one is meant."""
+
+
+def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool = False) -> Any:
+    """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError.
+
+    A ``foreign`` one, of another program, may hold NaN and infinity, as Python writes them, and fields that are given twice.
+    """
 
     def refuse_number(name: str) -> NoReturn:
         raise RecordError(f"{path} contains {name}, which is not a JSON number.", hint)
@@ -216,12 +227,14 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO) -> Any:
     def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
         if len(fields) < len(pairs):
+            if foreign:
+                return fields | {name: TWICE for name, count in Counter(name for name, _ in pairs).items() if count > 1}
             twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
             raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", hint)
         return fields
 
     try:
-        return json.loads(text, parse_constant=refuse_number, object_pairs_hook=refuse_twins)
+        return json.loads(text, parse_constant=None if foreign else refuse_number, object_pairs_hook=refuse_twins)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")

@@ -70,6 +70,11 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> CheckR
     try:
         if before is None:
             return CheckResult(compare(workload, call.outputs(result), expected or {}), found)
+        if place := next((place for place, part in found.items() if _is_all_poison(part)), None):
+            raise WrongResult(
+                f"{place} holds what it was filled with before the call: run returns one of its inputs, or writes nothing to it. "
+                "Return a new tensor, or name the input in mutates=(…) of the Workload"
+            )
         if problem := evidence_difference(evidence(workload, found), before, ("the second call", "the first one")).problem:
             raise WrongResult(f"two calls in a row do not agree: {problem}. {_CHANGES}")
     except WrongResult as error:
@@ -79,6 +84,12 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> CheckR
             raise WrongResult(f"{error}; it depends on what the call before left behind. {_CHANGES}") from None
         raise
     return CheckResult(0.0, found)
+
+
+def _is_all_poison(part: Part) -> bool:
+    if not isinstance(part, torch.Tensor) or part.dtype == torch.bool or not part.numel():
+        return False
+    return not outputs.is_expanded(part) and bool(outputs.is_poison(part).all())
 
 
 _CHANGES = "If run changes its inputs, name them in mutates=(…) of the Workload, or restore them in setup=…"
@@ -130,10 +141,12 @@ def _error(workload: Workload, place: str, part: Part, expected: Part) -> float:
 
 def _not_finite(place: str, out: torch.Tensor, ref: torch.Tensor) -> str:
     """Return whose fault it is that there is no error to speak of."""
-    if not ref.isfinite().all():
-        return f"the reference of {place} holds NaN or infinity: draw inputs for which it is finite"
+    if ref.isnan().any():
+        return f"the reference of {place} holds NaN: draw inputs for which it holds none"
     if outputs.is_poison(out).all():
         return f"{place} is NaN everywhere, as before the call, when it was filled with that: run wrote nothing to it, or NaN"
+    if ref.isinf().any() and not out.isnan().any():
+        return f"{place} and its reference are infinite in different places"
     return f"{place} holds NaN or infinity, its reference does not"
 
 
@@ -217,7 +230,7 @@ def _depends(wrong: torch.Tensor, after_zeros: torch.Tensor, after_ones: torch.T
 def evidence(workload: Workload, found: Mapping[str, Part]) -> tuple[Evidence, ...]:
     """Return what another process needs to compare a result with its own.
 
-    Raises WrongResult where the result holds NaN or infinity, TypeError for a value that two processes cannot compare.
+    Raises WrongResult where the result holds NaN, TypeError for a value that two processes cannot compare.
     """
     return tuple(_evidence(place, part, tolerance_of(workload, outputs.kind(part))) for place, part in found.items())
 
@@ -225,10 +238,17 @@ def evidence(workload: Workload, found: Mapping[str, Part]) -> tuple[Evidence, .
 def _evidence(place: str, part: Part, limit: float) -> Evidence:
     finite = f"{place} holds NaN or infinity"
     norm, sketch = outputs.sketch(part) if isinstance(part, torch.Tensor) else (0.0, [])
+    infinite = ""
+    if isinstance(part, torch.Tensor) and not math.isfinite(norm) and not part.is_complex():
+        # Infinite elements, as a mask leaves them, have to be the same; all others are close to each other.
+        values = part.float() if part.dtype.itemsize == 1 else part  # float8 has no sign()
+        infinite = outputs.digest(values.sign().masked_fill(~values.isinf(), 0).to(torch.int8), place)
+        norm, sketch = outputs.sketch(values.masked_fill(values.isinf(), 0))
     if not math.isfinite(norm):
         raise WrongResult(finite)
     if limit and sketch:
-        return Evidence(place=place, kind=outputs.signature(part), limit=limit, norm=norm, sketch=tuple(sketch))
+        kind = outputs.signature(part)
+        return Evidence(place=place, kind=kind, limit=limit, norm=norm, sketch=tuple(sketch), digest=infinite)
     try:
         return Evidence(place=place, kind=outputs.signature(part), digest=outputs.digest(part, place))
     except ArithmeticError:
@@ -241,8 +261,9 @@ def tolerance_of(workload: Workload, dtype: str) -> float:
 
 
 def relative_error(out: torch.Tensor, ref: torch.Tensor) -> float:
-    """Return ‖out − ref‖ / ‖ref‖ in float64, in slices of 1 Mi elements to bound memory; NaN and infinity come back as NaN.
+    """Return ‖out − ref‖ / ‖ref‖ in float64, in slices of 1 Mi elements to bound memory.
 
+    Elements that are infinite in both, with the same sign, are equal; NaN and any other infinity come back as NaN.
     Both have one shape. Integers are subtracted as such. Where the reference is all zeros, this is ‖out‖.
     """
     flat_out, flat_ref = out.reshape(-1), ref.reshape(-1)
@@ -257,8 +278,9 @@ def relative_error(out: torch.Tensor, ref: torch.Tensor) -> float:
     for start in range(0, flat_out.numel(), step):
         a = flat_out[start : start + step].to(wide)
         b = flat_ref[start : start + step].to(device=out.device, dtype=wide)
-        difference += _squares(a - b)
-        norm += _squares(b)
+        same = b.isinf() & (a == b)
+        difference += _squares((a - b).masked_fill(same, 0))
+        norm += _squares(b.masked_fill(same, 0))
     off, size = math.sqrt(float(difference)) if float(difference) == float(difference) else math.nan, math.sqrt(float(norm))
     if not (math.isfinite(off) and math.isfinite(size)):
         return math.nan

@@ -146,7 +146,9 @@ def part(node: object, place: str) -> Part:
 def tensor(node: torch.Tensor | np.ndarray[Any, Any] | np.generic, place: str) -> torch.Tensor:
     """Return a tensor without gradient that shares memory with a tensor or, where torch can, with an array. Raises TypeError."""
     if isinstance(node, torch.Tensor):
-        if node.layout != torch.strided or node.is_nested or node.is_quantized or node.is_meta:
+        if node.is_quantized:
+            raise TypeError(f"{place} is a quantised tensor: return its .int_repr(), which is exact, or its .dequantize()")
+        if node.layout != torch.strided or node.is_nested or node.is_meta:
             raise TypeError(f"{place} is a tensor that is not stored element by element: return its .to_dense() or its parts")
         return node.detach()
     array = np.asarray(node)

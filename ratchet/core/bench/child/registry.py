@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -19,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ratchet.core.errors import CudaBuildError, HostError, described
-from ratchet.core.workload import DEFAULT, Benchmark, Device, Parameter
+from ratchet.core.workload import DEFAULT, KEEPS_FAULTS, Benchmark, Device, Parameter
 from ratchet.nvcc import find_nvcc
 
 
@@ -35,6 +36,8 @@ class Case:
     skipped: str = ""
     import_error: str = ""
     """The error of importing its file, where that is why it is skipped."""
+    fault: str = ""
+    """Why its declaration cannot work."""
     variants: tuple[str, ...] = ()
 
 
@@ -82,7 +85,7 @@ def discover(
     listing = {f"{package}.{path.stem}" for path in paths}
     for path in [folder / only] if only else paths:
         try:
-            with importing(path.name):
+            with importing(path.name), _faults_kept():
                 module = importlib.import_module(f"{package}.{path.stem}")
         except ModuleNotFoundError as error:
             missing = (error.name or "").split(".")[0]
@@ -149,7 +152,20 @@ def _package(folder: Path, tree: Path) -> str:
     return name
 
 
+@contextlib.contextmanager
+def _faults_kept() -> Iterator[None]:
+    token = KEEPS_FAULTS.set(True)
+    try:
+        yield
+    finally:
+        KEEPS_FAULTS.reset(token)
+
+
 def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
+    for number, (config, fault) in enumerate(made.faults.items(), 1):
+        shown = re.sub(r"[^\w.+-]+", "-", config)
+        shown = config if shown == config and config else f"{shown or 'config'}-{number}"  # which no other config is called
+        yield Case(f"{made.name}/{shown}", made.name, shown, file, fault=fault)
     lacking = [name for name in made.requires if _lacks(name)] if device == "cuda" else []
     if device not in made.configs:
         served = next(iter(made.configs))

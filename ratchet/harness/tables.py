@@ -1,0 +1,123 @@
+"""Tables of Triton: the CSV of ``perf_report``, and the CSV and JSON of tritonbench. `formats` lists the readers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet.core.untrusted import clean
+from ratchet.harness.entries import FormatError, ParsedFile, TimedBenchmark, Unit, timed, unit_within, words_of
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def triton(document: Any, file: Path | None, _: Path) -> ParsedFile:
+    """The CSV of ``perf_report`` (``run(save_path=…)``), and the CSV or JSON of tritonbench."""
+    if not isinstance(document, CsvTable):
+        return _tritonbench(metrics_of(document))
+    if any(header.endswith("-latency") for header in document.header):
+        return _tritonbench_table(document, file.stem if file else "tritonbench")
+    labelled = {place: label for place, header in enumerate(document.header) if (label := _label_of(header))}
+    timed_columns = {place: (line, unit) for place, (line, words) in labelled.items() if (unit := unit_within(words))}
+    if not timed_columns:
+        _refuse_units(document.header, [document.header[place] for place in labelled])
+    inputs_end = min(timed_columns)  # what follows the first time is made of times, such as a speedup
+    others = [name for place, name in enumerate(document.header) if place > inputs_end and place not in timed_columns]
+    left_out = ", ".join(clean(name, 60) for name in others)
+    found: list[TimedBenchmark] = []
+    for row in document.rows:
+        _refuse_short(document, row)
+        inputs = {name: _plain(value) for name, value in zip(document.header[:inputs_end], row, strict=False)}
+        for place, (line, unit) in timed_columns.items():
+            config = "-".join([line, words_of(inputs)] if inputs else [line])
+            name = file.stem if file else "perf_report"
+            found.append(_cell(name, config, row[place], unit, inputs))
+    notes = (f"Columns that are neither times nor rates were left out: {left_out}.",) if others else ()
+    return ParsedFile(tuple(found), notes=notes)
+
+
+def _label_of(header: str) -> tuple[str, str] | None:
+    """Return line and axis of a column, as in ``Triton (Execution Time (ms))`` or ``Latency [us]``; None without an axis."""
+    found = re.fullmatch(r"([^(\[]*?)\s*[(\[](.*)[)\]]\s*", header, re.DOTALL)
+    return (found[1] or header, found[2]) if found else None
+
+
+def _refuse_units(header: tuple[str, ...], labelled: list[str]) -> None:
+    if labelled:
+        raise FormatError(
+            f"the unit of the column {clean(labelled[0], 80)!r} is none that ratchet knows.",
+            'Take a ylabel such as "ms" or "GB/s".',
+        )
+    raise FormatError(
+        f"no column names its unit, as in 'Triton (ms)': {', '.join(clean(name, 40) for name in header[:6])}.",
+        'Give triton.testing.Benchmark a ylabel, such as "ms" or "GB/s", and take Triton 3.1 or newer.',
+    )
+
+
+def _cell(name: str, config: str, value: str, unit: Unit, inputs: Mapping[str, str]) -> TimedBenchmark:
+    if not value.strip():  # perf_report writes NaN so
+        return TimedBenchmark(name, config, parameters=inputs, unit=unit, untimed="its cell is empty")
+    return timed(name, config, [value], unit, parameters=inputs)
+
+
+def _refuse_short(table: CsvTable, row: tuple[str, ...]) -> None:
+    if len(row) != len(table.header):
+        raise FormatError(f"a row has {len(row)} of {len(table.header)} columns: it seems to be cut off.", "Measure again.")
+
+
+def _plain(value: str) -> str:
+    """Return ``4096.000000``, as pandas writes a whole number, as ``4096``."""
+    return value.rstrip("0").rstrip(".") if re.fullmatch(r"-?\d+\.\d+", value) else value
+
+
+_TRITONBENCH = re.compile(r"tritonbench_(.+)\[x_(.*)-([^-\]]+)\]_latency")
+
+
+def metrics_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a file of tritonbench: all of it, or a part of it."""
+    inner = document.get("metrics")
+    return inner if isinstance(inner, dict) else document
+
+
+def _tritonbench(metrics: Mapping[str, Any]) -> ParsedFile:
+    """``--output-json FILE``: the latency of each input and backend, in milliseconds."""
+    named = [(found, value) for key, value in metrics.items() if (found := _TRITONBENCH.fullmatch(key))]
+    benchmarks = [
+        _tritonbench_case(found[1], found[2], found[3], value) for found, value in named if found[2] not in ("average", "hashes")
+    ]
+    if not benchmarks:
+        raise FormatError("it has no latency of any input.", "Run tritonbench with --metrics latency.")
+    return ParsedFile(tuple(benchmarks))
+
+
+def _tritonbench_table(table: CsvTable, name: str) -> ParsedFile:
+    """``--output FILE``: a table whose first column is the input, with a column ``BACKEND-latency`` for each backend."""
+    benchmarks = []
+    for row in table.rows:
+        _refuse_short(table, row)
+        for header, value in zip(table.header[1:], row[1:], strict=True):
+            backend, _, metric = header.rpartition("-")
+            if metric == "latency" and row[0] not in ("average", "hashes"):
+                benchmarks.append(_tritonbench_case(name, row[0], backend, value))
+    return ParsedFile(tuple(benchmarks))
+
+
+def _tritonbench_case(operator: str, shape: str, backend: str, latency: object) -> TimedBenchmark:
+    parameters = {"input": clean(shape, 80), "backend": clean(backend, 80)}
+    numbers = re.fullmatch(r"\(([\w.+-]+(?:, [\w.+-]+)*),?\)", shape)
+    config = f"{backend}-{numbers[1].replace(', ', '-') if numbers else shape}"
+    figure = "" if latency is None else str(latency).partition(" ")[0]
+    if not figure:
+        return TimedBenchmark(operator, config, parameters=parameters, untimed="it has no latency")
+    try:
+        float(figure)
+    except ValueError:  # such as "CUDA OOM"
+        return TimedBenchmark(operator, config, parameters=parameters, problem=clean(latency, 120))
+    return timed(operator, config, [figure], Unit(ms=1.0), parameters=parameters)

@@ -1,0 +1,333 @@
+"""Single entries of other harnesses' files: a fault costs its own case, work is never mixed, and every entry is accounted for."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ratchet.core.errors import RecordError
+from ratchet.core.records.files import file_stem
+from ratchet.core.records.run import CASE_NAME
+from ratchet.harness.entries import unit_within
+from ratchet.harness.results import HarnessResults, case_name, read_results
+from tests.unit.test_harness_results import DATA
+
+
+def read(folder: Path, content: Any, name: str = "some.json") -> HarnessResults:
+    file = folder / name
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return read_results(file)
+
+
+def told(results: HarnessResults) -> dict[str, str]:
+    """Map each case to what is said of it: a number of samples, or why there are none."""
+    shown = {}
+    for case in results.cases:
+        one = case.benchmark
+        words = {"failed": one.problem, "skipped": one.skipped, "untimed": one.untimed}
+        shown[case.name] = ", ".join(f"{kind}: {text}" for kind, text in words.items() if text) or str(len(case.samples_ms))
+    return shown
+
+
+def google(name: str, time: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {"name": name, "run_name": name, "run_type": "iteration", "real_time": time, "time_unit": "us", **more}
+
+
+def google_file(*benchmarks: Any) -> dict[str, Any]:
+    return {"context": {"host_name": "r"}, "benchmarks": list(benchmarks)}
+
+
+def test_families_of_one_name_stay_apart() -> None:
+    """Google Benchmark accepts a name twice; a family that becomes slower is not hidden among the samples of others."""
+    by_name = {case.name: case.samples_ms for case in read_results(DATA / "google-benchmark-twins.json").cases}
+    assert [len(by_name[f"twin/default-{number}of3"]) for number in (1, 2, 3)] == [3, 3, 3]
+    assert min(by_name["twin/default-3of3"]) > min(by_name["twin/default-1of3"])
+
+
+def test_instances_and_repetitions_of_one_name_stay_apart(tmp_path: Path) -> None:
+    """So do twins within a family, and those of a version that knows no families; what repeats one benchmark is put together."""
+    twins = [google("a", 1.0, per_family_instance_index=0, repetition_index=0), google("a", 9.0, per_family_instance_index=1)]
+    assert told(read(tmp_path, google_file(*twins))) == {"a/default-1of2": "1", "a/default-2of2": "1"}
+    older = [google("a", time, repetitions=2, repetition_index=place) for time in (1.0, 9.0) for place in (0, 1)]
+    found = read(tmp_path, google_file(*older))
+    assert [case.samples_ms for case in found.cases] == [pytest.approx((0.001, 0.001)), pytest.approx((0.009, 0.009))]
+    [case] = read(tmp_path, google_file(*older[:2])).cases
+    assert (case.name, len(case.samples_ms)) == ("a/default", 2)
+    said = told(read(tmp_path, google_file(google("a", 1.0), google("a", 9.0), google("b"))))
+    assert said["a/default"].startswith("untimed: 2 entries have this name, and nothing says whether they repeat")
+
+
+def test_one_entry_without_a_time_costs_no_other_case(tmp_path: Path) -> None:
+    """The file's own words say why; a counter that nobody uses may hold anything."""
+    strange = [
+        google("ok", hit_rate=math.nan, snr=math.inf, label=["a"]),
+        google("fp8", 0.0, skipped=True, skip_message="needs compute capability 8.9"),
+        google("broken", error_occurred=True, error_message="no device"),
+        google("nan", math.nan),
+        google("text", "soon"),
+        google("unit", time_unit="ticks"),
+        google("mean", run_type="aggregate", aggregate_name="mean"),
+        google("ok_BigO", run_type="aggregate", aggregate_name="BigO"),
+        google("numbered", family_index="first"),
+        {"real_time": 1.0},
+    ]
+    found = read(tmp_path, google_file(*strange))
+    assert told(found) == {
+        "ok/default": "1",
+        "fp8/default": "skipped: needs compute capability 8.9",
+        "broken/default": "failed: no device",
+        "nan/default": "untimed: it has a time of nan us, which cannot be",
+        "text/default": "untimed: it has a time of soon us, which cannot be",
+        "unit/default": "untimed: its time_unit is ticks",
+        "mean/default": "untimed: it has means of its repetitions alone (ReportAggregatesOnly)",
+    }
+    assert [note.partition(":")[0] for note in found.notes] == ["numbered was left out", "Entry 10 was left out"]
+
+
+def test_means_alone_say_which_option_made_them() -> None:
+    """Google Benchmark's file is full of entries, so "no benchmark in it" would mislead."""
+    with pytest.raises(RecordError, match=r"means of repetitions alone, .*--benchmark_report_aggregates_only"):
+        read_results(DATA / "google-benchmark-aggregates.json")
+
+
+def test_figures_of_repetitions_are_no_cases_in_old_files_either(tmp_path: Path) -> None:
+    """Google Benchmark 1.4 has no run_type: only the name tells a mean from a benchmark."""
+    names = ("a/8", "a/8_mean", "a/8_stddev", "a_BigO", "geometric_mean")
+    listed = [{"name": name, "real_time": 1.0, "time_unit": "us"} for name in names]
+    assert told(read(tmp_path, google_file(*listed))) == {"a/8": "1", "geometric_mean/default": "1"}
+
+
+def test_what_hyperfine_says_of_a_command(tmp_path: Path) -> None:
+    """No exit code is no success, and one run of 0 s is no reason to lose the others."""
+    results = [
+        {"command": "./gemm 4096", "times": [0.1], "exit_codes": [None]},
+        {"command": "./fast", "times": [0.1, 0.0], "exit_codes": [0, 0]},
+        {"command": "./gemm --fast", "times": [0.1], "exit_codes": [0]},
+        {"command": "./gemm -fast", "times": [0.2], "exit_codes": [0]},
+        {"command": "./gemm", "times": None},
+    ]
+    assert told(read(tmp_path, {"results": results})) == {
+        ".-gemm-4096/default": "failed: a signal ended the command: it has no exit code",
+        ".-fast/default": "skipped: a run took 0 s, less than the shell that hyperfine takes off: give it --shell=none",
+        ".-gemm---fast/default": "1",
+        ".-gemm--fast/default": "1",
+        ".-gemm/default": "untimed: it has no samples",
+    }
+
+
+def test_states_of_nvbench_that_have_no_times_or_are_listed_twice(tmp_path: Path) -> None:
+    """A summary whose samples NVBench could not write has no file's name; its mean is taken."""
+
+    def state(value: str, summaries: Any) -> dict[str, Any]:
+        return {"device": 0, "axis_values": [{"name": "T", "value": value}], "summaries": summaries, "is_skipped": False}
+
+    mean = {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "value": "1e-4"}]}
+    unwritten = {"tag": "nv/json/bin:nv/cold/sample_times", "data": [{"name": "hide", "value": "x"}]}
+    states = [state("I8", [mean]), state("I8", [mean]), state("I16", None), state("F32", [unwritten, mean])]
+    document = {"devices": [{"id": 0, "name": "NVIDIA H100"}], "benchmarks": [{"name": "b", "devices": [0], "states": states}]}
+    assert told(read(tmp_path, document)) == {
+        "b/T_I8-1of2": "1",
+        "b/T_I8-2of2": "1",
+        "b/T_I16": "untimed: it has no samples",
+        "b/T_F32": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("axis", "ms", "work"),
+    [
+        ("Execution Time (ms)", 1.0, None),
+        ("TFLOP/s (larger is better)", 0.0, 1e12),
+        ("Latency [us]", 1e-3, None),
+        ("Latency (us)", 1e-3, None),
+        ("Time in ms", 1.0, None),
+        ("Throughput (GB/s)", 0.0, 1e9),
+        ("tokens/s", 0.0, None),
+    ],
+)
+def test_a_unit_is_found_where_people_write_it(axis: str, ms: float, work: float | None) -> None:
+    """In brackets of either kind, before them, or after a word."""
+    unit = unit_within(axis)
+    assert unit is not None
+    assert (unit.ms, unit.bytes or unit.flops) == (ms, work)
+
+
+@pytest.mark.parametrize("axis", ["Speedup (x)", "Memory (MB)", "larger is better", "GB/s (at 5 ms)"])
+def test_an_axis_without_one_unit_has_none(axis: str) -> None:
+    """Nothing is guessed."""
+    assert unit_within(axis) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cases"),
+    [
+        (
+            "T,chunk (Execution Time (ms)),recurrent (Execution Time (ms))\n128.000000,0.120000,0.300000\n",
+            {"perf_report/chunk-T_128": "1", "perf_report/recurrent-T_128": "1"},
+        ),
+        (
+            "batch_size,fp8-tensor-w (TFLOP/s (larger is better))\n1.000000,20.000000\n",
+            {"perf_report/fp8-tensor-w-batch_size_1": "1"},
+        ),
+        ("N,Latency [us]\n1024.000000,12.0\n", {"perf_report/Latency-N_1024": "1"}),
+        (
+            "N,Triton (ms),Torch (ms),Speedup,Diff (%)\n8.0,0.12,,2.5,1\n8.5,0.12,0.3,,1\n",
+            {
+                "perf_report/Triton-N_8": "1",
+                "perf_report/Torch-N_8": "untimed: its cell is empty",
+                "perf_report/Triton-N_8.5": "1",
+                "perf_report/Torch-N_8.5": "1",
+            },
+        ),
+    ],
+)
+def test_tables_of_perf_report(text: str, cases: dict[str, str], tmp_path: Path) -> None:
+    """A column made of times, such as a speedup, is no part of a name: it changes in each process."""
+    assert told(read(tmp_path, text, "t.csv")) == cases
+
+
+def test_left_out_columns_are_named(tmp_path: Path) -> None:
+    """Nobody wonders where a column went."""
+    notes = read(tmp_path, "N,Triton (ms),Speedup,Memory (MB)\n8.0,0.1,2.5,1\n", "t.csv").notes
+    assert notes == ("Columns that are neither times nor rates were left out: Speedup, Memory (MB).",)
+
+
+def test_a_result_that_asv_lacks(tmp_path: Path) -> None:
+    """null is a failure and NaN a skip; a damaged row costs itself alone, however many parameters it claims."""
+    document = {
+        "version": 2,
+        "commit_hash": "a" * 40,
+        "params": {"machine": "r"},
+        "result_columns": ["result", "params"],
+        "results": {
+            "b.time_x": [[1e-3, None, math.nan], [["1", "2", "3"]]],
+            "b.time_y": None,
+            "b.time_z": [[1.0], [["1"] * 1000] * 9],
+            "b.peakmem_x": [[5], []],
+        },
+    }
+    found = read(tmp_path, document)
+    assert told(found) == {
+        "b.time_x/1": "1",
+        "b.time_x/2": "failed: asv has no result of it: it failed",
+        "b.time_x/3": "skipped: asv skipped it",
+        "b.time_y/default": "untimed: its entry is no list",
+        "b.time_z/default": f"untimed: it has not a result for each of {10**27} combinations of parameters",
+    }
+    assert found.notes == ("Results of asv that are no times were left out: b.peakmem_x.",)
+
+
+def test_a_damaged_record_of_pytorch_costs_no_other_one(tmp_path: Path) -> None:
+    """Not even where it is the first, by which the file might be known."""
+    good = {"metric": {"name": "latency_ms", "benchmark_values": [1.0]}, "benchmark": {"name": "b"}}
+    found = read(tmp_path, [{"metric": None}, good])
+    assert told(found) == {"b/latency_ms": "1"}
+    assert [note.partition(":")[0] for note in found.notes] == ["Entry 1 was left out"]
+
+
+def test_a_folder_of_results_is_one_process(tmp_path: Path) -> None:
+    """asv describes its machine and benchmarks beside them; a storage of several runs has to be named file by file."""
+    assert len(read_results(DATA / "asv").cases) == 6
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "trace.json").write_text("{}")
+    assert len(read(tmp_path, google_file(google("a"))).cases) == len(read_results(tmp_path).cases) == 1
+    with pytest.raises(RecordError, match="keeps 2 runs of pytest-benchmark, each of its own process: 0001_"):
+        read_results(DATA / "pytest-storage")
+
+
+TWINS = [("1", "-1"), ("a<b", "a>b"), ("float", "float*"), ("--fast", "-fast"), ("größe", "grüße"), ("小", "大"), ("a", "a ")]
+
+
+@pytest.mark.parametrize(("one", "other"), TWINS)
+def test_names_that_differ_give_cases_that_differ(one: str, other: str) -> None:
+    """The name of each depends on it alone, so one that comes later never renames or replaces the other."""
+    for names in ((one, other), (f"f<{one}>", f"f<{other}>"), (f"./f {one}", f"./f {other}")):
+        for place in (0, 1):
+            cases = {case_name(*((name, "x") if place == 0 else ("x", name))) for name in names}
+            assert len(cases) == 2
+            assert all(CASE_NAME.fullmatch(case) and not case.startswith("-") for case in cases)
+
+
+def test_what_a_name_was_stays_with_its_case(tmp_path: Path) -> None:
+    """Where signs were replaced, people find the name that they gave."""
+    [case] = read(tmp_path, google_file(google("copy<float*>/64"))).cases
+    assert case.benchmark.parameters == {"name": "copy<float*> 64"}
+
+
+# Every entry is a case, or is left out by name.
+
+TEXT = st.text(st.sampled_from("ab1-_ /:<>*[]é小\\\n\ud800"), max_size=6)
+TIME = st.one_of(st.floats(1e-6, 1e3), st.sampled_from([0.0, -1.0, math.nan, math.inf, None, "x", True, [], 1e300]))
+EASY = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def accounted(folder: Path, content: Any, entries: int, name: str = "some.json") -> None:
+    """Hold the number of cases and of entries left out by name against the number of entries; or the whole file is refused."""
+    try:
+        found = read(folder, content, name)
+    except RecordError:
+        return
+    left_out = sum("was left out:" in note for note in found.notes)
+    assert len({case.name for case in found.cases}) == len(found.cases)
+    assert all(CASE_NAME.fullmatch(case.name) for case in found.cases)
+    assert len(found.cases) + left_out == entries
+    for case in found.cases:
+        one = case.benchmark
+        assert sum(map(bool, (case.samples_ms, one.problem, one.skipped, one.untimed))) == 1
+
+
+@EASY
+@given(names=st.lists(TEXT, max_size=6), times=st.lists(TIME, min_size=6, max_size=6))
+def test_no_entry_of_a_list_is_merged_dropped_or_invented(names: list[str], times: list[Any], tmp_path: Path) -> None:
+    """Whatever they are called, and whatever stands for their times."""
+    both = list(zip(names, times, strict=False))
+    accounted(tmp_path, google_file(*(google(name, time, family_index=n) for n, (name, time) in enumerate(both))), len(both))
+    accounted(tmp_path, {"results": [{"command": name, "times": [time]} for name, time in both]}, len(both))
+    tests = [{"fullname": f"t.py::{name}", "stats": {"data": [time], "median": time}} for name, time in both]
+    accounted(tmp_path, {"machine_info": {}, "benchmarks": tests}, len(both))
+    speeds = [{"uri": f"t.py::{name}", "stats": {"median_ns": time}} for name, time in both]
+    accounted(tmp_path, {"instrument": {"type": "walltime"}, "benchmarks": speeds}, len(both))
+    summaries = [[{"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "value": time}]}] for _, time in both]
+    states = [
+        {"axis_values": [{"name": "T", "value": name}], "summaries": said}
+        for (name, _), said in zip(both, summaries, strict=True)
+    ]
+    accounted(tmp_path, {"benchmarks": [{"name": "b", "states": states}]}, len(both))
+    records = [{"metric": {"name": "t_ms", "benchmark_values": [time]}, "model": {"name": name}} for name, time in both]
+    accounted(tmp_path, records, len(both))
+
+
+@EASY
+@given(times=st.dictionaries(TEXT, TIME, max_size=6))
+def test_no_entry_of_an_object_is_merged_dropped_or_invented(times: dict[str, Any], tmp_path: Path) -> None:
+    """So for files whose names are fields."""
+    accounted(tmp_path, {"unit": "ms", "benchmarks": {name: [time] for name, time in times.items()}}, len(times))
+    accounted(tmp_path, {name: {"latency": {"value": time}} for name, time in times.items()}, len(times))
+    rows = {f"b.time_{name}": [[time], []] for name, time in times.items()}
+    asv = {"version": 2, "result_columns": ["result", "params"], "results": rows}
+    accounted(tmp_path, asv, len([name for name in rows if name.rpartition(".")[2].startswith("time_")]))
+    bench = {f"tritonbench_op[x_{place}-a]_latency": time for place, time in enumerate(times.values())}
+    accounted(tmp_path, bench, len(times))
+
+
+@EASY
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(["1.0", "2.0", "a b"]), st.sampled_from(["1.5", "", "nan", "0", "x"])), max_size=6)
+)
+def test_no_cell_of_a_table_is_merged_dropped_or_invented(rows: list[tuple[str, str]], tmp_path: Path) -> None:
+    """Rows may repeat each other, and cells be empty."""
+    lines = [f"{value},{cell},0.5,2" for value, cell in rows]
+    accounted(tmp_path, "\n".join(["N,Triton (ms),Torch (ms),Speedup", *lines, ""]), 2 * len(rows), "t.csv")
+
+
+def test_files_of_cases_stay_apart() -> None:
+    """A file's name has Latin letters only, so that of another script gets a digest; so does one that is cut."""
+    names = ["k/größe", "k/grüße", "k/小", "k/大", f"{'a' * 100}/{'b' * 90}1", f"{'a' * 100}/{'b' * 90}2"]
+    assert len({file_stem(name) for name in names}) == len(names)
+    assert all(file_stem(name).isascii() and len(file_stem(name)) <= 150 for name in names)
