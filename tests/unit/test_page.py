@@ -314,7 +314,6 @@ def test_no_text_is_mathematics(drawn: Figure) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.no_cover
 def test_what_is_written(drawn: Figure, request: pytest.FixtureRequest, golden: Callable[[str, str], None]) -> None:
     """The texts on each picture are what they were when somebody last looked at them."""
     name = request.node.callspec.params["drawn"].replace(",", "").replace(" ", "_")
