@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,16 @@ def test_a_worker_that_is_lost_is_replaced() -> None:
     broken = surveyed(Machine(lambda *_: "raises"))[0]
     assert isinstance(broken, UnpreparedCase)
     assert (broken.unfit, broken.lost) == (None, ())
+
+
+def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a case is prepared, its name, its side and the seconds so far are shown again and again."""
+    for module in ("wire", "survey"):
+        monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
+    shown: list[str] = []
+    surveyed(Machine(lambda *_: "silent"), show=shown.append)
+    assert re.fullmatch(r"0 of 2 ready; adds/small \((head|reference)\) for 0\.[0-2] s", shown[0])
+    assert len(shown) > 3
 
 
 def test_on_a_gpu_a_case_that_fails_beside_others_is_tried_again_alone() -> None:

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -272,6 +272,8 @@ class WorkerClient:
         self.case = ""
         """The name of the case that it prepared last."""
         self.alive = True
+        self.waiting: Callable[[], None] | None = None
+        """Called again and again while an answer does not come; never while anything is timed."""
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
         """Send one request and wait for its answer, which must be of the type ``expected``. Raises CaseTrouble.
@@ -282,7 +284,7 @@ class WorkerClient:
         nonce = secrets.token_hex(8)  # so that no answer can be written before its question
         try:
             self._channel.send({"op": op, "nonce": nonce, **arguments})
-            message = self._channel.receive(patience_s)
+            message = self._channel.receive(patience_s, self.waiting)
             if message.pop("nonce", None) != nonce:
                 raise wire.ProtocolError("an answer to no question")
             if "trouble" in message:

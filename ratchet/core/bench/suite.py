@@ -193,7 +193,7 @@ def _survey(cases: Sequence[CaseRun], duet: Duet, *, identify: bool, lanes: int)
     sides = [side for side in reversed(SIDES) if side in duet.hosts]
     wanted = {side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in sides}
     identify = identify and len(duet.hosts) == len(SIDES)
-    surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.on_gpu, lanes=lanes)
+    surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.on_gpu, lanes=lanes, show=duet.progress.stage)
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
 

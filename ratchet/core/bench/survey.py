@@ -9,6 +9,8 @@ the other. The host code of the other cases can be told only in workers that hav
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +21,10 @@ from ratchet.core.bench.client import CaseTrouble, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import HostCode, Identified, Prepared
 from ratchet.core.bench.ready.workers import PairWorkers, Workers
+from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.identical import OPENED_ELSEWHERE
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
+from ratchet.core.units import wall
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
@@ -74,6 +78,7 @@ class _Survey:
     left: deque[str]
     identify: bool
     look: bool
+    in_work: _InWork
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
 
@@ -83,17 +88,59 @@ class _Survey:
         return self.lost[name]
 
 
+class _InWork:
+    """The cases that are being prepared. One of them is shown whenever nothing was for `LONGEST_SILENCE_S` seconds."""
+
+    def __init__(self, show: Callable[[str], None], cases: Mapping[Side, Sequence[str]]) -> None:
+        self._show, self._total = show, sum(map(len, cases.values()))
+        self._since: dict[tuple[Side, str], float] = {}
+        self._done: set[tuple[Side, str]] = set()
+        self._shown = time.monotonic()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def preparing(self, side: Side, name: str, worker: WorkerClient) -> Iterator[None]:
+        with self._lock:
+            self._since[side, name] = time.monotonic()
+        worker.waiting = self._say
+        try:
+            yield
+        finally:
+            worker.waiting = None
+            with self._lock:
+                del self._since[side, name]
+                self._done.add((side, name))
+
+    def _say(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now - self._shown < LONGEST_SILENCE_S or not self._since:
+                return
+            self._shown = now
+            (side, name), since = min(self._since.items(), key=lambda item: item[1])
+            text = f"{len(self._done)} of {self._total} ready; {name} ({side}) for {wall(now - since)}"
+        self._show(text)
+
+
 def survey(
-    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, look: bool = False, lanes: int = 1
+    workers: Workers,
+    cases: Mapping[Side, Sequence[str]],
+    *,
+    identify: bool,
+    look: bool = False,
+    lanes: int = 1,
+    show: Callable[[str], None] = lambda _: None,
 ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
     """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
     On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
     was lost is tried again after all others. ``identify`` asks for the identity of each case's code too. ``look`` alone
-    only asks whether the GPU waits for the host, and whether launches run one by one.
+    only asks whether the GPU waits for the host, and whether launches run one by one. ``show`` gets what takes long, every
+    few seconds.
     Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
     """
-    surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
+    in_work = _InWork(show, cases)
+    surveys = {side: _Survey(side, deque(names), identify, look, in_work) for side, names in cases.items()}
     if workers.in_parallel:
         lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
         workers.run_concurrently([partial(_survey_lane, workers, survey) for survey in lanes_of])
@@ -119,7 +166,8 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
     for name in _taken(survey.left):
         try:
             worker = worker or workers.fork(survey.side, one_queue=True, watched=survey.identify)  # nothing is timed in it
-            case, spent = _survey_case(workers, survey, worker, name, crowded=True)
+            with survey.in_work.preparing(survey.side, name, worker):
+                case, spent = _survey_case(workers, survey, worker, name, crowded=True)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
         except CaseTrouble as error:
@@ -140,7 +188,8 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
         name, spent = survey.left.popleft(), True
         workers.fork_missing(alone, side, name, watched=survey.identify)
         try:
-            case, spent = _survey_case(workers, survey, alone.workers[side], name, crowded=False)
+            with survey.in_work.preparing(side, name, alone.workers[side]):
+                case, spent = _survey_case(workers, survey, alone.workers[side], name, crowded=False)
             survey.cases[name] = case
             if case.prepared.times_itself:
                 workers.prepared_alone.add(name)

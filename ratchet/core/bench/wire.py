@@ -7,7 +7,7 @@ It touches the sockets that it is given, and nothing else (docs/decisions/0015-c
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from json import dumps, loads  # by name, as below: a benchmark may replace them in their modules, and runs in the same process
 from time import monotonic
 from typing import Any
@@ -16,6 +16,8 @@ from ratchet.core.errors import WorkerError
 
 LONGEST_LINE = 32 * 2**20
 """Most bytes of one message; a longer one is a ProtocolError."""
+LONGEST_SILENCE_S = 5.0
+"""After so long, whoever waits may say for what."""
 
 
 class Disconnected(WorkerError):
@@ -47,17 +49,22 @@ class Channel:
         except TimeoutError:
             raise Timeout("nobody reads the connection") from None
 
-    def receive(self, timeout_s: float | None) -> dict[str, Any]:
-        """Return the next message; a timeout of None waits for ever. Raises Disconnected, Timeout or ProtocolError."""
+    def receive(self, timeout_s: float | None, waiting: Callable[[], None] | None = None) -> dict[str, Any]:
+        """Return the next message; a timeout of None waits for ever. Raises Disconnected, Timeout or ProtocolError.
+
+        ``waiting`` is called each `LONGEST_SILENCE_S` seconds until the message comes.
+        """
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 raise Timeout(f"no answer within {timeout_s:g} s")
-            self._socket.settimeout(left)
+            self._socket.settimeout(min(left or LONGEST_SILENCE_S, LONGEST_SILENCE_S) if waiting else left)
             try:
                 part = self._socket.recv(1 << 16)
             except TimeoutError:
+                if waiting:
+                    waiting()
                 continue
             except ConnectionError:
                 part = b""
