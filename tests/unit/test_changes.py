@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import change_points as study
@@ -62,6 +63,30 @@ def test_the_standard_deviation_of_a_run_comes_from_neighbours() -> None:
     near = np.array([1.0, 1.2, 0.8, 1.0, 0.9, 1.1])
     assert sd_of_runs(values) == pytest.approx(math.sqrt((near @ near) / 6 / 2 / stats.truncnorm.var(-3, 3)))
     assert sd_of_runs(np.full(12, 0.01)) == 0.0
+
+
+def test_the_figures_are_those_that_were_studied(golden: Callable[[str, str], None]) -> None:
+    """Noise that lasts, places, bounds and levels of these series are those with which research/change_points.py was run."""
+    rng = np.random.default_rng(5)
+    series = {f"noise of {runs} runs": _noise(runs, runs).tolist() for runs in (10, 11, 20, 21, 22, 33, 60)}
+    series |= {f"waves of {runs} runs": study.persistent(0.6)(rng, runs).values.tolist() for runs in (25, 40, 80, 160)}
+    series |= {f"offsets of {n}": study.sessions(study.normal(0.0003), 0.0015)(rng, 120).values.tolist() for n in range(2)}
+    for place in (5, 6, 30, 54, 55, 57):
+        series[f"a step at {place}"] = _stepped(place, 60, {place: 0.02})
+    for runs in (3, 4, 5, 6, 8, 12):
+        series[f"a level of {runs} runs"] = _stepped(runs, 80, {40: 0.012, 40 + runs: -0.012})
+    series["three steps"] = _stepped(9, 200, {50: 0.01, 110: -0.004, 150: 0.02})
+    series["a step far from zero"] = (np.array(_stepped(3, 60, {30: 0.006})) + 5).tolist()
+    series["an outlier beside a step"] = [*_stepped(2, 60, {30: 0.01})[:28], 0.3, *_stepped(2, 60, {30: 0.01})[29:]]
+    series["equal values and one step"] = [0.0] * 20 + [0.01] * 20
+    lines = []
+    for name, values in series.items():
+        lasting = lasting_noise(np.array(values), max(LEAST_SD, sd_of_runs(np.array(values))))
+        lines.append(f"{name}: sd {sd_of_runs(np.array(values)):.6g}, lasting {lasting:.6g}")
+        for point in change_points(values):
+            where = f"{point.index} [{point.earliest}, {point.latest}]"
+            lines.append(f"  {where} {point.before:.6f} -> {point.after:.6f}")
+    golden("changes.txt", "".join(f"{line}\n" for line in lines))
 
 
 def test_unchanged_code_has_no_points() -> None:
