@@ -105,8 +105,6 @@ def sd_of_runs(values: Floats) -> float:
     """
     differences = np.abs(np.diff(values))
     near = differences[differences <= LARGEST_DIFFERENCE * math.sqrt(2) * spread_of_runs(values)]
-    if not near.size:
-        return 0.0
     z = LARGEST_DIFFERENCE
     cut_off = 2 * z * math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) / math.erf(z / math.sqrt(2))  # of a normal variance
     return math.sqrt(float(near @ near) / near.size / 2 / (1 - cut_off))
@@ -162,21 +160,21 @@ def _clipped(values: Floats, sds: Floats) -> Floats:
 
 
 class _Costs:
-    """Weighted squares about the mean of any stretch, in variances, from sums up to each place."""
+    """Weighted squares about the mean of any stretch, in variances, less those about zero, which are in all cuts alike."""
 
     def __init__(self, values: Floats, weights: Floats) -> None:
         self._shift = float(np.median(values))  # so that squares keep their digits
-        moments = np.stack([weights, weights * (values - self._shift), weights * (values - self._shift) ** 2])
-        self._sums = np.concatenate([np.zeros((1, 3)), np.cumsum(moments.T, axis=0)])
+        moments = np.stack([weights, weights * (values - self._shift)])
+        self._sums = np.concatenate([np.zeros((1, 2)), np.cumsum(moments.T, axis=0)])
         self.runs = values.size
 
     def of(self, start: NDArray[np.int64] | int, end: NDArray[np.int64] | int) -> Floats:
         """Return the cost of the runs from ``start`` up to, not including, ``end``."""
-        weight, total, squares = (self._sums[end] - self._sums[start]).T
-        return cast(Floats, squares - total**2 / weight)
+        weight, total = (self._sums[end] - self._sums[start]).T
+        return cast(Floats, -(total**2) / weight)
 
     def level(self, start: int, end: int) -> float:
-        weight, total, _ = self._sums[end] - self._sums[start]
+        weight, total = self._sums[end] - self._sums[start]
         return float(total / weight) + self._shift
 
     def best_place(self, start: int, end: int) -> int:
