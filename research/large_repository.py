@@ -45,11 +45,11 @@ def timed(command, *positional, **named):
         if command[0] == "git":
             print(f"    {start - began:6.2f} s  + {end - start:.2f} s  {' '.join(command)[:100]}", file=sys.stderr)
 subprocess.run = timed
-from ratchet.core.bench import suite
-def started(*_):
+from ratchet.core.bench.ready import sessions
+def started(*_, **__):
     print(f"    {time.perf_counter() - began:6.2f} s  the hosts are started here", file=sys.stderr)
     raise KeyboardInterrupt
-suite.Hosts = started
+sessions.Hosts = started
 from ratchet.core.cli import main
 sys.exit(main())
 """
