@@ -240,7 +240,7 @@ def hostile() -> RecordedRun:
             "base_ref": HOSTILE,
             "rules": HOSTILE,
             "repository": HOSTILE,
-            "run_url": "javascript:alert(1)",
+            "url": "javascript:alert(1)",
             "problem": HOSTILE,
             "stale_for": HOSTILE,
             "edited_baseline": True,
@@ -515,7 +515,7 @@ def runs() -> dict[str, RecordedRun]:
                     files={},
                 ),
             ),
-            page={"run_url": RUN_URL},
+            page={"url": RUN_URL},
         ),
     }
 
