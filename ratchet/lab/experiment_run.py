@@ -35,7 +35,7 @@ from ratchet.lab.judge import (
 )
 from ratchet.lab.measure.experiment import MeasuredCase, open_experiment
 from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, SessionRecord, SuiteOutcome
-from ratchet.lab.rules import ChangeRule, changes_of, evidence_of
+from ratchet.lab.rules import ExperimentRule, changes_of, evidence_of
 
 BUDGET_S = {"cuda": 15.0, "cpu": 20.0}
 """No pair begins after so many seconds of them, beyond the first eight."""
@@ -178,7 +178,7 @@ def _measure(
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
         cases = tuple(dict.fromkeys(filter(None, (session.case, wanted.micro))))
         with open_experiment(specs, cases, plan, machine, progress, without_secrets(environ)) as experiment:
-            return experiment.compared(ChangeRule(settings.pairs, wanted.stage), folder)
+            return experiment.compared(ExperimentRule(settings.pairs, wanted.stage), folder)
 
 
 def _judged(wanted: RunRequest, found: MeasuredCase, tests: SuiteOutcome | None) -> dict[str, object]:

@@ -25,7 +25,7 @@ from ratchet.lab.records.evaluation import Slope
 from ratchet.lab.records.experiment import WHOLE, StageChange
 
 
-class ChangeRule(Rule):
+class ExperimentRule(Rule):
     """Measure until it is clear what a change does to the whole call and to its stage."""
 
     def __init__(self, pairs: int, stage: str) -> None:

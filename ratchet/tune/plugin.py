@@ -1,4 +1,4 @@
-"""What this tool adds to the core (`ratchet.tools` says what each name means)."""
+"""Additions of this tool to the core; `ratchet.tools` explains each name."""
 
 COMMANDS = {
     "Find out why, make it faster": {

@@ -9,7 +9,7 @@ import pytest
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.lab.records.experiment import WHOLE
-from ratchet.lab.rules import CandidateRule, ChangeRule, MicroRule, changes_of
+from ratchet.lab.rules import CandidateRule, ExperimentRule, MicroRule, changes_of
 from ratchet.tune.judge import FINAL_PAIRS, USUAL, FinalsRule
 from tests import examples
 
@@ -26,8 +26,8 @@ def case(name: str, ratio: float, pairs: int, noise: float = 0.001) -> CaseRun:
         (CandidateRule(20), 1.5, 0.001, False),
         (CandidateRule(20), 1.0, 0.001, False),
         (CandidateRule(20), 1.0, 0.3, True),
-        (ChangeRule(20, WHOLE), 0.5, 0.001, False),
-        (ChangeRule(20, WHOLE), 1.0, 0.3, True),
+        (ExperimentRule(20, WHOLE), 0.5, 0.001, False),
+        (ExperimentRule(20, WHOLE), 1.0, 0.3, True),
         (MicroRule((8, 20)), 0.3, 0.001, False),
         (MicroRule((8, 20)), 1.0, 0.5, True),
     ],
@@ -40,7 +40,7 @@ def test_tools_stop_once_it_is_clear(rule: Rule, ratio: float, noise: float, is_
 
 def test_a_change_of_which_a_stage_gains_little_is_measured_again() -> None:
     """A whole call that looks the same and a stage that gained ask for more pairs; a clear gain of the whole call does not."""
-    rule = ChangeRule(20, "scores")
+    rule = ExperimentRule(20, "scores")
     before = case("a/x", 1.0, 12)
     heads = tuple(replace(worker, stages_ms={"scores": (0.0155 + 1e-5 * worker.pair,)}) for worker in before.head)
     references = tuple(replace(worker, stages_ms={"scores": (0.031 + 1e-5 * worker.pair,)}) for worker in before.reference)

@@ -29,7 +29,7 @@ from ratchet.core.bench.lost import (
 )
 from ratchet.core.bench.measured import Measured, WorkerResult
 from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
-from ratchet.core.bench.ready.pairs import Pair, ReadyPairs
+from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
@@ -159,7 +159,7 @@ class Duet:
                     next_session = pair + SESSION_PAIRS
                 stop = min(last, next_session) if renew and pair < next_session else last
                 numbers = range(pair, min(pair + self.ready.together, stop))
-                batch = [Pair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
+                batch = [NumberedPair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
                 for name in self._measured_batch(batch, partial(budget.allows, first_pair_of_round=first)):
                     done += 1
                     self.progress.case(name, numbers[-1], done, total)
@@ -194,12 +194,12 @@ class Duet:
                 if not order:
                     break
                 numbers = range(pair, pair + self.ready.together)
-                batch = [Pair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
+                batch = [NumberedPair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
                 for _ in self._measured_batch(batch, partial(_is_before, deadline)):
                     pass
                 pair = numbers.stop
 
-    def _measured_batch(self, batch: Sequence[Pair], has_time: Callable[[str], bool]) -> Iterator[str]:
+    def _measured_batch(self, batch: Sequence[NumberedPair], has_time: Callable[[str], bool]) -> Iterator[str]:
         """Measure all cases of some pairs, and yield the name of each that was: the first one of every pair, then the second.
 
         So all workers can build their next case side by side, which takes longer than timing it; and those of one pair time each
@@ -239,7 +239,7 @@ class Duet:
             return []
         return order
 
-    def _measure_pair(self, pair: Pair, case: Measured) -> None:
+    def _measure_pair(self, pair: NumberedPair, case: Measured) -> None:
         """Measure one pair of one case: again where a worker was lost, with the head alone where the reference failed in it."""
         started, tries = time.monotonic(), 0
         while sides := case.remaining_sides:
@@ -255,7 +255,7 @@ class Duet:
                 break
         case.seconds += time.monotonic() - started
 
-    def _note(self, error: CaseTrouble, pair: Pair, case: Measured) -> None:
+    def _note(self, error: CaseTrouble, pair: NumberedPair, case: Measured) -> None:
         """Record what this trouble means for the case. Where it means nothing yet, the pair is repeated."""
         if isinstance(error, Impossible):
             self._note_impossible(error, pair, case)
@@ -274,7 +274,7 @@ class Duet:
         else:
             case.unfit = could_not_measure(case.lost)
 
-    def _reference_works(self, pair: Pair, case: Measured) -> bool:
+    def _reference_works(self, pair: NumberedPair, case: Measured) -> bool:
         """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
         if "reference" not in case.remaining_sides:
             return True
@@ -284,7 +284,7 @@ class Duet:
             return False
         return True  # also where it says why, so that the machine is not at fault
 
-    def _note_impossible(self, error: Impossible, pair: Pair, case: Measured) -> None:
+    def _note_impossible(self, error: Impossible, pair: NumberedPair, case: Measured) -> None:
         """Fail a head whose time no GPU can reach, unless the reference's is as impossible, or nothing is known of that."""
         other: Side = "reference" if error.side == "head" else "head"
         known = other not in case.remaining_sides or case.workers[other]
@@ -297,7 +297,7 @@ class Duet:
         else:
             case.unfit = f"{error.no_verdict}: {CHECK_WORK}"
 
-    def _trouble_alone(self, side: Side, pair: Pair, case: str) -> CaseTrouble | None:
+    def _trouble_alone(self, side: Side, pair: NumberedPair, case: str) -> CaseTrouble | None:
         """Measure one side of this pair alone, and return its trouble if it has some."""
         try:
             self._measure_case(pair, case, (side,))
@@ -308,7 +308,7 @@ class Duet:
         return None
 
     def _measure_case(
-        self, pair: Pair, case: str, sides: tuple[Side, ...], *, mirrored: bool = False, concurrent: bool = False
+        self, pair: NumberedPair, case: str, sides: tuple[Side, ...], *, mirrored: bool = False, concurrent: bool = False
     ) -> dict[Side, WorkerResult]:
         """Try one pair once. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble.
 
@@ -340,7 +340,7 @@ class Duet:
             self._check(ready, sides, workers, self._plan.seed + 2 * pair.number + 1, concurrent=concurrent)
         return workers
 
-    def _time_kernels(self, batch: Sequence[Pair], case: Measured) -> None:
+    def _time_kernels(self, batch: Sequence[NumberedPair], case: Measured) -> None:
         """Time the kernels of a case alone in those pairs in which the GPU waited for the host in every block.
 
         This comes after everything else that their processes time: a tracer that was started once stays there and disturbs it.

@@ -127,7 +127,7 @@ class Prepared(Record):
 
 
 class HostCode(Record):
-    """What a case noticed of the difference between two trees: see `ratchet.core.identical`."""
+    """The differences between two trees that a case noticed: see `ratchet.core.identical`."""
 
     noticed: tuple[Line, ...] = ()
     always: bool = False

@@ -20,7 +20,7 @@ __all__ = ["OPENED_ELSEWHERE", "Difference", "Noticed", "Proof", "compare"]
 
 @dataclass(frozen=True)
 class Noticed:
-    """What a process noticed of the difference between two trees: nothing is the proof that it does the same in both."""
+    """The differences between two trees that a process noticed: nothing is the proof that it does the same in both."""
 
     noticed: tuple[str, ...] = ()
     always: bool = False

@@ -120,7 +120,7 @@ class _Event:
 
 
 class Watch:
-    """What this process has noticed of the difference between two trees, since `start`."""
+    """Notes which differences between two trees this process notices, from `start` on."""
 
     def __init__(self, difference: Difference, tree: Path) -> None:
         self._paths, self._python, self._one_sided = difference.paths, difference.python, difference.one_sided

@@ -1,1 +1,1 @@
-"""What runs in processes of its own: targets of profilers, and traces."""
+"""Programs that run in a process of their own: the script or the case that `ratchet advise` traces."""

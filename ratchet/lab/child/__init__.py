@@ -1,1 +1,1 @@
-"""What a worker answers for candidates and experiments."""
+"""Answers of a worker for candidates and experiments."""

@@ -24,7 +24,7 @@ from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Side
 from ratchet.core.untrusted import clean
 from ratchet.lab.measure.answers import Captured, SameResult, StartProfile, Written
 from ratchet.lab.records.experiment import WARM_UPS, Equality, GraphCheck
-from ratchet.lab.rules import ChangeRule, MicroRule
+from ratchet.lab.rules import ExperimentRule, MicroRule
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Experiment:
             raise UnfitError(f"{found.case} cannot be measured: {found.failure.message.rstrip('.')}.", "See `ratchet run`.")
         return found
 
-    def compared(self, rule: ChangeRule, folder: Path) -> MeasuredCase:
+    def compared(self, rule: ExperimentRule, folder: Path) -> MeasuredCase:
         """Measure the head against the reference: results, the whole call, its stages, and what the decision asks for besides.
 
         Raises as `begun` does, for trouble that is not the head's.

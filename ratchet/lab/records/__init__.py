@@ -1,1 +1,1 @@
-"""What candidates, experiments and variants write to disk."""
+"""Records that candidates, experiments and variants write to disk."""

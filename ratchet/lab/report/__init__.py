@@ -1,1 +1,1 @@
-"""What people read of candidates, experiments and variants."""
+"""Texts and pictures about candidates, experiments and variants."""

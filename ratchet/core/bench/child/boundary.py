@@ -23,7 +23,7 @@ KEPT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Restored:
-    """What a case left changed, and whether the process is not to be used for another case."""
+    """The changes that a case left, and whether the process is spent: not to be used for another case."""
 
     changed: tuple[str, ...]
     spent: bool

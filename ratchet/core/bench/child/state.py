@@ -51,7 +51,7 @@ class Change:
 
     @property
     def may_be_of_package(self) -> bool:
-        """Whether it is one that packages often make for their own sake when they are imported."""
+        """Return whether packages often make this change for their own sake when they are imported."""
         return self.area in (ENVIRONMENT, IMPORTS) or (self.area == PYTHON and self.name in _OF_PACKAGES)
 
 

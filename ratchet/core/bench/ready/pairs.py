@@ -19,7 +19,7 @@ from ratchet.core.records.run import LostWorker, Side
 
 
 @dataclass(kw_only=True)
-class Pair(PairWorkers):
+class NumberedPair(PairWorkers):
     """A pair of workers, and the cases that it measures, in its own order."""
 
     number: int
@@ -36,7 +36,7 @@ class ReadyPairs:
     def __init__(self, workers: Workers) -> None:
         self._workers, self._plan = workers, workers.plan
 
-    def announce(self, turns: Sequence[tuple[Pair, Measured]], placements: int | None = None) -> None:
+    def announce(self, turns: Sequence[tuple[NumberedPair, Measured]], placements: int | None = None) -> None:
         """Let the workers of several pairs, forked if there are none, build the next case of each at the same time, on a GPU.
 
         Where that fails, the pair has no workers afterwards, and what happens when it is measured counts.
@@ -51,7 +51,7 @@ class ReadyPairs:
             case.seconds += seconds
 
     def next_pair(
-        self, case: str, pair: Pair, sides: Sequence[Side], *, concurrent: bool = True, placements: int | None = None
+        self, case: str, pair: NumberedPair, sides: Sequence[Side], *, concurrent: bool = True, placements: int | None = None
     ) -> PairWorkers:
         """Return a pair whose sides have built the case, in this order. Raises CaseTrouble, and HostError for lack of a worker.
 
@@ -66,7 +66,7 @@ class ReadyPairs:
         pair.prepared = self._build(pair, sides, case, placements, concurrent=may_share)
         return pair
 
-    def _built(self, pair: Pair, case: Measured, placements: int | None) -> LostWorker | None:
+    def _built(self, pair: NumberedPair, case: Measured, placements: int | None) -> LostWorker | None:
         """Build a case in the workers of a pair, or end them. Return one that was lost."""
         flipped, _ = order_of_pair(self._plan.order_seed, case.name, pair.number)
         sides = in_turn(case.remaining_sides, flipped=flipped)
@@ -81,13 +81,13 @@ class ReadyPairs:
             return error.lost_worker(pair.number) if isinstance(error, Lost) else None
         return None
 
-    def _fork_missing(self, pair: Pair, sides: Sequence[Side], case: str) -> None:
+    def _fork_missing(self, pair: NumberedPair, sides: Sequence[Side], case: str) -> None:
         """Get a worker of each side for the case, while earlier workers end; afterwards the memory of these is free."""
         self._workers.run_concurrently([partial(self._workers.fork_missing, pair, side, case) for side in sides])
         self._workers.wait_for_ends()
 
     def _build(
-        self, pair: Pair, sides: Sequence[Side], case: str, placements: int | None, *, concurrent: bool
+        self, pair: NumberedPair, sides: Sequence[Side], case: str, placements: int | None, *, concurrent: bool
     ) -> dict[Side, Prepared]:
         """Build the case in the workers of a pair. Raises CaseTrouble."""
         prepare, seed = self._workers.prepare, self._plan.seed + 2 * pair.number
