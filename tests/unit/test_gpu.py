@@ -93,6 +93,11 @@ def test_reading() -> None:
     assert (reading.sm_clock_mhz, reading.temperature_c, reading.power_w) == (1755, 61, 512.5)
 
 
+def test_no_power_is_no_reading() -> None:
+    """A driver that says 0 W of a GPU under load has said nothing."""
+    assert NvidiaGpu(driver(DeviceGetPowerUsage=lambda _: 0), 0).reading().power_w is None
+
+
 @pytest.mark.parametrize(
     ("bits", "words"),
     [

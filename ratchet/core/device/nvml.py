@@ -79,7 +79,7 @@ class NvidiaGpu:
             at_s=now,
             sm_clock_mhz=self._ask_chip("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             temperature_c=self._ask_chip("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            power_w=None if power_mw is None else power_mw / 1000,
+            power_w=power_mw / 1000 if power_mw else None,  # 0 W, as some drivers say under load, is no reading
             slowdown=tuple(word for bit, word in _SLOWDOWNS.items() if (reasons or 0) & bit),
             memory_clock_mhz=self._ask_chip("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
             power_capped=None if reasons is None else bool(reasons & _POWER_CAP),
