@@ -54,6 +54,49 @@ _DATABASE = _database()
 _HERE = "from pathlib import Path\nROOT = Path(__file__).parent.parent\n"
 
 SEEN = (
+    *(
+        Change(
+            f"the size of a file is read {sentence}",
+            in_op(
+                "import os, pathlib, tempfile\nfrom pathlib import Path\nKIT = Path(__file__).parent\n"
+                f"def value():\n    place = Path(tempfile.mkdtemp())\n    {text}\n",
+                **{"kit/table.txt": "12"},
+            ),
+            {"kit/table.txt": "12345678"},
+        )
+        for sentence, text in (
+            (
+                "through a link elsewhere",
+                "os.symlink(KIT / 'table.txt', place / 'a')\n    return os.stat(place / 'a').st_size",
+            ),
+            (
+                "through a link to its folder",
+                "os.symlink(KIT, place / 'a')\n    return os.stat(place / 'a' / 'table.txt').st_size",
+            ),
+            (
+                "through a link that led elsewhere before",
+                "os.mkdir(place / 'b')\n    open(place / 'b' / 'table.txt', 'w').close()\n    os.symlink('b', place / 'a')\n"
+                "    os.stat(place / 'a' / 'table.txt')\n    os.unlink(place / 'a')\n    os.symlink(KIT, place / 'a')\n"
+                "    return os.stat(place / 'a' / 'table.txt').st_size",
+            ),
+            (
+                "through a folder that was replaced by a link to it",
+                "os.mkdir(place / 'a')\n    open(place / 'a' / 'table.txt', 'w').close()\n"
+                "    os.stat(place / 'a' / 'table.txt')\n    os.rename(place / 'a', place / 'b')\n"
+                "    os.symlink(KIT, place / 'a')\n"
+                "    return os.lstat(place / 'a' / 'table.txt').st_size",
+            ),
+            (
+                "from the folder that holds the tree",
+                "return os.stat(f'{KIT.parent.parent}/{KIT.parent.name}/kit/table.txt').st_size",
+            ),
+            (
+                "past a folder that is left again",
+                "return os.stat(f'{place}/../{os.path.relpath(KIT, place.parent)}/table.txt').st_size",
+            ),
+            ("with two separators", "return os.stat(f'/{KIT}//table.txt').st_size"),
+        )
+    ),
     Change(
         "a constant is read by a computed name",
         in_op("from kit import config\ndef value(): return getattr(config, 'DE' + 'LAY')\n", **{"kit/config.py": "DELAY = 2\n"}),

@@ -13,12 +13,13 @@ import importlib.util
 import itertools
 import linecache
 import os
+import stat
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path, PurePath
 from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
@@ -79,7 +80,11 @@ _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES | {"__globals__", "__dict__"}
 _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
+_stat, _lstat = os.stat, os.lstat
+"""As they are before a watch puts its own in their place."""
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
+_ONE_PLACE = {"path_stats": 1} | dict.fromkeys(("open", "os.listdir", "os.scandir", "os.stat", "os.lstat", "os.readlink"), 0)
+"""Events that have no more to say than the name of one file: which of their arguments it is."""
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
 _UNCHANGED = PythonChange()
 OPENED_ELSEWHERE = "something that is not this process's Python opened it"
@@ -99,16 +104,20 @@ class _Event:
     named: Mapping[str, Any]
     caller: FrameType | None
     """Where it happened; None in a thread of C code."""
-    asker: FrameType | None = field(init=False)
-    """The innermost frame that asks for itself: not of Python's own library."""
-    within: str = field(init=False)
-    """The function of `inspect` that is the caller."""
-    steps: tuple[str, ...] = field(init=False)
-    """The functions of Python's import system that are the innermost frames."""
 
-    def __post_init__(self) -> None:
-        self.asker = next((frame for frame in _back(self.caller) if not _is_of(frame, *_BETWEEN)), None)
-        self.within = self.caller.f_code.co_name if self.caller and _is_of(self.caller, "python:inspect") else ""
+    @functools.cached_property
+    def asker(self) -> FrameType | None:
+        """The innermost frame that asks for itself: not of Python's own library."""
+        return next((frame for frame in _back(self.caller) if not _is_of(frame, *_BETWEEN)), None)
+
+    @functools.cached_property
+    def within(self) -> str:
+        """The function of `inspect` that is the caller."""
+        return self.caller.f_code.co_name if self.caller and _is_of(self.caller, "python:inspect") else ""
+
+    @functools.cached_property
+    def steps(self) -> tuple[str, ...]:
+        """The functions of Python's import system that are the innermost frames."""
         found = []
         for frame in _back(self.caller):
             if not _is_of(frame, *_IMPORT):
@@ -116,7 +125,7 @@ class _Event:
             found.append(frame.f_code.co_name)
             if found[-1] == "exec_module" and type(frame.f_locals["self"]) is SourceFileLoader:
                 found.append("import")
-        self.steps = tuple(found)
+        return tuple(found)
 
 
 class Watch:
@@ -125,6 +134,8 @@ class Watch:
     def __init__(self, difference: Difference, tree: Path) -> None:
         self._paths, self._python, self._one_sided = difference.paths, difference.python, difference.one_sided
         self._start = f"{tree}{os.sep}"
+        self._folders: dict[str, tuple[int, int, str]] = {}
+        """Folder, as it was named → its device and number, and where it really is."""
         self._has_code = any(change.bodies or change.names for change in self._python.values())
         self._noticed: dict[str, None] = {}
         self._known: Counter[str] = Counter()
@@ -259,7 +270,9 @@ class Watch:
 
     def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
         name, arguments = event.name, event.arguments
-        if name == "exec":
+        if self._is_elsewhere(event):  # most are: found before anybody looks at frames
+            pass
+        elif name == "exec":
             self._executed(event, arguments[0])
         elif name == "open":
             if isinstance(arguments[0], str | bytes | os.PathLike):  # and not a descriptor, which was opened before
@@ -298,6 +311,21 @@ class Watch:
                 self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} looked for a module of that name")
         else:
             self._named(event, (*arguments, *event.named.values()))
+
+    def _is_elsewhere(self, event: _Event) -> bool:
+        """Return whether an event tells only of a file elsewhere, by a plain path, or of code or names that are the same."""
+        if event.name == "object.__getattr__" and event.arguments[1] not in _FRAMES:
+            found = getattr(*event.arguments[:2])
+            is_code = isinstance(found, CodeType)
+            return self._change(found.co_filename) is _UNCHANGED if is_code else id(found) not in self._modules
+        if event.named or event.name not in _ONE_PLACE:
+            return False
+        place = event.arguments[_ONE_PLACE[event.name]]
+        if not isinstance(place, str | bytes | os.PathLike):
+            return False
+        text = os.fsdecode(place)
+        is_plain = text.startswith(os.sep) and not text.endswith(".pyc") and ".." not in text and "\0" not in text
+        return is_plain and not self._path_of(text)
 
     def _began(self, code: CodeType) -> None:
         """Note that a function began to run, unless it is the same on both sides."""
@@ -415,8 +443,28 @@ class Watch:
 
     def _path_of(self, file: str) -> str:
         """Return a path within the tree; no text for one that is outside."""
-        real = f"{os.path.realpath(file)}{os.sep}"
+        real = f"{self._real(file)}{os.sep}"
         return (real[len(self._start) : -1] or ".") if real.startswith(self._start) else ""
+
+    def _real(self, file: str) -> str:
+        """Return what `os.path.realpath` does, which takes a system call for each folder above a file: half of a long import."""
+        folder, _, name = file.rpartition(os.sep)
+        try:
+            if not folder.startswith(os.sep) or name in ("", ".", "..") or stat.S_ISLNK(_lstat(file).st_mode):
+                return os.path.realpath(file)
+        except FileNotFoundError:  # no link either
+            pass
+        except OSError:
+            return os.path.realpath(file)
+        try:
+            found = _stat(folder)
+        except OSError:
+            return os.path.realpath(file)
+        device, number, real = self._folders.get(folder, (0, 0, ""))
+        if (device, number) != (found.st_dev, found.st_ino):  # a name may lead to another folder by now
+            real = os.path.realpath(folder)
+            self._folders[folder] = found.st_dev, found.st_ino, real
+        return os.path.join(real, name)  # noqa: PTH118  as in `_touched`
 
     def _touched(self, file: Any, base: str = "", *, exists_only: bool = False) -> str:
         """Return the difference that a file's name leads to; no text if there is none."""
