@@ -18,7 +18,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ import ratchet
 from ratchet.core.bench import wire
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.lost import REPEATS
-from ratchet.core.bench.messages import Listing, Ready, Trouble, parse
+from ratchet.core.bench.messages import ImportedLate, Listing, Ready, Trouble, parse
 from ratchet.core.bench.tree_spec import TreeSpec, child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.errors import ForeignModuleError, HostError, WorkerError
@@ -185,6 +185,18 @@ class HostClient:
                 "Move that work into the benchmark function. Queries of GPU properties, such as the capability, are allowed.",
             )
         return found
+
+    def import_late(self, modules: Sequence[str]) -> ImportedLate:
+        """Let the workers that are forked from now on have these modules, if nothing else changes. Raises HostLost.
+
+        No worker of this host may live.
+        """
+        with self._talking:
+            try:
+                self._channel.send({"op": "import", "modules": list(modules)})
+                return parse(self._channel.receive(self._tree.timeouts.import_s), ImportedLate)
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
+                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
 
     def fork(self, *, with_compiler: bool = False, one_queue: bool = False, watched: bool = False) -> WorkerClient:
         """Start a fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` comes first.

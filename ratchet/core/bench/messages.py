@@ -118,12 +118,24 @@ class Prepared(Record):
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
     compiles: bool = False
     """torch's compiler is loaded in its process."""
+    late: tuple[Line, ...] | None = ()
+    """Modules that it and earlier cases of its process have imported. None: a case had changed what they may depend on."""
     memory_limit_bytes: Bytes | None = None
     has_reference: bool = True
     places: Annotated[int, Field(ge=1)] = 1
     """Places in memory at which it was built."""
     evidence: tuple[Evidence, ...] = ()
     """Of the result, where it was checked and can be compared with that of another process."""
+
+
+class ImportedLate(Record):
+    """How a host fared that was to import `Prepared.late`."""
+
+    seconds: NotNegative
+    changed: tuple[Line, ...] = ()
+    """What that changes in the whole process; the host then did not do it."""
+    settings: tuple[Line, ...] = ()
+    """What packages set for their own sake."""
 
 
 class HostCode(Record):

@@ -30,7 +30,7 @@ from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
-from ratchet.core.units import listed, size
+from ratchet.core.units import listed, size, wall
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
@@ -39,6 +39,12 @@ _TIMES_ITSELF = (
     "Kernels are chosen by timing them in each process (triton.autotune, cudnn.benchmark), in: {}. With"
     " TRITON_CACHE_AUTOTUNING=1 Triton keeps its choices, and the check is faster: docs/benchmarks.md#triton."
 )
+_LATE = (
+    "Imports inside benchmark functions take {} in each process, since they also change {}, so that no process can do them for"
+    " all. Import at the top of the file."
+)
+LONG_IMPORT_S = 1.0
+"""Imports that take longer are worth a sentence."""
 MOST_BUSY = 1.5
 """A case that keeps more cores busy is timed on all: its threads work side by side, which two cores would change."""
 SPARE_CORES = 8
@@ -140,6 +146,7 @@ def measure_suite(
         if timed:
             duet.workers.one_queue = all(map(_runs_one_by_one, answers.values()))
             progress.start(len(timed), task.rule.looks[-1])
+        late = _import_late(sessions, duet, answers) if tricks.late_imports else []
         # What keeps other cores busy could disturb blocks that wait for the host.
         has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(map(_waits_for_host, answers.values()))
         early = task.observer if has_spare_cores and tricks.early_observer else Observer()
@@ -159,8 +166,20 @@ def measure_suite(
         head.triton,
         missing,
         hosts["head"].l2_bytes,
-        (*notes, *duet.workers.notes),
+        (*notes, *late, *duet.workers.notes),
     )
+
+
+def _import_late(sessions: Sessions, duet: Duet, cases: Mapping[str, Mapping[Side, PreparedCase | UnpreparedCase]]) -> list[str]:
+    """Import once what cases import when they are called. Return what a reader must know where that is impossible."""
+    prepared = [{side: case for side, case in of_sides.items() if isinstance(case, PreparedCase)} for of_sides in cases.values()]
+    if not any(case.prepared.late for of_sides in prepared for case in of_sides.values()):
+        return []
+    duet.progress.stage("Importing what the cases import when they are called")
+    duet.workers.wait_for_ends()
+    duet.workers.hosts, done = sessions.import_late(duet.hosts, prepared)
+    is_told = done.changed and done.seconds >= LONG_IMPORT_S
+    return [_LATE.format(wall(done.seconds), listed(done.changed, 3))] if is_told else []
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:

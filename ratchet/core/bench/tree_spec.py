@@ -63,6 +63,8 @@ class TreeSpec:
     """The way in which benchmarks do their work, of those that they offer; None: each benchmark's own."""
     sweep: Sweep | None = None
     """The only cases that this tree has; None: all."""
+    late: tuple[str, ...] = ()
+    """Modules that are imported after the benchmarks, since cases import them."""
     identified: bool = False
     """Whether a host reads all files of the tree before it imports them, to tell later whether a case's code is the same."""
 
@@ -98,6 +100,7 @@ class TreeSpec:
         sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
         python_path, timeouts = tuple(fields["python_path"]), Timeouts(*fields["timeouts"])
         parts = {"path": path, "checkout": checkout, "python_path": python_path, "timeouts": timeouts, "sweep": sweep}
+        parts["late"] = tuple(fields["late"])
         return cls(**{**fields, **parts})
 
 

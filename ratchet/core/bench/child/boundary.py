@@ -88,6 +88,11 @@ class CaseBoundary:
         is_lasting = any(found - self._running[name] for name, found in running.items()) or bool(_kept_gpu_memory())
         return Restored(changed, spent=bool((changes and has_imported) or stays or is_lasting))
 
+    def changes(self) -> list[Change]:
+        """Return what differs now from how a watched case began, the settings of its file included."""
+        own = self._tree.provenance.names
+        return self._neutral.changes_to(ProcessState(own)) if self._neutral else []
+
     def _within_cores(self, change: Change) -> Change:
         """Return the change, with no more threads than a measurement on the CPU has cores."""
         spec = self._tree.spec

@@ -17,9 +17,11 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import select
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -47,6 +49,10 @@ from ratchet.core.records.run import SIDES
 if TYPE_CHECKING:
     from ratchet.core.bench.child.state import Change
 
+_SERVES = b"serves"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+MOST_SETTING = 2000
+"""Characters of a setting that are compared between sides."""
 ORPHANS_S = 2.0
 """Longest that ending the processes which a worker left behind delays the next worker."""
 
@@ -92,6 +98,7 @@ def _host(channel: Channel, spec: TreeSpec, difference: Difference | None) -> No
     try:
         with answered as use:
             tree = load(spec, difference)
+            libraries.load_late(spec.late)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
@@ -166,12 +173,55 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
                 os.close(descriptor)
             spared.add(pid)
             channel.send({"pid": pid})
+        elif message["op"] == "import":
+            _import_in_successor(channel, tree, message["modules"])
+            spared = children()
         elif message["op"] == "reap":
             answer = _reap(int(message["pid"]))
             if answer["ended"]:
                 spared.discard(int(message["pid"]))
                 end_children(spared, ORPHANS_S)
             channel.send(answer)
+
+
+def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[str]) -> None:
+    """Import modules in a copy of this process, which then serves in its place: this function returns there.
+
+    If they change anything else in the process, the copy ends, and the function returns here. Either way it sends the answer.
+    """
+    from ratchet.core.bench.child.state import ProcessState, left_running, names_of
+
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        die_with_parent()
+        adopt_orphans()
+        os.close(reader)
+        if tree.proof:
+            tree.proof.forked(watched=False)
+        before, running, began = ProcessState(tree.provenance.names), left_running(), time.monotonic()
+        with facts_for_imports(tree.spec.path, channel) if tree.spec.device == "cuda" else contextlib.nullcontext():
+            libraries.load_late(modules)
+        seconds = time.monotonic() - began
+        found = before.changes_to(ProcessState(tree.provenance.names))
+        changed = names_of(each for each in found if not each.may_be_of_package)
+        settings = sorted(_ADDRESS.sub("", f"{each}: {each.new!r}")[:MOST_SETTING] for each in found if each.may_be_of_package)
+        changed += tuple(name for name, found in left_running().items() if found - running[name])
+        changed += ("CUDA, which has begun",) if cuda_has_begun() else ()
+        with open(writer, "wb") as file:  # noqa: PTH123  a descriptor has no path
+            file.write(json.dumps({"seconds": seconds, "changed": changed}).encode() if changed else _SERVES)
+        if changed:
+            os._exit(0)
+        gc.freeze()  # as after the imports of the tree
+        channel.send({"seconds": seconds, "settings": settings})
+        return
+    os.close(writer)
+    with open(reader, "rb") as file:  # noqa: PTH123
+        said = file.read()
+    os.waitpid(pid, 0)  # the copy serves meanwhile, if it said so
+    if said == _SERVES:
+        os._exit(0)
+    channel.send(json.loads(said or b'{"seconds": 0, "changed": ["this process, which ended"]}'))
 
 
 def _become_worker(channel: Channel, conversation: int, output: int, tree: LoadedTree) -> None:

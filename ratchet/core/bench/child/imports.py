@@ -13,8 +13,10 @@ import os
 import pickle
 import re
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 import torch
@@ -88,6 +90,49 @@ class ImportWatch:
             yield
         finally:
             builtins.__import__ = original
+
+
+class LateImports(MetaPathFinder):
+    """Notes which modules cases import while they are built and called. It finds none itself; it goes into `sys.meta_path`.
+
+    A host may import them before it forks other workers, as long as a case had changed nothing when it began to import: what a
+    module does then, it does without the case too.
+    """
+
+    def __init__(self, changes: Callable[[], Iterable[Change]]) -> None:
+        """``changes`` returns what has changed in this process since the first case began."""
+        self._changes, self._before = changes, frozenset(sys.modules)
+        self._by_imports: set[tuple[str, object]] = set()
+        self._is_inside, self._root, self._depends = False, "", False
+        self._import = builtins.__import__
+        builtins.__import__ = self._imported
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        root = getattr(sys.modules.get(self._root), "__spec__", None)
+        if not self._root or not (self._is_inside or getattr(root, "_initializing", False)):  # the case itself asks for it
+            self._root = fullname
+            self._depends = self._depends or not self._by_imports.issuperset(map(_key, self._changes()))
+
+    @property
+    def modules(self) -> tuple[str, ...] | None:
+        """The modules, in the order in which their imports began; None where a case had changed something before.
+
+        torch's own are left to `libraries`.
+        """
+        new = (name for name in sys.modules if name not in self._before and name.partition(".")[0] not in ("torch", "triton"))
+        return None if self._depends else tuple(name for name in new if getattr(sys.modules[name], "__spec__", None))
+
+    def _imported(self, *arguments: Any, **named: Any) -> Any:
+        if self._is_inside:
+            return self._import(*arguments, **named)
+        self._is_inside, self._root, count = True, "", len(sys.modules)
+        try:
+            return self._import(*arguments, **named)
+        finally:
+            self._is_inside = False
+            if len(sys.modules) > count:
+                self._by_imports |= set(map(_key, self._changes()))
 
 
 class PristineProcess:

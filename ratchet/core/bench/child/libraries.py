@@ -49,6 +49,13 @@ def load_compiler(device: Device) -> None:
             importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa()
 
 
+def load_late(modules: Sequence[str]) -> None:
+    """Import modules that cases import when they are called (`imports.LateImports`), each after the one before it."""
+    for name in modules:
+        with contextlib.suppress(Exception, SystemExit):  # the case's own import says better what is wrong
+            importlib.import_module(name)
+
+
 def _load_triton() -> None:
     """Do what Triton does at the first launch: hash its library of 400 MB, and import the rest of itself. It takes 0.4 s."""
     with contextlib.suppress(Exception):  # whatever is wrong with Triton, its own first use says it better

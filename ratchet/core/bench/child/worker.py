@@ -27,6 +27,7 @@ from ratchet.core.bench.child import correctness, outputs
 from ratchet.core.bench.child.autotuning import AutotuneWatch
 from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.calls import TimedCall, forget_compiled
+from ratchet.core.bench.child.imports import LateImports
 from ratchet.core.bench.child.loader import LoadedTree, use_last_cores
 from ratchet.core.bench.child.outputs import Part, kind
 from ratchet.core.bench.child.trace import kernels_ms, trace
@@ -111,6 +112,7 @@ class Worker:
         self.kept: dict[str, Any] = {}
         """What a tool keeps from one request to the next."""
         self._autotuning = AutotuneWatch()
+        self._late: LateImports | None = None
         self._streams: int | None = None
         """`identity.streams_of_others` before any case was built, if that is known."""
 
@@ -170,6 +172,8 @@ class Worker:
         ``crowded``: other workers use the device meanwhile.
         """
         self.release()
+        if check:
+            self._late = self._late or LateImports(self._boundary.changes)
         self.begin(case, is_watched=check)
         self._autotuning.forget(crowded=crowded)
         forget_compiled(in_parallel=check)
@@ -198,6 +202,7 @@ class Worker:
             "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
             "places": 1 + len(more),
             "compiles": "torch._inductor.compile_fx" in sys.modules,
+            "late": self._late.modules if self._late else (),
         }
 
     def identify(self) -> dict[str, Any]:

@@ -7,11 +7,14 @@ It starts child processes through `client.Hosts`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from ratchet.core.bench.client import HostClient, Hosts
+from ratchet.core.bench.messages import ImportedLate
 from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -71,6 +74,33 @@ class Sessions:
                 for host in hosts.sides.values():
                     host.listing()
         return {side: host for side, host in self._held.enter_context(self._ready.popleft()).sides.items() if side in sides}
+
+    def import_late(
+        self, hosts: Mapping[Side, HostClient], cases: Iterable[Mapping[Side, PreparedCase]]
+    ) -> tuple[Mapping[Side, HostClient], ImportedLate]:
+        """Import in the hosts, and in those of later sessions, what cases of all sides import when they are called.
+
+        Return the hosts to go on with, and how it went: where anything else would change, none has imported it. No worker may
+        live. Raises HostLost.
+        """
+        cases = list(cases)
+        lists = [[of_sides[side].prepared.late for of_sides in cases if side in of_sides] for side in hosts]
+        modules = [dict.fromkeys(itertools.chain.from_iterable(filter(None, of_side))) for of_side in lists]
+        late = tuple(name for name in modules[0] if all(name in each for each in modules))
+        is_done = all(tree.late == late for tree in self._trees.values())
+        if not late or is_done or any(each is None for of_side in lists for each in of_side):
+            return hosts, ImportedLate(seconds=0)
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            answers = list(pool.map(lambda host: host.import_late(late), hosts.values()))
+        apart = {*answers[0].settings}.symmetric_difference(
+            answers[-1].settings
+        )  # one side's cases would have it, and not the other's
+        changed = tuple(dict.fromkeys([*itertools.chain.from_iterable(answer.changed for answer in answers), *sorted(apart)]))
+        if not changed:
+            self._trees = {side: replace(tree, late=late) for side, tree in self._trees.items()}
+        elif not all(answer.changed for answer in answers):
+            hosts = self.renew(hosts)
+        return hosts, ImportedLate(seconds=max(answer.seconds for answer in answers), changed=changed)
 
     def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
         trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}

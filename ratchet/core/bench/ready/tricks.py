@@ -35,6 +35,8 @@ class Tricks:
     """A context has one work queue where calls need no more, which makes it in a third of the time."""
     compiler_first: bool = True
     """A host loads torch's compiler before it forks, once a case has used it."""
+    late_imports: bool = True
+    """A host imports what cases import when they are called, so that their workers need not."""
     sessions_at_once: bool = True
     """Hosts of several later sessions import together, before the pairs of the first of them."""
     early_observer: bool = True
