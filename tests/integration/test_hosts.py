@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -80,6 +81,21 @@ def test_workers_import_no_compiler_for_an_optimizer(make: Callable[..., Playgro
     with Hosts({"head": spec(make({"bench/adds.py": text}))}, dict(os.environ)) as hosts:
         hosts.sides["head"].listing()
         assert prepared(hosts.sides["head"], seed=1).workload.flops == 1
+
+
+@pytest.mark.slow
+def test_imports_that_take_long_are_shown(make: Callable[..., Playground], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose they are and for how long, again and again: those of the benchmarks, and those of what they call."""
+    monkeypatch.setattr("ratchet.core.bench.wire.LONGEST_SILENCE_S", 0.3)
+    play = make({"bench/adds.py": f"import time\ntime.sleep(1)\n{TREE}", "late.py": "import time\ntime.sleep(1)\n"})
+    shown: list[str] = []
+    with Sessions({"head": spec(play)}, play.environ(), show=shown.append) as sessions:
+        host = sessions.open()["head"]
+        host.listing()
+        assert re.fullmatch(r"Importing bench/ of the head for \d\.\d s", shown[-1])
+        host.import_late(["late"])
+        assert re.fullmatch(r"Importing what cases of the head import when they are called, for \d\.\d s", shown[-1])
+    assert len(shown) > 4
 
 
 def test_a_module_may_remove_its_file(make: Callable[..., Playground]) -> None:

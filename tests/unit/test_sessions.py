@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from ratchet.core.bench.messages import ImportedLate
 from ratchet.core.bench.ready import sessions as module
 from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
@@ -129,3 +130,59 @@ def test_a_soak_surveys_once(trees: Mapping[Any, TreeSpec]) -> None:
     taken = iter(found)
     sessions = ResidentSessions(trees, {}, cores=1)
     assert [sessions.surveyed(lambda: next(taken)) for _ in range(3)] == [found[0], found[1], found[1]]
+
+
+def prepared(late: tuple[str, ...] | None) -> PreparedCase:
+    answer: Any = SimpleNamespace(late=late)
+    return PreparedCase(answer)
+
+
+@pytest.mark.parametrize(
+    ("reference", "head", "imported"),
+    [
+        ([("a", "b"), ("a", "c")], [("a", "c"), ("b", "d", "a")], ("a", "b", "c")),
+        ([("a",)], [()], ()),
+        ([("a",), None], [("a",), ("a",)], ()),
+        ([()], [()], ()),
+    ],
+)
+def test_only_what_both_sides_import_late_is_imported_ahead(
+    reference: list[Any], head: list[Any], imported: tuple[str, ...], trees: Mapping[Any, TreeSpec]
+) -> None:
+    """In the order of the reference's cases; nothing where a case had changed what its imports may depend on."""
+    asked: list[tuple[str, ...]] = []
+
+    def import_late(modules: Sequence[str]) -> ImportedLate:
+        asked.append(tuple(modules))
+        return ImportedLate(seconds=2)
+
+    hosts: Any = {side: SimpleNamespace(import_late=import_late) for side in trees}
+    cases: Any = [{"reference": prepared(one), "head": prepared(other)} for one, other in zip(reference, head, strict=True)]
+    sessions = Sessions(trees, {})
+    assert sessions.import_late(hosts, cases) == (hosts, ImportedLate(seconds=2 if imported else 0))
+    assert sessions.import_late(hosts, cases) == (hosts, ImportedLate(seconds=0))  # what is done stays so
+    assert asked == ([imported] * 2 if imported else [])
+
+
+@pytest.mark.parametrize(
+    ("answers", "changed"),
+    [
+        ([{"changed": ("TF32 (torch)",)}, {}], ("TF32 (torch)",)),
+        ([{"settings": ("X (environment)",)}, {"settings": ("X (environment)",)}], ()),
+        ([{"settings": ("X (environment)",)}, {}], ("X (environment)",)),
+    ],
+)
+def test_what_differs_after_late_imports_leaves_neither_side_with_them(
+    answers: list[dict[str, Any]], changed: tuple[str, ...], happened: list[str], trees: Mapping[Any, TreeSpec]
+) -> None:
+    """A setting of packages that both sides have is theirs; one that a single side has would touch its other cases."""
+    given = [ImportedLate(seconds=2, **answer) for answer in answers]
+    hosts: Any = {
+        side: SimpleNamespace(import_late=lambda _, answer=answer: answer) for side, answer in zip(trees, given, strict=True)
+    }
+    cases: Any = [{"reference": prepared(("a",)), "head": prepared(("a",))}]
+    with Sessions(trees, {}) as sessions:
+        goes_on, done = sessions.import_late(hosts, cases)
+    assert done == ImportedLate(seconds=2, changed=changed)
+    assert (goes_on is hosts) == (not changed)
+    assert bool(happened) == bool(changed)

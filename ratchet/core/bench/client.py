@@ -33,6 +33,7 @@ from ratchet.core.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.core.processes import Output, end_guard
 from ratchet.core.records import Record
 from ratchet.core.records.run import Failure, LostWorker, Side
+from ratchet.core.units import wall
 from ratchet.core.untrusted import clean
 
 Answer = TypeVar("Answer", bound=Record)
@@ -119,6 +120,8 @@ class HostClient:
     """`time.monotonic` seconds: nobody waits longer than this for any worker."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has reported it."""
+    show: Callable[[str], None] | None = None
+    """Gets what takes long, every few seconds."""
     import_s: float = 0.0
     """Seconds from the start of the process until its tree was imported, once it is."""
 
@@ -163,9 +166,19 @@ class HostClient:
             self.import_s = time.monotonic() - self._started_at
         return self._listing
 
+    def _saying(self, what: str) -> Callable[[], None] | None:
+        """Return a function that shows for how long this has been going on."""
+        show, began = self.show, time.monotonic()
+        return show and (lambda: show(f"{what} for {wall(time.monotonic() - began)}"))
+
     def _received_listing(self) -> Listing:
         try:
-            found = parse(self._channel.receive(self._tree.timeouts.import_s), Listing)
+            found = parse(
+                self._channel.receive(
+                    self._tree.timeouts.import_s, self._saying(f"Importing {self._tree.bench}/ of the {self.side}")
+                ),
+                Listing,
+            )
         except wire.Timeout:
             raise HostLost(
                 f"Importing {self._imported()} of the {self.side} took more than {self._tree.timeouts.import_s:g} s.",
@@ -194,7 +207,8 @@ class HostClient:
         with self._talking:
             try:
                 self._channel.send({"op": "import", "modules": list(modules)})
-                return parse(self._channel.receive(self._tree.timeouts.import_s), ImportedLate)
+                waiting = self._saying(f"Importing what cases of the {self.side} import when they are called,")
+                return parse(self._channel.receive(self._tree.timeouts.import_s, waiting), ImportedLate)
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
 

@@ -113,7 +113,9 @@ def measure_suite(
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         identify = not task.time_identical and len(trees) == len(SIDES)
-        opened = sessions or Sessions(trees, environ, identify=identify, cores=len(task.cores), tricks=tricks)
+        opened = sessions or Sessions(
+            trees, environ, identify=identify, cores=len(task.cores), tricks=tricks, show=progress.stage
+        )
         sessions = stack.enter_context(opened)
         hosts = sessions.open()
         head = hosts["head"].listing()

@@ -35,11 +35,13 @@ class Sessions:
         identify: bool = False,
         cores: int = 1,
         tricks: Tricks = ALL,
+        show: Callable[[str], None] | None = None,
     ) -> None:
-        """``cores``: those that may be kept busy while nothing is timed."""
+        """``cores``: those that may be kept busy while nothing is timed. ``show`` gets what takes long, every few seconds."""
         self._trees = trees
         self._environ = environ
         self._identify = identify
+        self._show = show
         self._together = tricks.sessions_together(cores)
         self._held = contextlib.ExitStack()
         self._ready: deque[Hosts] = deque()
@@ -104,4 +106,7 @@ class Sessions:
 
     def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
         trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
-        return Hosts(trees, self._environ)
+        hosts = Hosts(trees, self._environ)
+        for host in hosts.sides.values():
+            host.show = self._show
+        return hosts
