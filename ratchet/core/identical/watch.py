@@ -458,11 +458,13 @@ class Watch:
             return os.path.realpath(file)
         try:
             found = _stat(folder)
+        except FileNotFoundError:
+            return os.path.join(self._real(folder), name)  # noqa: PTH118  as in `_touched`
         except OSError:
             return os.path.realpath(file)
         device, number, real = self._folders.get(folder, (0, 0, ""))
         if (device, number) != (found.st_dev, found.st_ino):  # a name may lead to another folder by now
-            real = os.path.realpath(folder)
+            real = self._real(folder)
             self._folders[folder] = found.st_dev, found.st_ino, real
         return os.path.join(real, name)  # noqa: PTH118  as in `_touched`
 
