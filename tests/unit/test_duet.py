@@ -178,6 +178,18 @@ def test_a_lost_pair_is_measured_again(side: Side, losses: int, fault: Fault) ->
     assert [(one.side, one.pair, one.how) for one in case.lost] == [(side, 1, SAID[fault])] * losses
 
 
+def test_what_a_pair_waits_for_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a worker builds its case, that and the seconds so far are shown again and again; while it is timed, nothing is."""
+    for module in ("wire", "ready.workers"):
+        monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
+    shown: list[str] = []
+    duet = duet_of(Machine(lambda at, pair, _: "silent" if (at, pair) == ("head", 1) else None))
+    duet.workers.show = shown.append
+    measured(duet, [CASE], Rule((PAIRS,)))
+    assert {line.partition(" at ")[2] for line in shown} == {f"{CASE} (head)"}
+    assert len(shown) > 3
+
+
 @pytest.mark.parametrize("fault", LOSSES)
 def test_a_head_that_is_always_lost_fails(fault: Fault) -> None:
     """Lost in the first try and both repeats, while the reference gets through the same pair: a failure of the head."""

@@ -72,7 +72,7 @@ def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
     shown: list[str] = []
     surveyed(Machine(lambda *_: "silent"), show=shown.append)
-    assert re.fullmatch(r"0 of 2 ready; adds/small \((head|reference)\) for 0\.[0-2] s", shown[0])
+    assert re.fullmatch(r"0 of 2 ready; 0\.[0-2] s at adds/small \((head|reference)\)", shown[0])
     assert len(shown) > 3
 
 

@@ -167,16 +167,14 @@ class HostClient:
         return self._listing
 
     def _saying(self, what: str) -> Callable[[], None] | None:
-        """Return a function that shows for how long this has been going on."""
+        """Return a function that shows for how long this has been imported: first, since a terminal cuts long lines."""
         show, began = self.show, time.monotonic()
-        return show and (lambda: show(f"{what} for {wall(time.monotonic() - began)}"))
+        return show and (lambda: show(f"Importing for {wall(time.monotonic() - began)}: {what}"))
 
     def _received_listing(self) -> Listing:
         try:
             found = parse(
-                self._channel.receive(
-                    self._tree.timeouts.import_s, self._saying(f"Importing {self._tree.bench}/ of the {self.side}")
-                ),
+                self._channel.receive(self._tree.timeouts.import_s, self._saying(f"{self._tree.bench}/ of the {self.side}")),
                 Listing,
             )
         except wire.Timeout:
@@ -207,7 +205,7 @@ class HostClient:
         with self._talking:
             try:
                 self._channel.send({"op": "import", "modules": list(modules)})
-                waiting = self._saying(f"Importing what cases of the {self.side} import when they are called,")
+                waiting = self._saying(f"what cases of the {self.side} import late")
                 return parse(self._channel.receive(self._tree.timeouts.import_s, waiting), ImportedLate)
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None

@@ -118,7 +118,7 @@ class _InWork:
                 return
             self._shown = now
             (side, name), since = min(self._since.items(), key=lambda item: item[1])
-            text = f"{len(self._done)} of {self._total} ready; {name} ({side}) for {wall(now - since)}"
+            text = f"{len(self._done)} of {self._total} ready; {wall(now - since)} at {name} ({side})"
         self._show(text)
 
 

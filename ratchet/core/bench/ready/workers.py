@@ -6,8 +6,10 @@ ours.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,10 +17,11 @@ from typing import TypeVar
 from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.core.bench.messages import Prepared, Restored
 from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import ForeignModuleError
 from ratchet.core.records.run import SIDES, Plan, Side
-from ratchet.core.units import listed
+from ratchet.core.units import listed, wall
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Parameter
 
@@ -73,6 +76,9 @@ class Workers:
         self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._compiles = False
+        self.show: Callable[[str], None] | None = None
+        """Gets the case that workers are busy with, once nothing was shown for some seconds."""
+        self._shown = 0.0
         self._variants = variants
         self._sampler = sampler
         # On the CPU the workers of both sides share their cores, so nothing happens at once.
@@ -103,18 +109,19 @@ class Workers:
         """
         plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
         worker.case = name
-        prepared = worker.ask(
-            "prepare",
-            Prepared,
-            case=variant.case,
-            seed=seed,
-            check=check,
-            clock=plan.clock,
-            cache=plan.cache,
-            placements=placements or plan.placements,
-            tuning=variant.tuning.get(side),
-            crowded=crowded,
-        )
+        with self._shown_while_waiting(worker, f"{name} ({side})"):
+            prepared = worker.ask(
+                "prepare",
+                Prepared,
+                case=variant.case,
+                seed=seed,
+                check=check,
+                clock=plan.clock,
+                cache=plan.cache,
+                placements=placements or plan.placements,
+                tuning=variant.tuning.get(side),
+                crowded=crowded,
+            )
         refuse_foreign(side, prepared.foreign)
         self._built[side] |= set(prepared.built)
         self._fresh[side] |= set(prepared.fresh)
@@ -125,6 +132,24 @@ class Workers:
                 "Build it into a folder of the tree: by build in [tool.ratchet], or by a path relative to the benchmark file.",
             )
         return prepared
+
+    @contextlib.contextmanager
+    def _shown_while_waiting(self, worker: WorkerClient, busy_with: str) -> Iterator[None]:
+        """Show what a worker is busy with, unless whoever asked does; of several workers one every few seconds."""
+        began = time.monotonic()
+
+        def waiting() -> None:
+            now = time.monotonic()
+            if self.show and now - self._shown >= LONGEST_SILENCE_S:
+                self._shown = now
+                self.show(f"{wall(now - began)} at {busy_with}")
+
+        is_ours = worker.waiting is None
+        worker.waiting = worker.waiting or waiting
+        try:
+            yield
+        finally:
+            worker.waiting = None if is_ours else worker.waiting
 
     @property
     def notes(self) -> tuple[str, ...]:
