@@ -1,4 +1,4 @@
-"""What each trick of ratchet/core/bench/ready saves: one check with all of them on, then one without each; on a GPU.
+"""Time a check with all tricks of ratchet/core/bench/ready, then one without each of them; on a GPU.
 
     python research/tricks.py --repo ~/Liger-Kernel --base v0.6.3 'cross_entropy/*'
 
