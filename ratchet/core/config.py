@@ -163,6 +163,8 @@ class Settings(BaseModel):
     """Threads of a measurement on the CPU."""
     time_identical: bool = False
     """Time cases whose machine code is the same on both sides too."""
+    tune_each_process: bool = False
+    """Triton's autotuner chooses anew in each process, as for users who keep no choices."""
     seed: int = 2025
     """Seed of the random inputs, the same on both sides."""
     order_seed: Annotated[int, Field(ge=0, default_factory=lambda: secrets.randbelow(2**31))]

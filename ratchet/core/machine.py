@@ -171,6 +171,7 @@ def plan_of(settings: Settings, device: Device, *, sessions: bool = False) -> Pl
         blocks=settings.blocks,
         block_ms=settings.block_ms_on(device),
         placements=settings.placements,
+        tunes_each_process=settings.tune_each_process,
         budget_s=settings.budget,
         sessions=sessions,
         seed=settings.seed,

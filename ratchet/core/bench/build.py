@@ -65,6 +65,7 @@ def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, s
     """Return the variables of a process that imports the benchmarks of ``tree``: its GPUs or none."""
     kept = without_secrets(environ) | {
         "PYTHONHASHSEED": "0",  # the same layouts on both sides
+        "TRITON_CACHE_AUTOTUNING": environ.get("TRITON_CACHE_AUTOTUNING", "1"),  # one choice for the same kernel on both sides
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
         **vendor_here().environ(tree.gpu_uuid),
     }

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ratchet
 from ratchet.core.bench import wire
@@ -40,6 +40,8 @@ Answer = TypeVar("Answer", bound=Record)
 
 REAP_S = 2.0
 """Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
+MOST_BUSY_WITH = 100
+"""Characters that are shown of what a worker is busy with."""
 LONGEST_START_S = 60.0
 """Longest wait for a worker to get its device, however short the time for one step of a case is."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(ratchet.__file__).parent))}/|<frozen runpy>)|Extension modules: ')
@@ -298,6 +300,8 @@ class WorkerClient:
         self.alive = True
         self.waiting: Callable[[], None] | None = None
         """Called again and again while an answer does not come; never while anything is timed."""
+        self.busy_with = ""
+        """What it said last that it was busy with, while an answer does not come."""
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
         """Send one request and wait for its answer, which must be of the type ``expected``. Raises CaseTrouble.
@@ -308,7 +312,7 @@ class WorkerClient:
         nonce = secrets.token_hex(8)  # so that no answer can be written before its question
         try:
             self._channel.send({"op": op, "nonce": nonce, **arguments})
-            message = self._channel.receive(patience_s, self.waiting)
+            message = self._answer(patience_s)
             if message.pop("nonce", None) != nonce:
                 raise wire.ProtocolError("an answer to no question")
             if "trouble" in message:
@@ -321,7 +325,8 @@ class WorkerClient:
             return parse(message, expected)
         except wire.Timeout:
             self.end(kill=True)
-            answer = f"no answer within {round(patience_s, 1):g} s"
+            while_busy = f" while it was {self.busy_with}" if self.busy_with else ""
+            answer = f"no answer within {round(patience_s, 1):g} s{while_busy}"
             raise Hung(self._host.side, op, f"hung: {answer}", tail(self._output), f"gave {answer}") from None
         except wire.Disconnected:
             how = _how_it_ended(self.end())
@@ -332,6 +337,18 @@ class WorkerClient:
             raise InvalidAnswer(
                 self._host.side, op, f"sent an invalid answer: {clean(error.message)}", tail(self._output)
             ) from None
+
+    def _answer(self, patience_s: float) -> dict[str, Any]:
+        """Return the next message that is no news of what the worker is busy with."""
+        until = time.monotonic() + patience_s
+        self.busy_with = ""
+        while True:
+            message = self._channel.receive(until - time.monotonic(), self.waiting)
+            if message.keys() != {"busy_with"}:
+                return message
+            self.busy_with = clean(message["busy_with"], MOST_BUSY_WITH)
+            if self.waiting:
+                self.waiting()
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it. Returns its exit code as `HostClient.reap` does."""

@@ -118,8 +118,10 @@ class Prepared(Record):
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
     compiles: bool = False
     """torch's compiler is loaded in its process."""
-    late: tuple[Line, ...] | None = ()
-    """Modules that it and earlier cases of its process have imported. None: a case had changed what they may depend on."""
+    late: tuple[Line, ...] = ()
+    """Modules that it and earlier cases of its process have imported before a case changed anything."""
+    choices: dict[Line, Line] = {}
+    """Kernel of Triton → the configurations that its autotuner uses, where there are several to choose from."""
     memory_limit_bytes: Bytes | None = None
     has_reference: bool = True
     places: Annotated[int, Field(ge=1)] = 1

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ratchet.core.bench.client import HostClient, HostLost, Hosts
 from ratchet.core.bench.cores import HostCores
@@ -135,7 +136,9 @@ def measure_suite(
             tricks=tricks,
         )
         lanes = tricks.lanes(len(task.cores), len(hosts))
-        surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes))
+        late: list[str] = []
+        import_late = partial(_import_late, sessions, duet, late) if tricks.late_imports else _import_nothing
+        surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes, import_late=import_late))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
@@ -148,7 +151,6 @@ def measure_suite(
         if timed:
             duet.workers.one_queue = all(map(_runs_one_by_one, answers.values()))
             progress.start(len(timed), task.rule.looks[-1])
-        late = _import_late(sessions, duet, answers) if tricks.late_imports else []
         # What keeps other cores busy could disturb blocks that wait for the host.
         has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(map(_waits_for_host, answers.values()))
         early = task.observer if has_spare_cores and tricks.early_observer else Observer()
@@ -172,16 +174,18 @@ def measure_suite(
     )
 
 
-def _import_late(sessions: Sessions, duet: Duet, cases: Mapping[str, Mapping[Side, PreparedCase | UnpreparedCase]]) -> list[str]:
-    """Import once what cases import when they are called. Return what a reader must know where that is impossible."""
-    prepared = [{side: case for side, case in of_sides.items() if isinstance(case, PreparedCase)} for of_sides in cases.values()]
-    if not any(case.prepared.late for of_sides in prepared for case in of_sides.values()):
-        return []
+def _import_late(sessions: Sessions, duet: Duet, notes: list[str], modules: Sequence[Collection[str]]) -> None:
+    """Import once what cases import when they are called. Add to ``notes`` what a reader must know where that is impossible."""
+    if notes or not all(modules):
+        return
     duet.progress.stage("Importing what the cases import when they are called")
-    duet.workers.wait_for_ends()
-    duet.workers.hosts, done = sessions.import_late(duet.hosts, prepared)
-    is_told = done.changed and done.seconds >= LONG_IMPORT_S
-    return [_LATE.format(wall(done.seconds), listed(done.changed, 3))] if is_told else []
+    duet.workers.hosts, done = sessions.import_late(duet.workers.hosts, modules)
+    if done.changed and done.seconds >= LONG_IMPORT_S:
+        notes.append(_LATE.format(wall(done.seconds), listed(done.changed, 3)))
+
+
+def _import_nothing(_: Sequence[Collection[str]]) -> None:
+    """Leave all imports to the workers."""
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
@@ -208,13 +212,28 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
         return None, str(error)
 
 
-def _survey(cases: Sequence[CaseRun], duet: Duet, *, identify: bool, lanes: int) -> Surveyed:
+def _survey(
+    cases: Sequence[CaseRun],
+    duet: Duet,
+    *,
+    identify: bool,
+    lanes: int,
+    import_late: Callable[[Sequence[Collection[str]]], None],
+) -> Surveyed:
     """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
     sides = [side for side in reversed(SIDES) if side in duet.hosts]
     wanted = {side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in sides}
     identify = identify and len(duet.hosts) == len(SIDES)
-    surveyed = survey(duet.workers, wanted, identify=identify, look=duet.workers.on_gpu, lanes=lanes, show=duet.progress.stage)
+    surveyed = survey(
+        duet.workers,
+        wanted,
+        identify=identify,
+        look=duet.workers.on_gpu,
+        lanes=lanes,
+        show=duet.progress.stage,
+        import_late=import_late,
+    )
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
 

@@ -12,15 +12,15 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from ratchet.core.bench.client import CaseTrouble, Lost, WorkerClient
+from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import HostCode, Identified, Prepared
-from ratchet.core.bench.ready.workers import PairWorkers, Workers
+from ratchet.core.bench.ready.workers import PairWorkers, Workers, said_by
 from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.identical import OPENED_ELSEWHERE
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
@@ -81,6 +81,8 @@ class _Survey:
     in_work: _InWork
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
+    late: dict[str, None] = field(default_factory=dict)
+    """Modules that cases import when they are called (`Prepared.late`)."""
 
     def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
         """Note that a worker was lost with this case. Return all that were."""
@@ -93,7 +95,7 @@ class _InWork:
 
     def __init__(self, show: Callable[[str], None], cases: Mapping[Side, Sequence[str]]) -> None:
         self._show, self._total = show, sum(map(len, cases.values()))
-        self._since: dict[tuple[Side, str], float] = {}
+        self._since: dict[tuple[Side, str], tuple[float, WorkerClient]] = {}
         self._done: set[tuple[Side, str]] = set()
         self._shown = time.monotonic()
         self._lock = threading.Lock()
@@ -101,7 +103,7 @@ class _InWork:
     @contextlib.contextmanager
     def preparing(self, side: Side, name: str, worker: WorkerClient) -> Iterator[None]:
         with self._lock:
-            self._since[side, name] = time.monotonic()
+            self._since[side, name] = time.monotonic(), worker
         worker.waiting = self._say
         try:
             yield
@@ -117,8 +119,8 @@ class _InWork:
             if now - self._shown < LONGEST_SILENCE_S or not self._since:
                 return
             self._shown = now
-            (side, name), since = min(self._since.items(), key=lambda item: item[1])
-            text = f"{len(self._done)} of {self._total} ready; {wall(now - since)} at {name} ({side})"
+            (side, name), (since, worker) = min(self._since.items(), key=lambda item: item[1][0])
+            text = f"{len(self._done)} of {self._total} ready; {wall(now - since)} at {name} ({side}){said_by(worker)}"
         self._show(text)
 
 
@@ -130,13 +132,15 @@ def survey(
     look: bool = False,
     lanes: int = 1,
     show: Callable[[str], None] = lambda _: None,
+    import_late: Callable[[Sequence[Collection[str]]], None] = lambda _: None,
 ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
     """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
     On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
     was lost is tried again after all others. ``identify`` asks for the identity of each case's code too. ``look`` alone
     only asks whether the GPU waits for the host, and whether launches run one by one. ``show`` gets what takes long, every
-    few seconds.
+    few seconds. ``import_late`` gets the modules of each side that its cases have imported when they were called, so that what is
+    forked later need not; no worker lives then.
     Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
     """
     in_work = _InWork(show, cases)
@@ -144,9 +148,13 @@ def survey(
     if workers.in_parallel:
         lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
         workers.run_concurrently([partial(_survey_lane, workers, survey) for survey in lanes_of])
+        workers.wait_for_ends()
+        import_late([survey.late for survey in surveys.values()])
     for side, names in cases.items():
         surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
         _survey_alone(workers, surveys[side])
+    workers.wait_for_ends()
+    import_late([survey.late for survey in surveys.values()])
     if identify and workers.on_gpu:
         _compare_host_code(workers, surveys, lanes)
     workers.wait_for_ends()
@@ -172,7 +180,9 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
                 survey.cases[name] = case
         except CaseTrouble as error:
             spent = True
-            if isinstance(error, Lost):
+            if isinstance(error, Hung):
+                survey.cases[name] = _given_up(survey.note_lost(name, error), error)
+            elif isinstance(error, Lost):
                 survey.note_lost(name, error)
         if spent and worker:
             workers.let_go(worker)
@@ -195,16 +205,20 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
                 workers.prepared_alone.add(name)
         except Lost as error:
             lost = survey.note_lost(name, error)
-            if worth_repeating(lost):
+            if worth_repeating(lost) and not isinstance(error, Hung):
                 survey.left.append(name)
             else:
-                failure = error.failure(in_every_try(error.message, lost))
-                survey.cases[name] = UnpreparedCase(failure, lost, could_not_measure(lost))
+                survey.cases[name] = _given_up(lost, error)
         except CaseTrouble as error:
             survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
         if spent:
             workers.stop_workers(alone)
     workers.stop_workers(alone)
+
+
+def _given_up(lost: tuple[LostWorker, ...], error: Lost) -> UnpreparedCase:
+    """Return a case without a verdict. What took longer than ``case_timeout`` is not tried again: it would hold up all others."""
+    return UnpreparedCase(error.failure(in_every_try(error.message, lost)), lost, could_not_measure(lost))
 
 
 def _survey_case(
@@ -213,6 +227,7 @@ def _survey_case(
     """Return the case, and whether its worker must end. On the CPU, which has no launches, every case needs its host code."""
     lost, is_fresh = survey.lost.get(name, ()), not worker.case
     prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True, crowded=crowded)
+    survey.late |= dict.fromkeys(prepared.late)
     case = PreparedCase(prepared, lost=lost)
     if not (survey.identify or survey.look):
         return case, not workers.restored(survey.side, worker)

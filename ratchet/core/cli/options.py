@@ -43,6 +43,7 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
     )
     settings = {key: options.get(key) for key in names}
     settings["time_identical"] = options.get("time_identical") or None
+    settings["tune_each_process"] = options.get("tune_each_process") or None
     settings["build_cache"] = False if options.get("no_build_cache") else None
     settings["profile"] = "never" if options.get("no_profile") else None
     settings["results"] = str(options["results"].absolute()) if options.get("results") else None

@@ -109,6 +109,8 @@ class Plan(Record):
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
     cache: Literal["cold", "warm"]
+    tunes_each_process: bool = False
+    """Triton's autotuner chose its configurations anew in each process."""
     restart_after: object = Field(default=None, exclude=True)
     """Of earlier files: read, and never written."""
 

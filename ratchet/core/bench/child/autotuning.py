@@ -8,12 +8,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
+from ratchet.core.bench.child.compiling import compile_ahead, name_of, once_for_all
 from ratchet.core.bench.child.libraries import WhenImported
 
 _Method = Callable[..., Any]
+_NEVER = [float("inf")] * 3
+"""Triton's times of a configuration that does not run."""
 
 
 class _Chosen(BaseException):
@@ -21,22 +25,58 @@ class _Chosen(BaseException):
 
 
 class AutotuneWatch:
-    """A count of what is timed in this process to choose among configurations, and will be timed in the next one again."""
+    """What is timed in this process to choose among configurations, and what Triton compiles.
 
-    def __init__(self) -> None:
-        """Begin to watch what is loaded, and the rest once it is. In a release with other names nothing is seen."""
+    All configurations among which Triton is about to choose are compiled first, on all cores. While other workers use the GPU
+    (``crowded``), a choice would be chance: there, the first configuration that runs serves, and the choice is not kept.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
+        """Begin to watch what is loaded, and the rest once it is. In a release with other names nothing is seen.
+
+        ``say`` gets what this process is busy with; threads that compile call it too.
+        """
+        self._say = say
         self._timed = 0
-        self._crowded = False
+        self._crowded = self._each_process = False
+        self._configurations: dict[int, tuple[int, int]] = {}
+        """Number of an autotuner → configurations among which it is choosing, and how many it has timed."""
+        self._has_one: set[int] = set()
+        """Autotuners that have a configuration which runs, where nothing else is asked."""
+        self._tuners: dict[int, Any] = {}
         _wrap("torch._inductor.select_algorithm", "AlgorithmSelectorCache", benchmark=self._refused_if_crowded)
         heuristics = "torch._inductor.runtime.triton_heuristics"
         _wrap(heuristics, "CachingAutotuner", autotune_to_one_config=self._inductor_if_crowded)
-        # The second method is there from Triton 3.4 on: with TRITON_CACHE_AUTOTUNING.
-        _wrap("triton.runtime.autotuner", "Autotuner", _bench=self._counted, check_disk_cache=self._not_kept_if_crowded)
+        # The last method is there from Triton 3.4 on: with TRITON_CACHE_AUTOTUNING.
+        tuner = {"prune_configs": self._compiled_first, "_bench": self._counted, "check_disk_cache": self._not_kept_if_crowded}
+        _wrap("triton.runtime.autotuner", "Autotuner", **tuner)
+        _wrap("triton.compiler", "", compile=partial(once_for_all, say=say))
+
+    def _compiled_first(self, prune: _Method) -> _Method:
+        """Return the method that leaves an autotuner the configurations among which it chooses: it compiles them all, too."""
+
+        def pruned(tuner: Any, named: Any, *more: Any) -> Any:
+            found = prune(tuner, named, *more)
+            self._tuners[id(tuner)] = tuner
+            self._configurations[id(tuner)] = len(found), 0
+            self._has_one.discard(id(tuner))
+            compile_ahead(tuner, found, named, self._say)
+            return found
+
+        return pruned
 
     def _counted(self, bench: _Method) -> _Method:
-        def counted(*arguments: Any, **named: Any) -> Any:
+        def counted(tuner: Any, *arguments: Any, **named: Any) -> Any:
             self._timed += 1
-            return bench(*arguments, **named)
+            if self._crowded and id(tuner) in self._has_one:
+                return _NEVER
+            total, done = self._configurations.get(id(tuner), (0, 0))
+            self._configurations[id(tuner)] = total, done + 1
+            self._say(f"timing configuration {done + 1} of {total} of {name_of(tuner)}")
+            times = bench(tuner, *arguments, **named)
+            if times and times[0] != float("inf"):
+                self._has_one.add(id(tuner))
+            return times
 
         return counted
 
@@ -46,10 +86,17 @@ class AutotuneWatch:
                 choose()
                 raise _Chosen
 
+            if self._each_process:
+                choose()
+                return False
+            before = self._timed
             try:
-                return keep(tuner, key, configs, choose_only if self._crowded else choose)
+                found = keep(tuner, key, configs, choose_only if self._crowded else choose)
             except _Chosen:
                 return False
+            if key and not any(getattr(each, "pre_hook", None) for each in configs):  # else Triton keeps nothing
+                self._timed = before
+            return found
 
         return guarded
 
@@ -82,9 +129,23 @@ class AutotuneWatch:
 
         return guarded
 
-    def forget(self, *, crowded: bool) -> None:
-        """Begin to count anew. While others use the GPU too (``crowded``), what is chosen does not enter a cache."""
-        self._timed, self._crowded = 0, crowded
+    def forget(self, *, crowded: bool, each_process: bool = False) -> None:
+        """Begin to count anew. While others use the GPU too (``crowded``), what is chosen does not enter a cache.
+
+        ``each_process``: no choice is taken from one.
+        """
+        self._timed, self._crowded, self._each_process = 0, crowded, each_process
+        for tuner in self._tuners.values():  # another case may have other shapes, of which the author's key says nothing
+            tuner.cache.clear()
+        self._tuners.clear()
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Kernel → the configurations that were chosen since `forget`, as Triton writes them."""
+        found: dict[str, dict[str, None]] = {}
+        for tuner in self._tuners.values():
+            found.setdefault(name_of(tuner), {}).update(dict.fromkeys(map(str, tuner.cache.values())))
+        return {name: "; ".join(configurations) for name, configurations in found.items()}
 
     @property
     def seen(self) -> bool:
@@ -93,10 +154,10 @@ class AutotuneWatch:
 
 
 def _wrap(name: str, owner: str, **wrappers: Callable[[_Method], _Method]) -> None:
-    """Put wrappers around methods of a class, as far as it has them, now or when its module is imported."""
+    """Put wrappers around methods of a class, or functions of a module, as far as it has them, now or once it is imported."""
 
     def wrap(module: ModuleType) -> None:
-        kind = getattr(module, owner, None)
+        kind = getattr(module, owner, None) if owner else module
         for each, wrapper in wrappers.items():
             if method := getattr(kind, each, None):
                 setattr(kind, each, functools.wraps(method)(wrapper(method)))

@@ -198,10 +198,12 @@ def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[s
         adopt_orphans()
         os.close(reader)
         if tree.proof:
-            tree.proof.forked(watched=False)
+            tree.proof.forked(watched=True)
         before, running, began = ProcessState(tree.provenance.names), left_running(), time.monotonic()
         with facts_for_imports(tree.spec.path, channel) if tree.spec.device == "cuda" else contextlib.nullcontext():
             libraries.load_late(modules)
+        if tree.proof:
+            tree.proof.imported()
         seconds = time.monotonic() - began
         found = before.changes_to(ProcessState(tree.provenance.names))
         changed = names_of(each for each in found if not each.may_be_of_package)

@@ -96,14 +96,16 @@ class LateImports(MetaPathFinder):
     """Notes which modules cases import while they are built and called. It finds none itself; it goes into `sys.meta_path`.
 
     A host may import them before it forks other workers, as long as a case had changed nothing when it began to import: what a
-    module does then, it does without the case too.
+    module does then, it does without the case too. What is imported after that each worker imports itself.
     """
 
     def __init__(self, changes: Callable[[], Iterable[Change]]) -> None:
         """``changes`` returns what has changed in this process since the first case began."""
         self._changes, self._before = changes, frozenset(sys.modules)
         self._by_imports: set[tuple[str, object]] = set()
-        self._is_inside, self._root, self._depends = False, "", False
+        self._is_inside, self._root = False, ""
+        self._before_changes: tuple[str, ...] | None = None
+        """What was imported until a case had changed something, once one has."""
         self._import = builtins.__import__
         builtins.__import__ = self._imported
         sys.meta_path.insert(0, self)
@@ -112,16 +114,20 @@ class LateImports(MetaPathFinder):
         root = getattr(sys.modules.get(self._root), "__spec__", None)
         if not self._root or not (self._is_inside or getattr(root, "_initializing", False)):  # the case itself asks for it
             self._root = fullname
-            self._depends = self._depends or not self._by_imports.issuperset(map(_key, self._changes()))
+            if self._before_changes is None and not self._by_imports.issuperset(map(_key, self._changes())):
+                self._before_changes = self._new()
 
     @property
-    def modules(self) -> tuple[str, ...] | None:
-        """The modules, in the order in which their imports began; None where a case had changed something before.
+    def modules(self) -> tuple[str, ...]:
+        """The modules, in the order in which their imports began, until a case had changed something.
 
         torch's own are left to `libraries`.
         """
+        return self._new() if self._before_changes is None else self._before_changes
+
+    def _new(self) -> tuple[str, ...]:
         new = (name for name in sys.modules if name not in self._before and name.partition(".")[0] not in ("torch", "triton"))
-        return None if self._depends else tuple(name for name in new if getattr(sys.modules[name], "__spec__", None))
+        return tuple(name for name in new if getattr(sys.modules[name], "__spec__", None))
 
     def _imported(self, *arguments: Any, **named: Any) -> Any:
         if self._is_inside:

@@ -12,6 +12,7 @@ import gc
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.ma
 _OutOfGpuMemory = torch.OutOfMemoryError
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
 """Words of errors that are not a MemoryError but mean one."""
+SAID_EACH_S = 0.5
+"""Seconds between two news of what a worker is busy with."""
 MOST_SHARED = 50
 """Files outside the trees that are named to the controller."""
 MOST_PADDING = 3000
@@ -81,12 +84,14 @@ class Job:
 
 def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
     """Answer until the controller closes the channel. Never returns: the process was forked from a host."""
-    worker = Worker(tree)
+    news = _News(channel)
+    worker = Worker(tree, news.say)
     try:
         while True:
             message = channel.receive(None)
             nonce = message.pop("nonce", None)
-            answer = worker.answer(message)
+            with news.during(message["op"]):
+                answer = worker.answer(message)
             try:
                 channel.send({**answer, "nonce": nonce})
             except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
@@ -99,10 +104,35 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
         os._exit(0)
 
 
+class _News:
+    """What this process is busy with, for the controller: while a case is prepared, and twice a second at most."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel, self._lock = channel, threading.Lock()
+        self._is_open, self._said = False, 0.0
+
+    @contextlib.contextmanager
+    def during(self, operation: str) -> Iterator[None]:
+        """Let `say` pass what happens meanwhile, unless that may be timed."""
+        self._is_open = operation == "prepare"
+        try:
+            yield
+        finally:
+            with self._lock:  # then no thread is still sending
+                self._is_open = False
+
+    def say(self, what: str) -> None:
+        with self._lock:
+            if self._is_open and time.monotonic() - self._said > SAID_EACH_S:
+                self._said = time.monotonic()
+                self._channel.send({"busy_with": what})
+
+
 class Worker:
     """The state between requests: the device, and the case that was prepared last."""
 
-    def __init__(self, tree: LoadedTree) -> None:
+    def __init__(self, tree: LoadedTree, say: Callable[[str], None] = lambda _: None) -> None:
+        """``say`` tells the controller what this process is busy with, until it answers; any thread may call it."""
         self.tree = tree
         self.device = torch.device(tree.spec.device)
         self._job: Job | None = None
@@ -111,7 +141,7 @@ class Worker:
         self._boundary = CaseBoundary(tree)
         self.kept: dict[str, Any] = {}
         """What a tool keeps from one request to the next."""
-        self._autotuning = AutotuneWatch()
+        self._autotuning = AutotuneWatch(say)
         self._late: LateImports | None = None
         self._streams: int | None = None
         """`identity.streams_of_others` before any case was built, if that is known."""
@@ -166,16 +196,17 @@ class Worker:
         check: bool,
         tuning: Mapping[str, Any] | None = None,
         crowded: bool = False,
+        each_process: bool = False,
     ) -> dict[str, Any]:
         """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now.
 
-        ``crowded``: other workers use the device meanwhile.
+        ``crowded``: other workers use the device meanwhile. ``each_process``: an autotuner takes no choice of another process.
         """
         self.release()
         if check:
             self._late = self._late or LateImports(self._boundary.changes)
         self.begin(case, is_watched=check)
-        self._autotuning.forget(crowded=crowded)
+        self._autotuning.forget(crowded=crowded, each_process=each_process)
         forget_compiled(in_parallel=check)
         if self.device.type == "cpu":
             self._padding = padding_objects(seed)
@@ -203,6 +234,7 @@ class Worker:
             "places": 1 + len(more),
             "compiles": "torch._inductor.compile_fx" in sys.modules,
             "late": self._late.modules if self._late else (),
+            "choices": self._autotuning.choices,
         }
 
     def identify(self) -> dict[str, Any]:

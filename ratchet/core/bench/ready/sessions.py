@@ -45,6 +45,8 @@ class Sessions:
         self._together = tricks.sessions_together(cores)
         self._held = contextlib.ExitStack()
         self._ready: deque[Hosts] = deque()
+        self._tried: set[str] = set()
+        """Modules that hosts have imported late, or could not."""
 
     def __enter__(self) -> Sessions:
         return self
@@ -78,20 +80,17 @@ class Sessions:
         return {side: host for side, host in self._held.enter_context(self._ready.popleft()).sides.items() if side in sides}
 
     def import_late(
-        self, hosts: Mapping[Side, HostClient], cases: Iterable[Mapping[Side, PreparedCase]]
+        self, hosts: Mapping[Side, HostClient], modules: Sequence[Iterable[str]]
     ) -> tuple[Mapping[Side, HostClient], ImportedLate]:
         """Import in the hosts, and in those of later sessions, what cases of all sides import when they are called.
 
-        Return the hosts to go on with, and how it went: where anything else would change, none has imported it. No worker may
-        live. Raises HostLost.
+        ``modules`` are those of each side, in their order. Return the hosts to go on with, and how it went: where anything else
+        would change, none has imported it. No worker may live. Raises HostLost.
         """
-        cases = list(cases)
-        lists = [[of_sides[side].prepared.late for of_sides in cases if side in of_sides] for side in hosts]
-        modules = [dict.fromkeys(itertools.chain.from_iterable(filter(None, of_side))) for of_side in lists]
-        late = tuple(name for name in modules[0] if all(name in each for each in modules))
-        is_done = all(tree.late == late for tree in self._trees.values())
-        if not late or is_done or any(each is None for of_side in lists for each in of_side):
+        late = tuple(name for name in modules[0] if all(name in each for each in modules[1:]))
+        if self._tried.issuperset(late):
             return hosts, ImportedLate(seconds=0)
+        self._tried.update(late)
         with ThreadPoolExecutor(len(hosts)) as pool:
             answers = list(pool.map(lambda host: host.import_late(late), hosts.values()))
         apart = {*answers[0].settings}.symmetric_difference(

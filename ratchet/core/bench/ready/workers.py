@@ -52,6 +52,11 @@ class PairWorkers:
     prepared: dict[Side, Prepared] = field(default_factory=dict)
 
 
+def said_by(worker: WorkerClient) -> str:
+    """Return what a worker is busy with, behind a colon, if it said so."""
+    return f": {worker.busy_with}" if worker.busy_with else ""
+
+
 class Workers:
     """The workers of a plan over the hosts of one or two trees."""
 
@@ -121,6 +126,7 @@ class Workers:
                 placements=placements or plan.placements,
                 tuning=variant.tuning.get(side),
                 crowded=crowded,
+                each_process=plan.tunes_each_process,
             )
         refuse_foreign(side, prepared.foreign)
         self._built[side] |= set(prepared.built)
@@ -140,12 +146,12 @@ class Workers:
 
         def waiting() -> None:
             now = time.monotonic()
-            if self.show and now - self._shown >= LONGEST_SILENCE_S:
+            if self.show and now - max(began, self._shown) >= LONGEST_SILENCE_S:
                 self._shown = now
-                self.show(f"{wall(now - began)} at {busy_with}")
+                self.show(f"{wall(now - began)} at {busy_with}{said_by(worker)}")
 
         is_ours = worker.waiting is None
-        worker.waiting = worker.waiting or waiting
+        worker.waiting = worker.waiting or waiting  # called more often than it shows something
         try:
             yield
         finally:
