@@ -39,9 +39,10 @@ def imports(make: Callable[..., Playground], log: Path, late: str = "", before: 
 
 
 @pytest.mark.slow
-def test_a_late_import_happens_once_a_host(make: Callable[..., Playground], tmp_path: Path) -> None:
-    """The survey's workers import, one for each case and side, then each host does; no pair does."""
-    assert imports(make, tmp_path / "log")[0] == 6
+@pytest.mark.parametrize(("before", "times"), [("pass", 2), ("len('x')", 6)])
+def test_a_late_import_happens_once_a_host(before: str, times: int, make: Callable[..., Playground], tmp_path: Path) -> None:
+    """No pair imports. The survey's workers do, one for each case and side, unless the function imports before anything else."""
+    assert imports(make, tmp_path / "log", before=before)[0] == times
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ratchet.core.bench.child.registry import imports_first
+
 pytestmark = pytest.mark.no_cover
 
 DISCOVER = """
@@ -110,6 +112,7 @@ def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
         "import_error": "",
         "fault": "",
         "variants": [],
+        "imports_first": [],
     }
     assert (found["broken"], found["torch"]) == ({}, False)
 
@@ -272,3 +275,24 @@ def test_a_config_that_cannot_work_costs_no_other_one(tmp_path: Path) -> None:
     assert faults.pop("softmax/too-large-1").startswith("'too large' cannot name a benchmark or config")
     assert faults.pop("softmax/narrow").startswith("softmax/narrow: the function does not take these parameters")
     assert faults == {"softmax/small": "", "softmax/large": ""}
+
+
+def _imports_later() -> None:
+    """Import after something else."""
+    import wave as waves
+    from json import dumps
+
+    dumps(waves)
+    import chunk  # noqa: F401
+
+
+def _imports_of_its_package() -> None:
+    from . import test_space  # noqa: F401
+
+
+def test_what_a_function_imports_before_anything_else_is_known_without_calling_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is loaded already, what comes later and what depends on the package are left out."""
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    assert imports_first(_imports_later) == ("wave",)
+    assert imports_first(_imports_of_its_package) == ()
+    assert imports_first(len) == ()

@@ -45,6 +45,8 @@ class CaseListed(Record):
     """Why its declaration cannot work."""
     variants: tuple[Line, ...] = ()
     """Ways in which the benchmark does the same work, its own first."""
+    imports_first: tuple[Line, ...] = ()
+    """Modules that its function imports before it does anything else."""
 
 
 class FileBroken(Record):

@@ -138,6 +138,8 @@ def measure_suite(
         lanes = tricks.lanes(len(task.cores), len(hosts))
         late: list[str] = []
         import_late = partial(_import_late, sessions, duet, late) if tricks.late_imports else _import_nothing
+        names = {case.name for case in cases if not case.skipped}
+        import_late([_imports_first(host.listing(), names) for host in hosts.values()])
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes, import_late=import_late))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
@@ -169,7 +171,7 @@ def measure_suite(
         head.cuda,
         head.triton,
         missing,
-        hosts["head"].l2_bytes,
+        next((host.l2_bytes for host in (*hosts.values(), *duet.workers.hosts.values()) if host.l2_bytes), None),
         (*notes, *late, *duet.workers.notes),
     )
 
@@ -182,6 +184,10 @@ def _import_late(sessions: Sessions, duet: Duet, notes: list[str], modules: Sequ
     duet.workers.hosts, done = sessions.import_late(duet.workers.hosts, modules)
     if done.changed and done.seconds >= LONG_IMPORT_S:
         notes.append(_LATE.format(wall(done.seconds), listed(done.changed, 3)))
+
+
+def _imports_first(listing: Listing, names: Collection[str]) -> list[str]:
+    return list(dict.fromkeys(module for case in listing.cases if case.name in names for module in case.imports_first))
 
 
 def _import_nothing(_: Sequence[Collection[str]]) -> None:

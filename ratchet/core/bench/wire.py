@@ -92,11 +92,12 @@ class Channel:
         self._socket.settimeout(None)
         try:
             part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 2)
+            while part and not part.endswith(b"\n"):
+                more = self._socket.recv(1 << 16)
+                part = more and part + more
         except ConnectionError:
             return None
-        if not part:
-            return None
-        return loads(part), descriptors
+        return (loads(part), descriptors) if part else None
 
     def close(self) -> None:
         self._socket.close()

@@ -143,7 +143,8 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
     import torch
 
     return {
-        "cases": [vars(case) for case in tree.catalogue.cases],
+        # What a file sets holds for its cases: their modules might see it when they are imported.
+        "cases": [vars(case) | ({"imports_first": ()} if tree.states.get(case.file) else {}) for case in tree.catalogue.cases],
         "broken": [vars(broken) for broken in tree.catalogue.broken],
         "torch": torch.__version__,
         "cuda": torch.version.cuda,

@@ -101,11 +101,12 @@ class LateImports(MetaPathFinder):
 
     def __init__(self, changes: Callable[[], Iterable[Change]]) -> None:
         """``changes`` returns what has changed in this process since the first case began."""
-        self._changes, self._before = changes, frozenset(sys.modules)
+        self._changes = changes
         self._by_imports: set[tuple[str, object]] = set()
         self._is_inside, self._root = False, ""
-        self._before_changes: tuple[str, ...] | None = None
-        """What was imported until a case had changed something, once one has."""
+        self._found: list[str] = []
+        self._may_be_ahead = True
+        """No case had changed anything yet when it imported the last of them."""
         self._import = builtins.__import__
         builtins.__import__ = self._imported
         sys.meta_path.insert(0, self)
@@ -114,20 +115,14 @@ class LateImports(MetaPathFinder):
         root = getattr(sys.modules.get(self._root), "__spec__", None)
         if not self._root or not (self._is_inside or getattr(root, "_initializing", False)):  # the case itself asks for it
             self._root = fullname
-            if self._before_changes is None and not self._by_imports.issuperset(map(_key, self._changes())):
-                self._before_changes = self._new()
+            self._may_be_ahead = self._may_be_ahead and self._by_imports.issuperset(map(_key, self._changes()))
+            if self._may_be_ahead and fullname.partition(".")[0] not in ("torch", "triton"):  # which are left to `libraries`
+                self._found.append(fullname)
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The modules, in the order in which their imports began, until a case had changed something.
-
-        torch's own are left to `libraries`.
-        """
-        return self._new() if self._before_changes is None else self._before_changes
-
-    def _new(self) -> tuple[str, ...]:
-        new = (name for name in sys.modules if name not in self._before and name.partition(".")[0] not in ("torch", "triton"))
-        return tuple(name for name in new if getattr(sys.modules[name], "__spec__", None))
+        """What cases asked for until one had changed something, in this order. What these import in turn comes with them."""
+        return tuple(name for name in self._found if getattr(sys.modules.get(name), "__spec__", None))
 
     def _imported(self, *arguments: Any, **named: Any) -> Any:
         if self._is_inside:

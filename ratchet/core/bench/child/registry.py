@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dis
 import importlib
 import importlib.machinery
 import importlib.util
@@ -18,6 +19,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 from ratchet.core.errors import CudaBuildError, HostError, described
 from ratchet.core.workload import DEFAULT, KEEPS_FAULTS, Benchmark, Device, Parameter
@@ -39,6 +42,8 @@ class Case:
     fault: str = ""
     """Why its declaration cannot work."""
     variants: tuple[str, ...] = ()
+    imports_first: tuple[str, ...] = ()
+    """Modules that its function imports before it does anything else."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +177,28 @@ def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
         for config, parameters in made.configs[served].items():
             yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), f"runs on {served} only")
         return
+    skipped, first = _needs(lacking[0]) if lacking else "", imports_first(made.build)
     for config, parameters in made.configs[device].items():
-        skipped = _needs(lacking[0]) if lacking else ""
-        yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), skipped, variants=made.variants)
+        name = f"{made.name}/{config}"
+        yield Case(name, made.name, config, file, dict(parameters), skipped, variants=made.variants, imports_first=first)
+
+
+_CHANGES_NOTHING = ("RESUME", "NOP", "MAKE_CELL", "COPY_FREE_VARS", "POP_TOP", "SWAP", "IMPORT_FROM", "STORE_FAST", "STORE_DEREF")
+"""Instructions that stand between the imports at the top of a function."""
+
+
+def imports_first(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the modules that a function imports before it does anything else, without those that are there."""
+    found: list[str] = []
+    values: list[object] = []
+    for step in dis.get_instructions(function.__code__) if isinstance(function, FunctionType) else ():
+        if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            values.append(step.argval)
+        elif step.opname == "IMPORT_NAME" and values[-2:-1] == [0]:  # the level: from . import needs the package
+            found += [] if step.argval in sys.modules else [step.argval]
+        elif step.opname not in _CHANGES_NOTHING:
+            break
+    return tuple(dict.fromkeys(found))
 
 
 def _lacks(name: str) -> bool:
