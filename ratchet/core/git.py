@@ -368,9 +368,13 @@ class Repository:
         """Return whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
         return self._try("merge-base", "--is-ancestor", commit, tip).returncode == 0
 
-    def commits_after(self, commit: str, tip: str) -> list[str]:
-        """Return the commits that ``tip`` has and ``commit`` has not, along first parents, the oldest first."""
-        return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}").split()
+    def commits_after(self, commit: str, tip: str, paths: Sequence[str] = ()) -> list[str]:
+        """Return the commits that ``tip`` has and ``commit`` has not, along first parents, the oldest first.
+
+        With ``paths``, only those that changed one of these files or folders, named from the root.
+        """
+        limit = ("--", *(f":(top){path}" for path in paths)) if paths else ()
+        return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}", *limit).split()
 
     def merged(self, commit: str) -> tuple[str, str] | None:
         """Return where the branch that a merge brought in began, and its last commit; None for any other commit."""

@@ -34,8 +34,8 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
     kept = []
     for verdict in report.cases:
         case, entry = cases[verdict.name], stored.get(verdict.name)
-        reference = _ratio(case, run, verdict)
-        anchor = _ratio(anchored[case.name], run) if case.name in anchored else None
+        reference = ratio_to(case, run, verdict)
+        anchor = ratio_to(anchored[case.name], run) if case.name in anchored else None
         anchors = anchors_of(entry) if entry else []
         if anchor is None and reference and reference.commit in anchors:
             anchor = reference
@@ -55,7 +55,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
     )
 
 
-def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
+def ratio_to(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
     """Return the head's time against that of the reference side; None where these were not timed side by side."""
     tree = case.reference_tree or run.reference
     if tree is None or not tree.commit or case.unfit or case.failures:
