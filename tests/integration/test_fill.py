@@ -95,12 +95,16 @@ def test_a_change_is_found_at_its_commit_and_confirmed_against_the_anchor(filled
     )
     assert set(slower) == set(faster) == {"adds/small"}, filled.done
     anchor = slower["adds/small"].anchor
-    assert anchor and anchor.commit == filled.record.older.commit
+    assert anchor
+    assert anchor.commit == filled.record.older.commit
     assert slower["adds/small"].confirmed
     assert faster["adds/small"].confirmed
     assert 1.3 < anchor.ratio < 1.7
     back = faster["adds/small"].anchor
-    assert back and back.commit == anchor.commit and back.low < 1.05 and back.high > 0.95
+    assert back
+    assert back.commit == anchor.commit
+    assert back.low < 1.05
+    assert back.high > 0.95
 
 
 @pytest.mark.slow
