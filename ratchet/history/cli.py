@@ -109,7 +109,7 @@ def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **op
     with progressing(options) as progress:
         record = fill(span, request_of(cases, options), progress, os.environ, **chosen)
     print_result(record, fill_lines(record), as_json=options["as_json"])
-    return int(Exit.PASS)
+    return int(Exit.PASS if record.left or record.before != record.older.commit else Exit.NOT_MEASURED)
 
 
 @click.command("site")

@@ -211,9 +211,10 @@ class _Walk:
         except (BuildError, ForeignModuleError, GitError, HostError) as error:
             return done(result="failed", reason=clean(error.message), machine=fingerprint)
         report = checked.report
-        same = tuple(case.name for case in report.cases if case.outcome in UNTIMED)
-        if cases and all(case.outcome is Outcome.FAILED for case in cases) and not same:
-            return done(result="failed", reason=cases[0].reason, machine=fingerprint, cases=tuple(cases))
+        same = tuple(case.name for case in report.cases if case.outcome is Outcome.IDENTICAL)
+        if not same and all(case.outcome is Outcome.FAILED for case in cases):
+            reason = cases[0].reason if cases else "There is no case that this machine can measure."
+            return done(result="failed", reason=reason, machine=fingerprint, cases=tuple(cases))
         kept = self._run_of(record, checked, cases)
         result = "timed" if cases else "identical"
         reason = report.headline if cases else "No case does anything else than before."
