@@ -17,6 +17,7 @@ import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from ratchet.core.cache import abandoned_folders, scratch_folder
@@ -375,6 +376,10 @@ class Repository:
         """
         limit = ("--", *(f":(top){path}" for path in paths)) if paths else ()
         return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}", *limit).split()
+
+    def committed_at(self, commit: str) -> datetime:
+        """Return when a commit was made, as it says itself."""
+        return datetime.fromisoformat(self._run("show", "-s", "--no-show-signature", "--format=%cI", commit))
 
     def merged(self, commit: str) -> tuple[str, str] | None:
         """Return where the branch that a merge brought in began, and its last commit; None for any other commit."""

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -190,6 +190,10 @@ class _Walk:
 
     def look_at(self, record: FillRecord, commit: str) -> FilledCommit:
         """Compare a commit with the last one before it that could be measured, and keep its run in the history."""
+        names = [one.run for one in record.done if one.run]
+        if self._last is None and names:
+            with contextlib.suppress(RecordError):  # it was taken away: so the history has no point here
+                self._last = load(self._site.results / HISTORY / names[-1], HistoryRun)
         site, started, clock = self._site, datetime.now(UTC), time.monotonic()
         head, reference = site.snapshot(commit), site.snapshot(record.before)
 
@@ -333,17 +337,15 @@ class _Walk:
         return run.model_copy(update={"cases": tuple(kept)})
 
     def _keep(self, run: HistoryRun) -> str:
-        """Keep a run in the history; return its name there."""
-        self._last = run
+        """Keep a run in the history, at the time of its commit and after the last one; return its name there."""
+        at, last = self._site.repository.committed_at(run.commit), self._last
+        at = max(at, last.at + timedelta(seconds=1)) if last else at
+        self._last = run.model_copy(update={"placed_at": at})
         folder = self._site.results / HISTORY
-        return append(folder, run).relative_to(folder).as_posix()
+        return append(folder, self._last).relative_to(folder).as_posix()
 
     def _same_as_last(self, record: FillRecord, head: Snapshot, started: datetime) -> str:
         """Keep a run with the figures of the commit before, which has the same files; none before one was measured."""
-        names = [one.run for one in record.done if one.run]
-        if self._last is None and names:
-            with contextlib.suppress(RecordError):  # it was taken away: so the history has no point here
-                self._last = load(self._site.results / HISTORY / names[-1], HistoryRun)
         if self._last is None or self._last.commit != record.before:
             return ""
         cases = tuple(_same(case, self._last.commit) for case in self._last.cases)

@@ -141,7 +141,7 @@ class SeriesPlace(NamedTuple):
 
 def series_of(case: str, rows: Iterable[Row]) -> Series:
     """Return the series of a case on one kind of hardware. ``rows``: in any order."""
-    ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
+    ordered = sorted(rows, key=lambda row: (row[1].at, row[0]))
     return placed_series(case, ordered, places_of(Link.of(run, one) for _, run, one in ordered), len(ordered))
 
 
@@ -165,7 +165,7 @@ def _point(name: str, run: HistoryRun, case: HistoryCase, place: SeriesPlace, ma
         run=name,
         commit=run.commit,
         subject=run.subject,
-        started_at=run.started_at,
+        started_at=run.at,
         machine=machine,
         case=case,
         index=place.scale * anchor.ratio if anchor else None,

@@ -64,6 +64,8 @@ class HistoryRun(Record):
     """The commit of the main branch that holds the measured code."""
     subject: str = ""
     started_at: AwareDatetime
+    placed_at: AwareDatetime | None = None
+    """Its place in time where it was measured long after its commit was made: then, and after the commit before it."""
     fingerprint: Fingerprint
     """The machine, with its GPU, driver and software."""
     verdict: Literal["pass", "regression", "not measured"]
@@ -74,6 +76,11 @@ class HistoryRun(Record):
     """Of the workflow run that measured it."""
     cases: tuple[HistoryCase, ...]
 
+    @property
+    def at(self) -> AwareDatetime:
+        """The place of the run in time."""
+        return self.placed_at or self.started_at
+
 
 class Point(Record):
     """One run in the series of one case."""
@@ -83,6 +90,7 @@ class Point(Record):
     commit: Commit
     subject: str
     started_at: AwareDatetime
+    """`HistoryRun.at`."""
     machine: str
     """`Fingerprint.key`."""
     case: HistoryCase

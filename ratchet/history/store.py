@@ -187,7 +187,7 @@ class History:
         if run is None or not add.rowcount:  # another process may have entered it just now
             return []
         body = run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
-        values = (add.lastrowid, run.started_at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
+        values = (add.lastrowid, run.at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
         self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
         hardware = run.fingerprint.hardware
         series = [self._series_id(case.name, hardware) for case in run.cases]
