@@ -27,7 +27,7 @@ from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS
 from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.files import load, save
+from ratchet.core.records.files import load, save, save_text
 from ratchet.core.records.run import CaseRun, RunRecord
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report.progress import Progress
@@ -37,12 +37,12 @@ from ratchet.core.trees import build
 from ratchet.core.untrusted import clean
 from ratchet.history.command import HISTORY
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
-from ratchet.history.fill_report import commit_line
+from ratchet.history.fill_report import commit_line, fill_page
 from ratchet.history.judge import history_run, ratio_to
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
 from ratchet.history.store import append
 
-FOLDER, STATE = "fill", "fill.json"
+FOLDER, STATE, PAGE = "fill", "fill.json", "fill.md"
 CHANGES = (Outcome.REGRESSED, Outcome.SLOWER, Outcome.IMPROVED)
 UNTIMED = (Outcome.IDENTICAL, Outcome.SKIPPED)
 
@@ -126,6 +126,7 @@ def fill(
             done = walk.look_at(record, record.left[0])
             record = record.model_copy(update={"done": (*record.done, done)})
             save(folder / STATE, record)
+            save_text(folder / PAGE, fill_page(record, repository.web_address()))
             progress.announce(f"{len(record.done)} of {len(commits)}: {commit_line(done)}")
     return record
 

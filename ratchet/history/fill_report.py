@@ -1,4 +1,4 @@
-"""Text about a walk through a range of commits: lines for the terminal, and tables for a page. Pure."""
+"""Text about a walk through a range of commits: lines for the terminal, and ``fill.md`` with the tables of a page. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterator
 
 from ratchet.core import units
-from ratchet.core.report.words import commit_label
-from ratchet.core.untrusted import CELL, log_line
+from ratchet.core.report.words import NOTHING, commit_label
+from ratchet.core.untrusted import CELL, Markdown, cell_name, link, log_line, markdown
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
 from ratchet.history.records import RatioTo
 
@@ -34,7 +34,7 @@ def _changes(record: FillRecord) -> Iterator[tuple[FilledCommit, FilledCase]]:
 
 
 def _change(ratio: RatioTo | None) -> str:
-    return f"{units.change(ratio.ratio, 1)} {units.interval(ratio.low, ratio.high, 1)}" if ratio else "–"
+    return f"{units.change(ratio.ratio, 1)} {units.interval(ratio.low, ratio.high, 1)}" if ratio else NOTHING
 
 
 def _confirmation(case: FilledCase) -> str:
@@ -52,3 +52,32 @@ def _counts(record: FillRecord) -> str:
         parts.append(f"{len(seconds)} {result}{median}")
     left = f"; {len(record.left)} left: run the same command again" if record.left else ""
     return f"{units.plural(len(record.commits), 'commit')}: {', '.join(parts)}{left}."
+
+
+def fill_page(record: FillRecord, repository: str = "") -> str:
+    """Return the walk as Markdown: every change, every commit that failed, and what each kind of commit took.
+
+    ``repository``: its address on the web; empty: commits are no links.
+    """
+    lines = [f"# {markdown(_title(record))}", "", _counts(record), "", "| commit | case | change | measured again | cause |"]
+    lines.append("|:--|:--|--:|--:|:--|")
+    for done, case in _changes(record):
+        again = _change(case.anchor) if case.anchor else NOTHING
+        verdict = {True: again, False: f"{again}, not confirmed", None: f"{again} {case.outcome.lower()}"}[case.confirmed]
+        cells = (_commit(done, repository), cell_name(case.name), _change(case.reference), verdict, markdown(case.cause, CELL))
+        lines.append(f"| {' | '.join(cells)} |")
+    failed = [done for done in record.done if done.result == "failed"]
+    if failed:
+        lines += ["", "| commit that could not be measured | why |", "|:--|:--|"]
+        lines += [f"| {_commit(done, repository)} | {markdown(done.reason, CELL)} |" for done in failed]
+    return "\n".join(lines) + "\n"
+
+
+def _title(record: FillRecord) -> str:
+    limits = " ".join((*record.patterns, *record.paths))
+    return f"{record.older.commit[:10]} to {record.newer.commit[:10]}{f', {limits}' if limits else ''}"
+
+
+def _commit(done: FilledCommit, repository: str) -> Markdown:
+    name, subject = done.tree.commit[:10], markdown(done.tree.subject, 80)
+    return Markdown(f"{link(f'{repository}/commit/{done.tree.commit}', name) if repository else name} {subject}")

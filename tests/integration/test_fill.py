@@ -147,6 +147,16 @@ def test_the_history_and_the_site_show_the_walk(filled: Filled) -> None:
     assert filled.play.ratchet("site").code == 0
 
 
+@pytest.mark.slow
+def test_the_page_lists_changes_and_failures(filled: Filled) -> None:
+    """The tables name the two commits that changed the case, each with both measurements, and the one that failed with why."""
+    (page,) = filled.play.repo.glob("results/fill/*/fill.md")
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| ") and not line.startswith("| commit")]
+    subjects = ("slower", "faster again", "does not load")
+    assert [next((name for name in subjects if name in row), row) for row in rows] == list(subjects), rows
+    assert "half a merge" in rows[-1]
+
+
 def test_a_range_that_is_none_is_refused_with_what_to_write(tmp_path: Path) -> None:
     """One commit, three dots, an empty range and ends in the wrong order each end with 2 and one sentence."""
     new_repository(tmp_path / "repo", {"bench/adds.py": BENCH, "work.py": WORK})
