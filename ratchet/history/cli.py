@@ -1,4 +1,4 @@
-"""Commands about main over time: badge, history with fill, and site. Loaded by `ratchet.core.cli` when one of them is called."""
+"""Commands about main over time: badge, cost, history with fill, and site. Loaded by `ratchet.core.cli` when one is called."""
 
 from __future__ import annotations
 
@@ -110,6 +110,29 @@ def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **op
         record = fill(span, request_of(cases, options), progress, os.environ, **chosen)
     print_result(record, fill_lines(record), as_json=options["as_json"])
     return int(Exit.PASS if record.left or record.before != record.older.commit else Exit.NOT_MEASURED)
+
+
+@click.command("cost")
+@click.option(
+    "--price", type=click.FloatRange(0, min_open=True), metavar="PER_HOUR", help="Show what that costs, by an hour of one device."
+)
+@_fetch
+@verbosity
+@common
+def cost_command(price: float | None, fetch: bool, **options: Any) -> int:
+    """Show the time that checks of main took of their devices: each, and in a month.
+
+    Every device of a check counts. Profiles of what changed, and checks of pull requests, are not in the history.
+    """
+    from ratchet.history.command import kept_cases, open_history
+    from ratchet.history.cost import cost_lines, costs
+
+    with progressing(options) as progress:
+        history = open_history(request_of((), options), progress, os.environ, fetch=fetch).history
+        kept_cases(history)
+        every = costs(history.durations())
+    print_result([one.model_dump(mode="json") for one in every], cost_lines(every, price), as_json=options["as_json"])
+    return int(Exit.PASS)
 
 
 @click.command("site")

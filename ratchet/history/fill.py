@@ -220,7 +220,7 @@ class _Walk:
         if not same and all(case.outcome is Outcome.FAILED for case in cases):
             reason = cases[0].reason if cases else "There is no case that this machine can measure."
             return done(result="failed", reason=reason, machine=fingerprint, cases=tuple(cases))
-        kept = self._run_of(record, checked, cases)
+        kept = self._run_of(record, checked, cases).model_copy(update={"device_s": round(time.monotonic() - clock, 2)})
         result = "timed" if cases else "identical"
         reason = report.headline if cases else "No case does anything else than before."
         return done(result=result, reason=reason, machine=kept.fingerprint, cases=tuple(cases), same=same, run=self._keep(kept))
@@ -350,7 +350,7 @@ class _Walk:
         if self._last is None or self._last.commit != record.before:
             return ""
         cases = tuple(_same(case, self._last.commit) for case in self._last.cases)
-        about = {"commit": head.tree.commit, "subject": head.tree.subject, "started_at": started, "cases": cases}
+        about = {"commit": head.tree.commit, "subject": head.tree.subject, "started_at": started, "device_s": 0.0, "cases": cases}
         verdict = {"verdict": "pass", "headline": "It has the same files as the commit before it, benchmarks apart."}
         return self._keep(self._last.model_copy(update=about | verdict))
 

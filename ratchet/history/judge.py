@@ -51,6 +51,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
         headline=report.headline,
         regression=report.policy.regression,
         url=url,
+        device_s=round(run.wall_s * max(1, len(run.environment.cards)), 2),
         cases=tuple(kept),
     )
 

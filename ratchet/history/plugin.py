@@ -6,6 +6,7 @@ COMMANDS = {
     },
     "Main over time": {
         "badge": ("ratchet.history.cli:badge_command", "Write the verdict of the last check as a badge."),
+        "cost": ("ratchet.history.cli:cost_command", "Show what checks of main took of their devices, by month."),
         "history": (
             "ratchet.history.cli:history_group",
             "Show how each case on main changed over time, or fill in older commits.",
@@ -25,6 +26,7 @@ EXAMPLES = {
         "ratchet bisect norm/rows_4k v1.2 main",
         "ratchet bisect norm/rows_4k v1.2 --again",
     ),
+    "cost": ("ratchet cost --price 2.5",),
     "history": (
         "ratchet history --fetch",
         "ratchet history norm/rows_4k --last 50",

@@ -74,6 +74,8 @@ class HistoryRun(Record):
     """The gate that it was judged by, as a fraction."""
     url: str | None = None
     """Of the workflow run that measured it."""
+    device_s: NotNegative | None = None
+    """Seconds that the check took, without profiles, times its devices; None: of an earlier ratchet, which did not say."""
     cases: tuple[HistoryCase, ...]
 
     @property

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -63,6 +63,16 @@ class IndexedCase(NamedTuple):
     name: str
     hardware: str
     """`Fingerprint.hardware`."""
+
+
+class Duration(NamedTuple):
+    """The time for which a run held its devices."""
+
+    started_at: datetime
+    hardware: str
+    """For people."""
+    seconds: float | None
+    """Of all devices, added up; None where it was not written down."""
 
 
 class _KnownRun(NamedTuple):
@@ -134,6 +144,16 @@ class History:
             "FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name"
         )
         return {file: _KnownRun(name, commit, machine(text)) for file, name, commit, text in rows}
+
+    def durations(self) -> list[Duration]:
+        """Return what each run took of its devices, in the order in which they were measured."""
+        machine = functools.cache(Fingerprint.model_validate_json)
+        rows = self._database.execute(
+            "SELECT json_extract(body, '$.started_at') AS at, json_extract(body, '$.fingerprint'), "
+            "json_extract(body, '$.device_s') FROM runs"
+        ).fetchall()
+        found = [Duration(datetime.fromisoformat(at), machine(text).processor, seconds) for at, text, seconds in rows]
+        return sorted(found, key=lambda one: one.started_at)
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
