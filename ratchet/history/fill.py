@@ -222,7 +222,9 @@ class _Walk:
             return done(result="failed", reason=reason, machine=fingerprint, cases=tuple(cases))
         kept = self._run_of(record, checked, cases).model_copy(update={"device_s": round(time.monotonic() - clock, 2)})
         result = "timed" if cases else "identical"
-        reason = report.headline if cases else "No case does anything else than before."
+        left_out = len(report.cases) - len(cases) - len(same)
+        also = f" {units.plural(left_out, 'case')} cannot be measured, as before." if left_out else ""
+        reason = report.headline if cases else f"No case does anything else than before.{also}"
         return done(result=result, reason=reason, machine=kept.fingerprint, cases=tuple(cases), same=same, run=self._keep(kept))
 
     def _device(self) -> Machine:
@@ -272,22 +274,27 @@ class _Walk:
     ) -> list[FilledCase]:
         """Return the cases that are not the same; those that changed were measured once more against their anchor."""
         run, report = checked.run, checked.report
-        changed = [case.name for case in report.cases if case.outcome in CHANGES]
+        measured = {case.name: case for case in run.cases}
         fingerprint = run.environment.fingerprint
+        failed_before = [name for name, case in measured.items() if case.head and case.failure("reference")]
+        fixed = [name for name in failed_before if record.level_of(name, fingerprint)]
+        changed = [*(case.name for case in report.cases if case.outcome in CHANGES), *fixed]
         first = RatioTo(commit=reference.tree.commit, ratio=1, low=1, high=1, pairs=0)
         levels = {name: record.level_of(name, fingerprint) or first for name in changed}
         anchored = self._against_anchors(machine, run, head, trees, levels)
         if lost := [name for name in changed if name not in anchored]:  # the anchor cannot be measured any more
             levels |= dict.fromkeys(lost, first)
             anchored |= self._against_anchors(machine, run, head, trees, dict.fromkeys(lost, first))
-        measured = {case.name: case for case in run.cases}
         causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
         filled = []
         for case in report.cases:
-            if case.outcome in UNTIMED:
+            fails = measured[case.name].failure
+            if case.outcome in UNTIMED or (fails("head") and fails("reference")):  # as before
                 continue
             anchor = anchored.get(case.name)
             confirmed = _shows(case, anchor, levels[case.name]) if anchor else None
+            if case.name in fixed and not confirmed:  # it is as fast as before it failed
+                confirmed = None
             filled.append(
                 FilledCase(
                     name=case.name,
@@ -373,4 +380,6 @@ def _shows(case: CaseVerdict, seen: RatioTo, level: RatioTo) -> bool:
     """Return whether a ratio to the anchor is off the last level in the direction of the change, by more than both intervals."""
     shift = math.log(seen.ratio / level.ratio)
     half = math.hypot(math.log(seen.high / seen.low) / 2, math.log(level.high / level.low) / 2)
+    if case.outcome not in CHANGES:  # it failed before, so no change says the direction
+        return abs(shift) > half
     return -shift > half if case.outcome is Outcome.IMPROVED else shift > half

@@ -11,7 +11,7 @@ from ratchet.core.untrusted import CELL, Markdown, cell_name, link, log_line, ma
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
 from ratchet.history.records import RatioTo
 
-_NOT_CHANGED = ("UNCHANGED", "INCONCLUSIVE")
+_NOT_CHANGED = ("UNCHANGED", "INCONCLUSIVE", "MEASURED", "UNFIT")
 
 
 def commit_line(done: FilledCommit) -> str:
@@ -29,7 +29,7 @@ def fill_lines(record: FillRecord) -> Iterator[str]:
 def _changes(record: FillRecord) -> Iterator[tuple[FilledCommit, FilledCase]]:
     for done in record.done:
         for case in done.cases:
-            if case.outcome not in _NOT_CHANGED and done.result != "failed":
+            if (case.confirmed or case.outcome not in _NOT_CHANGED) and done.result != "failed":
                 yield done, case
 
 

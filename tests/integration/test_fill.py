@@ -19,6 +19,11 @@ import torch
 from ratchet import Workload, benchmark
 from work import other, work
 
+try:
+    from work import broken
+except ImportError:
+    broken = None
+
 
 @benchmark(configs={"small": {}}, devices=("cpu",))
 def adds(*, device):
@@ -30,6 +35,11 @@ def adds(*, device):
 def others(*, device):
     x = torch.ones(16)
     return Workload(run=lambda: other(x), reference=lambda: x.double() + 1, dtype="float32", flops=16, bytes=128)
+
+
+@benchmark(configs={"small": {}}, devices=("cpu",))
+def never(*, device):
+    return Workload(run=broken.run, reference=None, dtype="float32", flops=16, bytes=128)
 """
 WORK = """\
 import time
@@ -125,6 +135,15 @@ def test_a_walk_goes_on_where_its_time_was_used_up(filled: Filled) -> None:
     assert "were done before" in filled.done.err
     assert filled.record.left == ()
     assert [one.tree.commit for one in filled.record.done] == list(filled.record.commits)
+
+
+@pytest.mark.slow
+def test_a_case_that_fails_before_and_after_is_no_change(filled: Filled) -> None:
+    """One benchmark works at no commit: a commit that changes a document is identical, and says that a case has no figures."""
+    document = filled.commit("a document")
+    assert document.result == "identical", document
+    assert "1 case cannot be measured, as before." in document.reason
+    assert set(document.same) == {"adds/small", "others/small"}
 
 
 @pytest.mark.slow
