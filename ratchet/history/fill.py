@@ -44,6 +44,7 @@ from ratchet.history.store import append
 
 FOLDER, STATE, PAGE = "fill", "fill.json", "fill.md"
 CHANGES = (Outcome.REGRESSED, Outcome.SLOWER, Outcome.IMPROVED)
+UNDECIDED = (Outcome.INCONCLUSIVE, Outcome.UNFIT)
 UNTIMED = (Outcome.IDENTICAL, Outcome.SKIPPED)
 
 
@@ -277,8 +278,9 @@ class _Walk:
         measured = {case.name: case for case in run.cases}
         fingerprint = run.environment.fingerprint
         failed_before = [name for name, case in measured.items() if case.head and case.failure("reference")]
-        fixed = [name for name in failed_before if record.level_of(name, fingerprint)]
-        changed = [*(case.name for case in report.cases if case.outcome in CHANGES), *fixed]
+        doubtful = [name for name in failed_before if record.level_of(name, fingerprint)]
+        doubtful += [case.name for case in report.cases if case.outcome in UNDECIDED]
+        changed = [*(case.name for case in report.cases if case.outcome in CHANGES), *doubtful]
         first = RatioTo(commit=reference.tree.commit, ratio=1, low=1, high=1, pairs=0)
         levels = {name: record.level_of(name, fingerprint) or first for name in changed}
         anchored = self._against_anchors(machine, run, head, trees, levels)
@@ -292,8 +294,8 @@ class _Walk:
             if case.outcome in UNTIMED or (fails("head") and fails("reference")):  # as before
                 continue
             anchor = anchored.get(case.name)
-            confirmed = _shows(case, anchor, levels[case.name]) if anchor else None
-            if case.name in fixed and not confirmed:  # it is as fast as before it failed
+            confirmed = _shows(case, anchor, levels[case.name], run.policy.regression) if anchor else None
+            if case.name in doubtful and not confirmed:  # no change was seen
                 confirmed = None
             filled.append(
                 FilledCase(
@@ -376,10 +378,13 @@ def _same(case: HistoryCase, commit: str) -> HistoryCase:
     )
 
 
-def _shows(case: CaseVerdict, seen: RatioTo, level: RatioTo) -> bool:
-    """Return whether a ratio to the anchor is off the last level in the direction of the change, by more than both intervals."""
+def _shows(case: CaseVerdict, seen: RatioTo, level: RatioTo, gate: float) -> bool:
+    """Return whether a ratio to the anchor is off the last level in the direction of the change, by more than both intervals.
+
+    A case without a verdict has no direction, and has to be off by more than the gate too.
+    """
     shift = math.log(seen.ratio / level.ratio)
     half = math.hypot(math.log(seen.high / seen.low) / 2, math.log(level.high / level.low) / 2)
-    if case.outcome not in CHANGES:  # it failed before, so no change says the direction
-        return abs(shift) > half
+    if case.outcome not in CHANGES:
+        return abs(shift) > max(half, math.log1p(gate))
     return -shift > half if case.outcome is Outcome.IMPROVED else shift > half

@@ -11,7 +11,8 @@ from ratchet.core.untrusted import CELL, Markdown, cell_name, link, log_line, ma
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
 from ratchet.history.records import RatioTo
 
-_NOT_CHANGED = ("UNCHANGED", "INCONCLUSIVE", "MEASURED", "UNFIT")
+_UNDECIDED = ("INCONCLUSIVE", "UNFIT")
+_NOT_CHANGED = ("UNCHANGED", "MEASURED", *_UNDECIDED)
 
 
 def commit_line(done: FilledCommit) -> str:
@@ -50,6 +51,8 @@ def _counts(record: FillRecord) -> str:
         seconds = [one.seconds for one in record.done if one.result == result]
         median = f" ({units.wall(statistics.median(seconds))} each)" if seconds else ""
         parts.append(f"{len(seconds)} {result}{median}")
+    undecided = sum(case.outcome in _UNDECIDED for one in record.done for case in one.cases)
+    parts += [f"{units.plural(undecided, 'verdict')} missing"] if undecided else []
     left = f"; {len(record.left)} left: run the same command again" if record.left else ""
     return f"{units.plural(len(record.commits), 'commit')}: {', '.join(parts)}{left}."
 
