@@ -17,6 +17,7 @@ import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from ratchet.core.cache import abandoned_folders, scratch_folder
@@ -368,9 +369,17 @@ class Repository:
         """Return whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
         return self._try("merge-base", "--is-ancestor", commit, tip).returncode == 0
 
-    def commits_after(self, commit: str, tip: str) -> list[str]:
-        """Return the commits that ``tip`` has and ``commit`` has not, along first parents, the oldest first."""
-        return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}").split()
+    def commits_after(self, commit: str, tip: str, paths: Sequence[str] = ()) -> list[str]:
+        """Return the commits that ``tip`` has and ``commit`` has not, along first parents, the oldest first.
+
+        With ``paths``, only those that changed one of these files or folders, named from the root.
+        """
+        limit = ("--", *(f":(top){path}" for path in paths)) if paths else ()
+        return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}", *limit).split()
+
+    def committed_at(self, commit: str) -> datetime:
+        """Return when a commit was made, as it says itself."""
+        return datetime.fromisoformat(self._run("show", "-s", "--no-show-signature", "--format=%cI", commit))
 
     def merged(self, commit: str) -> tuple[str, str] | None:
         """Return where the branch that a merge brought in began, and its last commit; None for any other commit."""

@@ -7,18 +7,21 @@ results folder.
 
 from __future__ import annotations
 
+import filecmp
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet import tools
 from ratchet.core.config import Settings
+from ratchet.core.errors import UsageError
 from ratchet.core.judge.shards import joined
 from ratchet.core.judge.verdict import judge_run, judge_two
 from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, settings_of, writable
+from ratchet.core.untrusted import clean
 
 _OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
 
@@ -29,11 +32,17 @@ _OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
 def compare(first: Path, second: Path, format_: str | None, request: Request, environ: Mapping[str, str]) -> ReportRecord:
     """Judge two runs of one machine, ``first`` being the reference: recorded ones, or files that another harness wrote.
 
-    ``format_`` names that harness; None: by their content. Raises RecordError for an unreadable file.
+    Nothing cancels between two times, so a case that they cannot decide fails unless the request lets it pass.
+    ``format_`` names that harness; None: by their content. Raises RecordError for an unreadable file, UsageError for one run
+    that is compared with itself.
     """
     _, settings = settings_of(request, environ)
     reference, head = (load_run(path, format_, settings, request.command) for path in (first, second))
-    return judge_two(reference, head, settings.policy)
+    if first.is_file() and second.is_file() and filecmp.cmp(first, second, shallow=False):
+        both = clean(first) if first.samefile(second) else f"{clean(first)} and {clean(second)}"
+        raise UsageError(f"{both}: this is one run, and it cannot differ from itself.", "Name the files of two runs.")
+    undecided = request.options.get("on_inconclusive") or "fail"
+    return judge_two(reference, head, settings.policy.model_copy(update={"on_inconclusive": undecided}))
 
 
 def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> CommandResult:

@@ -3,8 +3,9 @@
 The reports of a history call `change_points`. Each value is clipped to the running median ± 3 standard deviations, so that an
 outlier is no level of its own; then the cheapest cut into constant stretches is found, where each cut costs `PENALTY`, and more
 where noise lasts from run to run: PELT, R. Killick, P. Fearnhead and I. Eckley, Journal of the American Statistical Association
-107 (2012), 1590. The package ruptures gives the same cuts (a test compares them), but takes more than a second to load and knows
-no weights. How often a change is found, how late, and how often there is none: change_points.py and README.md in research/. Pure.
+107 (2012), 1590. The package ruptures gives the same cuts (a test compares them), but knows no weights: decision 0024. Levels,
+and which run beside a cut is the first, come from the values themselves: the running median does not know the last few runs.
+How often a change is found, how late, and how often there is none: change_points.py and README.md in research/. Pure.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ SURE, CAUTIOUS = 1.1, 0.8
 """Standard errors of that share: below so many it counts as none, else so many are added to it."""
 LEAST_SD = 5e-4
 """Smaller standard deviations count as this one: in a series of equal values, a step of 0.1 % is no news."""
+NORMAL = 1.96
+"""Standard errors from the middle of a 95 % interval to its ends."""
 PLACE = 2 * math.log(2 / 0.01)
 """A change may be wherever the cut explains less than this less than at its best place. True in 99 %, by Ville's inequality."""
 
@@ -59,12 +62,20 @@ class ChangePoint:
     """The first run at the new level is one of those from ``earliest`` to ``latest``, in 99 of 100 cases."""
     before: float
     after: float
-    """Mean log ratio of the stretch up to this change, and of the one after it."""
+    """Mean log ratio of the stretch up to this change, and of the one after it, outliers clipped to ±3 standard deviations."""
+    error: float
+    """Standard error of their difference."""
 
     @property
     def ratio(self) -> float:
         """Time after the change / time before it."""
         return math.exp(self.after - self.before)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the ratio."""
+        low, high = (math.exp(self.after - self.before + sign * NORMAL * self.error) for sign in (-1, 1))
+        return low, high
 
 
 def change_points(log_ratios: Sequence[float], errors: Sequence[float] | None = None) -> list[ChangePoint]:
@@ -81,16 +92,30 @@ def change_points(log_ratios: Sequence[float], errors: Sequence[float] | None = 
         return []
     sd = max(LEAST_SD, sd_of_runs(values))
     excess = np.maximum(0.0, own**2 - np.median(own) ** 2) / sd**2
-    costs = _Costs(_clipped(values, sd * np.sqrt(1 + excess)), 1 / (sd**2 * (1 + excess)))
-    penalty = PENALTY * lasting_noise(values, sd)
-    cuts = [0, *_cuts(costs, penalty), values.size]
+    sds, weights, lasting = sd * np.sqrt(1 + excess), 1 / (sd**2 * (1 + excess)), lasting_noise(values, sd)
+    cuts = [0, *_cuts(_Costs(_clipped(values, sds), weights), PENALTY * lasting), values.size]
+    costs = _Costs(_near_levels(values, sds, cuts), weights)
     for number in range(1, len(cuts) - 1):  # at the end of a series, `LEAST_STAY` may have moved one away from its best place
         cuts[number] = costs.best_place(cuts[number - 1], cuts[number + 1])
-    levels = [costs.level(start, end) for start, end in pairwise(cuts)]
+    stretches = [np.s_[start:end] for start, end in pairwise(cuts)]
+    levels = [float(np.average(_about_median(values[each], sds[each]), weights=weights[each])) for each in stretches]
+    variances = [lasting / float(weights[each].sum()) for each in stretches]
     return [
-        ChangePoint(cut, *costs.places(before, cut, after), level, following)
-        for before, cut, after, level, following in zip(cuts, cuts[1:], cuts[2:], levels, levels[1:], strict=False)
+        ChangePoint(
+            cut,
+            *costs.places(before, cut, after),
+            before=levels[number],
+            after=levels[number + 1],
+            error=math.sqrt(variances[number] + variances[number + 1]),
+        )
+        for number, (before, cut, after) in enumerate(zip(cuts, cuts[1:], cuts[2:], strict=False))
     ]
+
+
+def level_of(log_ratios: Sequence[float]) -> float:
+    """Return the level of a series without a change, of two runs or more."""
+    values = np.asarray(log_ratios, dtype=np.float64)
+    return float(np.mean(_about_median(values, max(LEAST_SD, sd_of_runs(values)))))
 
 
 def spread_of_runs(values: Floats) -> float:
@@ -159,12 +184,31 @@ def _clipped(values: Floats, sds: Floats) -> Floats:
     return cast(Floats, np.clip(values, running - CLIP * sds, running + CLIP * sds))
 
 
+def _about_median(values: Floats, sds: Floats | float) -> Floats:
+    """Clip the values of one stretch to its own median."""
+    return cast(Floats, np.clip(values, np.median(values) - CLIP * sds, np.median(values) + CLIP * sds))
+
+
+def _near_levels(values: Floats, sds: Floats, cuts: Sequence[int]) -> Floats:
+    """Clip each value to the nearest of the levels of its own stretch and of those beside it.
+
+    So a step is as large as it is when its place is sought, however few runs it is old.
+    """
+    stretches = [np.s_[start:end] for start, end in pairwise(cuts)]
+    medians = np.array([np.median(values[each]) for each in stretches])
+    near = np.empty_like(values)
+    for number, each in enumerate(stretches):
+        own = medians[max(0, number - 1) : number + 2]
+        nearest = own[np.abs(values[each, None] - own).argmin(axis=1)]
+        near[each] = np.clip(values[each], nearest - CLIP * sds[each], nearest + CLIP * sds[each])
+    return near
+
+
 class _Costs:
     """Weighted squares about the mean of any stretch, in variances, less those about zero, which are in all cuts alike."""
 
     def __init__(self, values: Floats, weights: Floats) -> None:
-        self._shift = float(np.median(values))  # so that squares keep their digits
-        moments = np.stack([weights, weights * (values - self._shift)])
+        moments = np.stack([weights, weights * (values - np.median(values))])  # so that squares keep their digits
         self._sums = np.concatenate([np.zeros((1, 2)), np.cumsum(moments.T, axis=0)])
         self.runs = values.size
 
@@ -172,10 +216,6 @@ class _Costs:
         """Return the cost of the runs from ``start`` up to, not including, ``end``."""
         weight, total = (self._sums[end] - self._sums[start]).T
         return cast(Floats, -(total**2) / weight)
-
-    def level(self, start: int, end: int) -> float:
-        weight, total = self._sums[end] - self._sums[start]
-        return float(total / weight) + self._shift
 
     def best_place(self, start: int, end: int) -> int:
         """Return the place of the cheapest cut in between."""

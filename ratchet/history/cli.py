@@ -1,4 +1,4 @@
-"""Commands about main over time: badge, history and site. Loaded by `ratchet.core.cli` when one of them is called."""
+"""Commands about main over time: badge, cost, history with fill, and site. Loaded by `ratchet.core.cli` when one is called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, request_of, verbosity
+from ratchet.core.cli.options import common, duration, harness, judging, measuring, request_of, verbosity
 from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.files import load, save_text
@@ -40,7 +40,23 @@ def badge_command(report: Path | None, out: Path | None, label: str, **options: 
     return int(Exit.PASS)
 
 
-@click.command("history")
+class _ShowUnlessNamed(click.Group):
+    """A group whose command ``show`` may be left out: ``ratchet history norm`` is ``ratchet history show norm``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = args[:1] and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["show", *args])
+
+
+@click.group("history", cls=_ShowUnlessNamed)
+def history_group() -> None:
+    """Show how each case on main changed over time, or fill the history with older commits.
+
+    Without a command, `show`: `ratchet history norm/rows_4k` is `ratchet history show norm/rows_4k`.
+    """
+
+
+@history_group.command("show")
 @click.argument("case", required=False)
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many runs of CASE to show.")
 @_fetch
@@ -64,6 +80,58 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
     lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
     fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems, "ended_mutes": ended}
     print_result(fields, [*lines, *problem_lines(history.problems, ended)], as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@history_group.command("fill")
+@click.argument("span", metavar="A..B")
+@click.argument("paths", nargs=-1, type=click.UNPROCESSED, metavar="[-- PATH...]")
+@click.option("--time", "time_s", type=duration, metavar="DURATION", help="Begin no commit after this long (default: no limit).")
+@click.option("--case", "cases", multiple=True, metavar="CASE", help="Only this case, benchmark or pattern; may be repeated.")
+@click.option("--benchmarks", metavar="COMMIT", help="Use the benchmark files of this commit (default: those of the checkout).")
+@click.option("--again", is_flag=True, help="Forget what an earlier call has done.")
+@click.option("--no-profile", is_flag=True, help="Do not profile what changed.")
+@harness
+@measuring
+@judging
+@common
+def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **options: Any) -> int:
+    """Compare each commit after A, up to B, with the one before it, and keep a run of each in the history.
+
+    Follows first parents, the oldest commit first; with PATHs, only commits that change one of these. All run the benchmark
+    files of this checkout. Commits with the same files are not measured, a change is measured once more against a fixed commit,
+    and a commit that cannot be measured is noted and passed over. The same command again goes on where it ended.
+    """
+    from ratchet.history.fill import fill  # the other commands measure nothing
+    from ratchet.history.fill_report import fill_lines
+
+    chosen = {"paths": paths, "benchmarks": options["benchmarks"], "time_s": options["time_s"], "again": options["again"]}
+    with progressing(options) as progress:
+        record = fill(span, request_of(cases, options), progress, os.environ, **chosen)
+    print_result(record, fill_lines(record), as_json=options["as_json"])
+    return int(Exit.PASS if record.left or record.before != record.older.commit else Exit.NOT_MEASURED)
+
+
+@click.command("cost")
+@click.option(
+    "--price", type=click.FloatRange(0, min_open=True), metavar="PER_HOUR", help="Show what that costs, by an hour of one device."
+)
+@_fetch
+@verbosity
+@common
+def cost_command(price: float | None, fetch: bool, **options: Any) -> int:
+    """Show the time that checks of main took of their devices: each, and in a month.
+
+    Every device of a check counts. Profiles of what changed, and checks of pull requests, are not in the history.
+    """
+    from ratchet.history.command import kept_cases, open_history
+    from ratchet.history.cost import cost_lines, costs
+
+    with progressing(options) as progress:
+        history = open_history(request_of((), options), progress, os.environ, fetch=fetch).history
+        kept_cases(history)
+        every = costs(history.durations())
+    print_result([one.model_dump(mode="json") for one in every], cost_lines(every, price), as_json=options["as_json"])
     return int(Exit.PASS)
 
 

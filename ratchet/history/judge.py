@@ -34,8 +34,8 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
     kept = []
     for verdict in report.cases:
         case, entry = cases[verdict.name], stored.get(verdict.name)
-        reference = _ratio(case, run, verdict)
-        anchor = _ratio(anchored[case.name], run) if case.name in anchored else None
+        reference = ratio_to(case, run, verdict)
+        anchor = ratio_to(anchored[case.name], run) if case.name in anchored else None
         anchors = anchors_of(entry) if entry else []
         if anchor is None and reference and reference.commit in anchors:
             anchor = reference
@@ -51,11 +51,12 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
         headline=report.headline,
         regression=report.policy.regression,
         url=url,
+        device_s=round(run.wall_s * max(1, len(run.environment.cards)), 2),
         cases=tuple(kept),
     )
 
 
-def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
+def ratio_to(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
     """Return the head's time against that of the reference side; None where these were not timed side by side."""
     tree = case.reference_tree or run.reference
     if tree is None or not tree.commit or case.unfit or case.failures:
@@ -141,7 +142,7 @@ class SeriesPlace(NamedTuple):
 
 def series_of(case: str, rows: Iterable[Row]) -> Series:
     """Return the series of a case on one kind of hardware. ``rows``: in any order."""
-    ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
+    ordered = sorted(rows, key=lambda row: (row[1].at, row[0]))
     return placed_series(case, ordered, places_of(Link.of(run, one) for _, run, one in ordered), len(ordered))
 
 
@@ -165,7 +166,7 @@ def _point(name: str, run: HistoryRun, case: HistoryCase, place: SeriesPlace, ma
         run=name,
         commit=run.commit,
         subject=run.subject,
-        started_at=run.started_at,
+        started_at=run.at,
         machine=machine,
         case=case,
         index=place.scale * anchor.ratio if anchor else None,

@@ -64,6 +64,8 @@ class HistoryRun(Record):
     """The commit of the main branch that holds the measured code."""
     subject: str = ""
     started_at: AwareDatetime
+    placed_at: AwareDatetime | None = None
+    """Its place in time where it was measured long after its commit was made: then, and after the commit before it."""
     fingerprint: Fingerprint
     """The machine, with its GPU, driver and software."""
     verdict: Literal["pass", "regression", "not measured"]
@@ -72,7 +74,14 @@ class HistoryRun(Record):
     """The gate that it was judged by, as a fraction."""
     url: str | None = None
     """Of the workflow run that measured it."""
+    device_s: NotNegative | None = None
+    """Seconds that the check took, without profiles, times its devices; None: of an earlier ratchet, which did not say."""
     cases: tuple[HistoryCase, ...]
+
+    @property
+    def at(self) -> AwareDatetime:
+        """The place of the run in time."""
+        return self.placed_at or self.started_at
 
 
 class Point(Record):
@@ -83,6 +92,7 @@ class Point(Record):
     commit: Commit
     subject: str
     started_at: AwareDatetime
+    """`HistoryRun.at`."""
     machine: str
     """`Fingerprint.key`."""
     case: HistoryCase

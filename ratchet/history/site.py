@@ -14,6 +14,7 @@ from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request
 from ratchet.core.units import plural
 from ratchet.history.command import kept_cases, open_history
+from ratchet.history.cost import cost_sentence, costs
 from ratchet.history.report import problem_lines
 from ratchet.history.site_pages import LISTED_RUNS, CaseLine, CaseSummary, Site, SiteRun, summary_of
 from ratchet.history.store import History
@@ -82,8 +83,8 @@ def write_site(history: History, folder: Path, title: str, repository: str = "")
 
 def _pages(history: History, title: str, repository: str) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each file. One series or one run is in memory at a time, since there may be thousands."""
-    names = history.names()
-    site = Site(title, " ".join([f"{plural(len(names), 'run')}.", *problem_lines(history.problems)]), repository)
+    names, used = history.names(), cost_sentence(costs(history.durations()))
+    site = Site(title, " ".join([f"{plural(len(names), 'run')}.", used, *problem_lines(history.problems)]), repository)
     yield ".nojekyll", b""  # GitHub Pages then takes the files as they are
     style = files("ratchet.core.report") / "templates" / "base.css"
     for asset in (files("ratchet.history") / "assets").iterdir():

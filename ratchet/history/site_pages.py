@@ -21,7 +21,7 @@ from ratchet.core.report import words
 from ratchet.core.report.markdown import is_plain, machine
 from ratchet.core.report.page import html_template
 from ratchet.core.untrusted import clean, web_address
-from ratchet.history.changes import FEWEST_RUNS, change_points
+from ratchet.history.changes import FEWEST_RUNS, NORMAL, ChangePoint, change_points, level_of
 from ratchet.history.records import HistoryCase, HistoryRun, Point, Series
 
 LISTED_RUNS, LISTED_PROFILES = 30, 10
@@ -39,8 +39,6 @@ _KINDS = {
     Outcome.IMPROVED: "good",
 }
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
-_NORMAL = 1.96
-"""Standard errors from the middle of a 95 % interval to its ends."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class LastingChange:
     case: str
     place: int
     """Of the first point at the new level, in the whole series."""
-    ratio: float
+    level: ChangePoint
     good: Point
     point: Point
     """The first one at the new level, as far as can be said; the change lies between ``good`` and ``bad``."""
@@ -128,11 +126,15 @@ class LastingChange:
 
     @property
     def is_slower(self) -> bool:
-        return self.ratio > 1
+        return self.level.ratio > 1
 
     @property
     def text(self) -> str:
-        return units.change(self.ratio)
+        return units.change(self.level.ratio)
+
+    @property
+    def interval(self) -> str:
+        return units.interval(*self.level.interval)
 
     @property
     def bisect(self) -> str:
@@ -211,9 +213,9 @@ def _changes(series: Series) -> tuple[list[LastingChange], list[Level]]:
             good, point, bad = (known[number][1] for number in (each.earliest - 1, each.index, each.latest))
             seam = next((point.seam for _, point in known[each.earliest : each.latest + 1] if point.seam), "")
             profiled = next((point for _, point in known[each.earliest : each.latest + 1] if point.case.profile), None)
-            changes.append(LastingChange(series.case, known[each.index][0], each.ratio, good, point, bad, seam, profiled))
+            changes.append(LastingChange(series.case, known[each.index][0], each, good, point, bad, seam, profiled))
         cuts = [0, *(each.index for each in found), len(known)]
-        means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [sum(values) / len(values)]
+        means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [level_of(values)]
         levels += [
             Level(known[start][0], known[end - 1][0], math.exp(mean))
             for (start, end), mean in zip(pairwise(cuts), means, strict=True)
@@ -222,7 +224,7 @@ def _changes(series: Series) -> tuple[list[LastingChange], list[Level]]:
 
 
 def _error(point: Point) -> float:
-    return abs(math.log(point.high) - math.log(point.low)) / (2 * _NORMAL) if point.low and point.high else 0.0
+    return abs(math.log(point.high) - math.log(point.low)) / (2 * NORMAL) if point.low and point.high else 0.0
 
 
 def _trend(values: Sequence[float]) -> str:

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -63,6 +63,16 @@ class IndexedCase(NamedTuple):
     name: str
     hardware: str
     """`Fingerprint.hardware`."""
+
+
+class Duration(NamedTuple):
+    """The time for which a run held its devices."""
+
+    started_at: datetime
+    hardware: str
+    """For people."""
+    seconds: float | None
+    """Of all devices, added up; None where it was not written down."""
 
 
 class _KnownRun(NamedTuple):
@@ -135,6 +145,16 @@ class History:
         )
         return {file: _KnownRun(name, commit, machine(text)) for file, name, commit, text in rows}
 
+    def durations(self) -> list[Duration]:
+        """Return what each run took of its devices, in the order in which they were measured."""
+        machine = functools.cache(Fingerprint.model_validate_json)
+        rows = self._database.execute(
+            "SELECT json_extract(body, '$.started_at') AS at, json_extract(body, '$.fingerprint'), "
+            "json_extract(body, '$.device_s') FROM runs"
+        ).fetchall()
+        found = [Duration(datetime.fromisoformat(at), machine(text).processor, seconds) for at, text, seconds in rows]
+        return sorted(found, key=lambda one: one.started_at)
+
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
         rows = self._database.execute("SELECT files.name FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name")
@@ -187,7 +207,7 @@ class History:
         if run is None or not add.rowcount:  # another process may have entered it just now
             return []
         body = run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
-        values = (add.lastrowid, run.started_at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
+        values = (add.lastrowid, run.at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
         self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
         hardware = run.fingerprint.hardware
         series = [self._series_id(case.name, hardware) for case in run.cases]

@@ -6,10 +6,13 @@ import gzip
 import json
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import RunRecord
 from tests.integration.playground import Playground, only_json
 
 EARLIER = Path(__file__).parents[1] / "data" / "earlier"
@@ -43,10 +46,12 @@ def test_an_earlier_run_is_judged_again(play: Playground) -> None:
     assert (play.repo / "results" / "ratchet_report.md").read_text(encoding="utf-8").count("sums/small") >= 1
 
 
-def test_an_earlier_run_is_compared_with_itself_and_replayed(play: Playground) -> None:
+def test_an_earlier_run_is_compared_and_replayed(play: Playground, tmp_path: Path) -> None:
     """`compare` reads it as well, and so does `replay`, to which +160 % is slower at a gate of 99 % too."""
-    path = "results/current.json"
-    assert play.ratchet("compare", path, path).code in (0, 3)
+    path, other = "results/current.json", tmp_path / "other.json"
+    run = load(play.repo / path, RunRecord)
+    save(other, run.model_copy(update={"started_at": run.started_at + timedelta(days=1)}))
+    assert play.ratchet("compare", path, str(other)).code in (0, 3)
     replayed = play.ratchet("replay", path, "--gate", "99%")
     assert replayed.code == 3, replayed
     assert "SLOWER     sums/small" in replayed.out

@@ -25,7 +25,7 @@ from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.untrusted import clean
 from ratchet.explain.report import tables
-from ratchet.history.cli import history_command
+from ratchet.history.cli import history_group
 from ratchet.history.command import BranchFiles, case_histories
 from ratchet.history.judge import history_run, series_of
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo, Series
@@ -634,11 +634,11 @@ def test_a_command_reads_the_runs_that_it_shows(
     new_repository(tmp_path / "repo", {f"results/history/{name_of(run)}": text_of(run) for run in runs})
     monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))
     command = [NAME, "--repo", str(tmp_path / "repo"), *words]
-    first = CliRunner().invoke(history_command, command)
+    first = CliRunner().invoke(history_group, command)
     bodies = []
     real = HistoryCase.model_validate_json
     monkeypatch.setattr(HistoryCase, "model_validate_json", lambda text: bodies.append(text) or real(text))
-    again = CliRunner().invoke(history_command, command)
+    again = CliRunner().invoke(history_group, command)
     assert again.output == first.output
     assert len(bodies) == read
 

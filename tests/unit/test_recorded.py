@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ratchet.core.cli import main
 from ratchet.core.judge.comparison import Pair, pairs_of, pairs_of_medians
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.archive import load_archive
 from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import save
 from ratchet.core.records.run import Block, Failure, Policy, WorkerSamples
 from ratchet.core.records.verdict import Outcome, SideSummary
 from ratchet.trust.replay_rule import ReplayVerdict, judge_pairs, pool_of, worst_code
@@ -85,6 +88,31 @@ def test_nothing_recorded_is_not_measured() -> None:
     assert judge_pairs({}, Policy()).exit_code == 3
     assert judge_pairs({"perhaps": pool(1.05, 8)}, Policy()).exit_code == 3
     assert judge_pairs({"few": pool(1.0, 2)}, Policy(on_inconclusive="fail")).exit_code == 3
+
+
+def _written(folder: Path, name: str, ratio: float, workers: int) -> str:
+    """A recorded run of one case whose head took so many processes."""
+    case = examples.compared(*([ratio] * workers))
+    path = folder / name
+    save(path, examples.run_of(case.model_copy(update={"head": case.head[:workers]})))
+    return str(path)
+
+
+def test_two_runs_that_cannot_decide_end_with_3_unless_that_may_pass(tmp_path: Path) -> None:
+    """One process a side shows nothing, not even of +50 %: 3, and 0 only where somebody asks for that."""
+    words = [_written(tmp_path, "a.json", 1.0, 1), _written(tmp_path, "b.json", 1.5, 1), "--repo", str(tmp_path)]
+    assert main(["compare", *words]) == 3
+    assert main(["compare", *words, "--on-inconclusive", "pass"]) == 0
+
+
+def test_a_run_is_not_compared_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same file twice, a link to it and a copy of it are refused with 2, and the sentence names them."""
+    first, copy, link = _written(tmp_path, "a.json", 1.0, 8), tmp_path / "copy.json", tmp_path / "link.json"
+    shutil.copy(first, copy)
+    link.symlink_to(first)
+    for other in (first, str(copy), str(link)):
+        assert main(["compare", first, other, "--repo", str(tmp_path)]) == 2
+        assert "a.json" in capsys.readouterr().err
 
 
 def test_only_sound_pairs_are_pooled() -> None:

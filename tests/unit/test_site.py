@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from ratchet.core import units
 from ratchet.core.errors import OutputError, UsageError
 from ratchet.core.records.verdict import Outcome
 from ratchet.history.judge import series_of
-from ratchet.history.records import Series
+from ratchet.history.records import Point, Series
 from ratchet.history.site import write_site
-from ratchet.history.site_pages import Site, SiteRun, plot_data, summary_of
+from ratchet.history.site_pages import Level, Site, SiteRun, plot_data, summary_of
 from tests import site_examples as scenes
 from tests.browser import CHROMIUM, WITHOUT, Tab, browser
 
@@ -171,6 +175,43 @@ def test_the_plot_has_the_change_and_its_levels() -> None:
     assert summary.changed_lately
     assert summary.changes[0].bisect.startswith("ratchet bisect attention/prefill_2k ")
     assert [one["name"] for one in data["series"]][:2] == ["time since the anchor", "change against the reference"]
+
+
+@pytest.mark.parametrize("age", [4, 5, 9, 30])
+@pytest.mark.parametrize("size", [0.69, 0.06, -0.06])
+def test_last_change_levels_and_since_anchor_agree(age: int, size: float) -> None:
+    """Wherever a change is told, its size is that between the levels of the plot, and the last level is that of the last runs."""
+    told = 0
+    for seed in range(8):
+        draw = Random(seed)
+        of = series()
+        steps = [size * (place >= len(of.points) - age) + draw.gauss(0, 0.002) for place in range(len(of.points))]
+        points = tuple(
+            point.model_copy(update={name: math.exp(step + off) for name, off in ENDS.items()})
+            for point, step in zip(of.points, steps, strict=True)
+        )
+        summary = summary_of(of.model_copy(update={"points": points}), "cuda")
+        assert summary.levels[-1].index == pytest.approx(statistics.median(_indexes(points, summary.levels[-1])), rel=0.004)
+        for change, before, after in zip(summary.changes, summary.levels, summary.levels[1:], strict=False):
+            assert change.level.ratio == pytest.approx(after.index / before.index)
+            assert change.place == after.start
+        if summary.changes:
+            told += 1
+            last = summary.changes[-1]
+            assert last.level.ratio == pytest.approx(math.exp(size), rel=0.006)
+            assert last.text == units.change(last.level.ratio)
+            assert last.level.interval[0] < last.level.ratio < last.level.interval[1]
+            assert summary.line.since_anchor == units.change(points[-1].index or 0)
+            assert points[-1].index == pytest.approx(summary.levels[-1].index, rel=0.01)
+    assert told >= 4
+
+
+def _indexes(points: Sequence[Point], level: Level) -> list[float]:
+    return [point.index or 0 for point in points[level.start : level.end + 1]]
+
+
+ENDS = {"low": -0.004, "index": 0.0, "high": 0.004}
+"""Ends of a point's interval."""
 
 
 def test_a_change_of_the_machine_is_not_blamed_on_a_commit() -> None:

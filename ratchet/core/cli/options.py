@@ -185,7 +185,11 @@ judging = _options(
     click.option(
         "--improvement", "improvement_threshold", help="Call it improved if it takes this much less time (default: 5%)."
     ),
-    click.option("--on-inconclusive", type=click.Choice(["pass", "fail"]), help="How to treat undecided cases (default: pass)."),
+    click.option(
+        "--on-inconclusive",
+        type=click.Choice(["pass", "fail"]),
+        help="How to treat undecided cases (default: pass; in compare: fail).",
+    ),
 )
 
 

@@ -62,7 +62,10 @@ def open_command(**options: Any) -> int:
 @judging
 @common
 def compare_command(reference: Path, head: Path, **options: Any) -> int:
-    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?"""
+    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?
+
+    Exits with 1 if it is, with 3 where the two cannot decide it; --on-inconclusive pass lets that pass.
+    """
     from ratchet.core.recorded import compare
 
     report = compare(reference, head, options.pop("format"), request_of((), options), os.environ)

@@ -1,0 +1,390 @@
+"""Carry out `ratchet history fill`: which commits of a range changed a case, one after the other, into the history?
+
+Read it from the top: list the commits, compare each with the one before it as a check does, measure what changed once more
+against a fixed anchor, keep a run in the history. A commit whose files are the same for the benchmarks needs no device, and the
+device is taken when the first other commit comes. ``results/fill/…/fill.json`` is written after each commit; a later call goes on
+from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from ratchet.core import units
+from ratchet.core.bench.build import without_secrets
+from ratchet.core.check import CheckPlan, CheckSuite, Pairing, compare, explainer_of, judge_and_explain
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.errors import BuildError, ForeignModuleError, GitError, HostError, RecordError, UsageError
+from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
+from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS
+from ratchet.core.machine import Machine, environment_of, machine_of
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import load, save, save_text
+from ratchet.core.records.run import CaseRun, RunRecord
+from ratchet.core.records.verdict import CaseVerdict, Outcome
+from ratchet.core.report.progress import Progress
+from ratchet.core.report.words import commit_label
+from ratchet.core.request import CommandResult, Request, own_output_globs, watched, writable
+from ratchet.core.trees import build
+from ratchet.core.untrusted import clean
+from ratchet.history.command import HISTORY
+from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
+from ratchet.history.fill_report import commit_line, fill_page
+from ratchet.history.judge import history_run, ratio_to
+from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
+from ratchet.history.store import append
+
+FOLDER, STATE, PAGE = "fill", "fill.json", "fill.md"
+CHANGES = (Outcome.REGRESSED, Outcome.SLOWER, Outcome.IMPROVED)
+UNDECIDED = (Outcome.INCONCLUSIVE, Outcome.UNFIT)
+UNTIMED = (Outcome.IDENTICAL, Outcome.SKIPPED)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """The place where commits are compared."""
+
+    request: Request
+    repository: Repository
+    settings: Settings
+    benchmarks: Snapshot
+    results: Path
+    folder: Path
+    progress: Progress
+    environ: Mapping[str, str]
+
+    def snapshot(self, commit: str) -> Snapshot:
+        """Return a commit with the chosen benchmarks in place of its own; those of another harness stay its own."""
+        own = self.repository.commit_snapshot(commit)
+        return own if self.settings.command else self.repository.with_folder(own, self.benchmarks, self.settings.bench)
+
+    def plan(self, head: Snapshot, reference: Snapshot) -> CheckPlan:
+        place = self.folder / head.tree.commit[:10]
+        bench_from: Literal["head"] | None = None if self.settings.command else "head"
+        patterns = self.request.patterns
+        return CheckPlan(
+            self.repository, self.settings, place, Baseline(), head, reference, bench_from, patterns, None, self.environ
+        )
+
+
+def fill(
+    span: str,
+    request: Request,
+    progress: Progress,
+    environ: Mapping[str, str],
+    *,
+    paths: Sequence[str] = (),
+    benchmarks: str | None = None,
+    time_s: float | None = None,
+    again: bool = False,
+) -> FillRecord:
+    """Walk through ``A..B``, the commits after A up to B, and keep a run of each in the history.
+
+    ``paths``: only the commits that change one of these. ``benchmarks``: the commit whose benchmark files are used; None: those
+    of the checkout. ``time_s``: begin no commit that would probably end later. ``again``: forget an earlier walk.
+    Raises UsageError for a range or settings that are wrong, UnfitError and BusyError for the device: what is done is kept.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # as in a check
+        settings = settings.model_copy(update={"profile": "never"})
+    older, newer = (repository.commit_snapshot(end) for end in _ends(span))
+    commits = _range(repository, older, newer, paths)
+    results = writable(repository.root / settings.results)
+    own = own_output_globs(repository, results)
+    files = repository.commit_snapshot(benchmarks) if benchmarks else repository.working_snapshot(own)
+    limits = hashlib.sha256("\n".join((*paths, "", *request.patterns)).encode()).hexdigest()[:6]
+    limited = f"-{limits}" if paths or request.patterns else ""
+    folder = writable(results / FOLDER / f"{older.tree.commit[:10]}-{newer.tree.commit[:10]}{limited}")
+    site = _Site(request, repository, settings, files, results, folder, progress, without_secrets(environ))
+    record = FillRecord(
+        older=older.tree,
+        newer=newer.tree,
+        paths=tuple(paths),
+        patterns=request.patterns,
+        benchmarks=repository.tree_of(f"{files.revision}:{settings.bench}") or "",
+        commits=tuple(commits),
+        started_at=datetime.now(UTC),
+    )
+    progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(older.tree)} up to {commit_label(newer.tree)}")
+    record = _resumed(record, site, again=again)
+    clock = time.monotonic()
+    with watched(repository.root, results, progress), contextlib.ExitStack() as stack:
+        walk = _Walk(site, stack)
+        while record.left:
+            spent = time.monotonic() - clock
+            if time_s is not None and spent + _usual_seconds(record) > time_s:
+                progress.announce(f"The time is used up after {units.wall(spent)}; {len(record.left)} commits are left.")
+                break
+            done = walk.look_at(record, record.left[0])
+            record = record.model_copy(update={"done": (*record.done, done)})
+            save(folder / STATE, record)
+            save_text(folder / PAGE, fill_page(record, repository.web_address()))
+            progress.announce(f"{len(record.done)} of {len(commits)}: {commit_line(done)}")
+    return record
+
+
+def _ends(span: str) -> tuple[str, str]:
+    older, dots, newer = span.partition("..")
+    if not older or not dots or newer.startswith("."):
+        raise UsageError(f"{clean(span)} is not a range such as v1.2..main.", "Name the older commit first; without B, HEAD.")
+    return older, newer or "HEAD"
+
+
+def _range(repository: Repository, older: Snapshot, newer: Snapshot, paths: Sequence[str]) -> list[str]:
+    """Return the commits to look at. Raises UsageError where there are none, or where the ends are in another order."""
+    one, other = older.tree.commit, newer.tree.commit
+    if not repository.is_ancestor(one, other):
+        hint = "Swap them: the older commit comes first." if repository.is_ancestor(other, one) else ""
+        hint = hint or ("Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else "Name an older commit.")
+        raise UsageError(f"{commit_label(older.tree)} is not an ancestor of {commit_label(newer.tree)}.", hint)
+    commits = repository.commits_after(one, other, paths)
+    if not commits:
+        what = f" that changes {clean(' '.join(paths))}" if paths else ""
+        raise UsageError(
+            f"There is no commit{what} after {one[:10]} up to {other[:10]}.", "Name an older commit, or other paths."
+        )
+    return commits
+
+
+def _resumed(record: FillRecord, site: _Site, *, again: bool) -> FillRecord:
+    """Return the walk with what an earlier one has done, where the commits and the benchmarks are still the same."""
+    if again or not (site.folder / STATE).exists():
+        return record
+    try:
+        earlier = load(site.folder / STATE, FillRecord)
+    except RecordError as error:
+        site.progress.announce(f"{error.message} The walk starts from the beginning.")
+        return record
+    if (earlier.commits, earlier.benchmarks) != (record.commits, record.benchmarks):
+        what = "commits" if earlier.commits != record.commits else "folder of benchmarks"
+        site.progress.announce(f"An earlier walk had a different {what}, so this one starts from the beginning.")
+        return record
+    if earlier.done:
+        site.progress.announce(f"{len(earlier.done)} of them were done before; --again would forget that.")
+    return record.model_copy(update={"done": earlier.done, "started_at": earlier.started_at})
+
+
+def _usual_seconds(record: FillRecord) -> float:
+    """Return how long a commit that needs the device takes: nine in ten of the last twenty took no longer."""
+    seconds = sorted(one.seconds for one in record.done[-20:] if one.machine)
+    return seconds[len(seconds) * 9 // 10] if seconds else 0.0
+
+
+class _Walk:
+    """The device and the two trees of a walk. The tree of the commit before stays, built; the next takes the other's place."""
+
+    def __init__(self, site: _Site, stack: contextlib.ExitStack) -> None:
+        self._site, self._stack = site, stack
+        self._machine: Machine | None = None
+        self._folders: dict[str, Path] = {}
+        """Commit → where it is checked out; the older one of two first."""
+        self._logs = Path()
+        self._last: HistoryRun | None = None
+
+    def look_at(self, record: FillRecord, commit: str) -> FilledCommit:
+        """Compare a commit with the last one before it that could be measured, and keep its run in the history."""
+        names = [one.run for one in record.done if one.run]
+        if self._last is None and names:
+            with contextlib.suppress(RecordError):  # it was taken away: so the history has no point here
+                self._last = load(self._site.results / HISTORY / names[-1], HistoryRun)
+        site, started, clock = self._site, datetime.now(UTC), time.monotonic()
+        head, reference = site.snapshot(commit), site.snapshot(record.before)
+
+        def done(**values: object) -> FilledCommit:
+            seconds = round(time.monotonic() - clock, 2)
+            return FilledCommit.model_validate({"tree": head.tree, "before": record.before, "seconds": seconds} | values)
+
+        if head.tree.content == reference.tree.content:
+            run = self._same_as_last(record, head, started)
+            return done(result="identical", reason="It has the same files, benchmarks apart.", run=run)
+        machine = self._device()
+        fingerprint = environment_of(machine, site.settings).fingerprint
+        try:
+            trees = self._trees(head, reference)
+            if broken := build(site.settings, "head", trees.head, head, site.progress, site.environ):
+                raise broken
+            checked = self._checked(machine, head, reference, trees, started)
+            cases = self._confirmed(record, machine, checked, head, reference, trees)
+        except (BuildError, ForeignModuleError, GitError, HostError) as error:
+            return done(result="failed", reason=clean(error.message), machine=fingerprint)
+        report = checked.report
+        same = tuple(case.name for case in report.cases if case.outcome is Outcome.IDENTICAL)
+        if not same and all(case.outcome is Outcome.FAILED for case in cases):
+            reason = cases[0].reason if cases else "There is no case that this machine can measure."
+            return done(result="failed", reason=reason, machine=fingerprint, cases=tuple(cases))
+        kept = self._run_of(record, checked, cases).model_copy(update={"device_s": round(time.monotonic() - clock, 2)})
+        result = "timed" if cases else "identical"
+        left_out = len(report.cases) - len(cases) - len(same)
+        also = f" {units.plural(left_out, 'case')} cannot be measured, as before." if left_out else ""
+        reason = report.headline if cases else f"No case does anything else than before.{also}"
+        return done(result=result, reason=reason, machine=kept.fingerprint, cases=tuple(cases), same=same, run=self._keep(kept))
+
+    def _device(self) -> Machine:
+        site = self._site
+        what = f"ratchet history fill in {site.repository.root}"
+        if self._machine is None:
+            held = machine_of(site.request.devices, site.settings, what, site.progress, site.environ)
+            self._machine = self._stack.enter_context(held)
+        return self._machine
+
+    def _trees(self, head: Snapshot, reference: Snapshot) -> Trees:
+        """Check the commit out in the place of the one before the last; both of a first pair are new."""
+        repository, names = self._site.repository, [head.tree.commit, reference.tree.commit]
+        if names[1] not in self._folders:
+            self._stack.callback(self._folders.clear)
+            trees = self._stack.enter_context(worktrees(repository, head, reference))
+            self._folders, self._logs = {names[1]: trees.reference or trees.head, names[0]: trees.head}, trees.logs
+        elif names[0] not in self._folders:
+            kept = self._folders[names[1]]
+            ((_, place),) = ((name, folder) for name, folder in self._folders.items() if name != names[1])
+            repository.remove_worktree(place)
+            repository.add_worktree(place, head.revision)
+            self._folders = {names[1]: kept, names[0]: place}
+        return Trees(self._folders[names[0]], self._folders[names[1]], self._logs)
+
+    def _checked(self, machine: Machine, head: Snapshot, reference: Snapshot, trees: Trees, started: datetime) -> CommandResult:
+        """Check a commit against the one before it: survey, pairs, verdict, profiles."""
+        site, clock = self._site, time.monotonic()
+        plan = site.plan(head, reference)
+        writable(plan.results)
+        site.progress.announce(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
+        with explainer_of(plan, machine, trees, site.progress) as explainer:
+            pairing = Pairing(reference, trees.reference, plan.patterns, explainer=explainer, early=True)
+            suite = compare(plan, (machine,), trees.head, pairing, site.progress)
+            timing = started, time.monotonic() - clock
+            command = site.request.command
+            return judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)
+
+    def _confirmed(
+        self,
+        record: FillRecord,
+        machine: Machine,
+        checked: CommandResult,
+        head: Snapshot,
+        reference: Snapshot,
+        trees: Trees,
+    ) -> list[FilledCase]:
+        """Return the cases that are not the same; those that changed were measured once more against their anchor."""
+        run, report = checked.run, checked.report
+        measured = {case.name: case for case in run.cases}
+        fingerprint = run.environment.fingerprint
+        failed_before = [name for name, case in measured.items() if case.head and case.failure("reference")]
+        doubtful = [name for name in failed_before if record.level_of(name, fingerprint)]
+        doubtful += [case.name for case in report.cases if case.outcome in UNDECIDED]
+        changed = [*(case.name for case in report.cases if case.outcome in CHANGES), *doubtful]
+        first = RatioTo(commit=reference.tree.commit, ratio=1, low=1, high=1, pairs=0)
+        levels = {name: record.level_of(name, fingerprint) or first for name in changed}
+        anchored = self._against_anchors(machine, run, head, trees, levels)
+        if lost := [name for name in changed if name not in anchored]:  # the anchor cannot be measured any more
+            levels |= dict.fromkeys(lost, first)
+            anchored |= self._against_anchors(machine, run, head, trees, dict.fromkeys(lost, first))
+        causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
+        filled = []
+        for case in report.cases:
+            fails = measured[case.name].failure
+            if case.outcome in UNTIMED or (fails("head") and fails("reference")):  # as before
+                continue
+            anchor = anchored.get(case.name)
+            confirmed = _shows(case, anchor, levels[case.name], run.policy.regression) if anchor else None
+            if case.name in doubtful and not confirmed:  # no change was seen
+                confirmed = None
+            filled.append(
+                FilledCase(
+                    name=case.name,
+                    outcome=case.outcome,
+                    reason=clean(case.reason),
+                    reference=ratio_to(measured[case.name], run, case),
+                    anchor=anchor,
+                    confirmed=confirmed,
+                    cause=clean(causes.get(case.name, "")),
+                )
+            )
+        return filled
+
+    def _against_anchors(
+        self, machine: Machine, run: RunRecord, head: Snapshot, trees: Trees, levels: Mapping[str, RatioTo]
+    ) -> dict[str, RatioTo]:
+        """Measure cases against the anchors of their levels. A case is left out where that fails."""
+        site, found = self._site, dict[str, RatioTo]()
+        for commit in dict.fromkeys(level.commit for level in levels.values()):
+            names = [name for name, level in levels.items() if level.commit == commit]
+            site.progress.announce(f"Measuring {units.listed(names)} again, against {commit[:10]}")
+            try:
+                anchor = site.snapshot(commit)
+                with worktree(site.repository, trees, anchor) as tree:
+                    pairing = Pairing(anchor, tree, names, pairs=ANCHOR_PAIRS)
+                    cases = compare(site.plan(head, anchor), (machine,), trees.head, pairing, site.progress).cases
+            except (BuildError, GitError, HostError, UsageError) as error:
+                site.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")
+                continue
+            ratios = {case.name: ratio_to(_held_against(case, anchor), run) for case in cases}
+            found |= {name: ratio for name, ratio in ratios.items() if ratio}
+        return found
+
+    def _run_of(self, record: FillRecord, checked: CommandResult, cases: Sequence[FilledCase]) -> HistoryRun:
+        """Return the run of a commit as the history keeps it.
+
+        A case that does the same as before, or was shown to be unchanged, has the ratio to the anchor of the commit before.
+        """
+        run = history_run(checked.run, checked.report, Baseline())
+        measured = {case.name: case.anchor for case in cases}
+        kept = []
+        for case in run.cases:
+            level = measured.get(case.name)
+            if level is None and case.outcome in (*UNTIMED, Outcome.UNCHANGED) and case.reference:
+                level = record.level_of(case.name, run.fingerprint)
+                level = level or RatioTo(commit=case.reference.commit, ratio=1, low=1, high=1, pairs=0)
+            kept.append(case.model_copy(update={"anchor": level}))
+        return run.model_copy(update={"cases": tuple(kept)})
+
+    def _keep(self, run: HistoryRun) -> str:
+        """Keep a run in the history, at the time of its commit and after the last one; return its name there."""
+        at, last = self._site.repository.committed_at(run.commit), self._last
+        at = max(at, last.at + timedelta(seconds=1)) if last else at
+        self._last = run.model_copy(update={"placed_at": at})
+        folder = self._site.results / HISTORY
+        return append(folder, self._last).relative_to(folder).as_posix()
+
+    def _same_as_last(self, record: FillRecord, head: Snapshot, started: datetime) -> str:
+        """Keep a run with the figures of the commit before, which has the same files; none before one was measured."""
+        if self._last is None or self._last.commit != record.before:
+            return ""
+        cases = tuple(_same(case, self._last.commit) for case in self._last.cases)
+        about = {"commit": head.tree.commit, "subject": head.tree.subject, "started_at": started, "device_s": 0.0, "cases": cases}
+        verdict = {"verdict": "pass", "headline": "It has the same files as the commit before it, benchmarks apart."}
+        return self._keep(self._last.model_copy(update=about | verdict))
+
+
+def _held_against(case: CaseRun, anchor: Snapshot) -> CaseRun:
+    return case.model_copy(update={"reference_tree": anchor.tree})
+
+
+def _same(case: HistoryCase, commit: str) -> HistoryCase:
+    """Return a case as the next commit has it, which does the same."""
+    same = RatioTo(commit=commit, ratio=1, low=1, high=1, pairs=0)
+    skipped = case.outcome in (Outcome.SKIPPED, Outcome.FAILED, Outcome.MISSING)
+    outcome = case.outcome if skipped else Outcome.IDENTICAL
+    return case.model_copy(
+        update={"outcome": outcome, "reference": None if skipped else same, "why": None, "profile": None, "muted": None}
+    )
+
+
+def _shows(case: CaseVerdict, seen: RatioTo, level: RatioTo, gate: float) -> bool:
+    """Return whether a ratio to the anchor is off the last level in the direction of the change, by more than both intervals.
+
+    A case without a verdict has no direction, and has to be off by more than the gate too.
+    """
+    shift = math.log(seen.ratio / level.ratio)
+    half = math.hypot(math.log(seen.high / seen.low) / 2, math.log(level.high / level.low) / 2)
+    if case.outcome not in CHANGES:
+        return abs(shift) > max(half, math.log1p(gate))
+    return -shift > half if case.outcome is Outcome.IMPROVED else shift > half
