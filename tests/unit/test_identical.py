@@ -250,7 +250,6 @@ def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
     def host(writer: int) -> None:
         originals = os.stat, vars, sys.getprofile()
         loaded = load(spec_of(trees[1]), difference)
-        assert loaded.proof is not None
         boundary = CaseBoundary(loaded)
         loaded.proof.forked(watched=True)
         assert os.stat is not originals[0]
