@@ -81,8 +81,8 @@ from ratchet.core.bench.messages import Listing
 from ratchet.core.config import load_settings
 from ratchet.core.device.environment import describe
 from ratchet.core.device.lock import hold, lock_folder
-from ratchet.core.device.nvml import choose_gpu
 from ratchet.core.device.telemetry import Sampler
+from ratchet.core.device.vendor import choose_gpu
 from ratchet.core.errors import RatchetError
 from ratchet.core.records.run import Side
 from ratchet.core.workload import Device

@@ -25,7 +25,7 @@ from biases_figures import Line, Row, Summary, by, correlation, logs_of, p_text,
 from scipy import stats
 
 from ratchet.core.device.gpu import Gpu
-from ratchet.core.device.nvml import choose_gpu
+from ratchet.core.device.vendor import choose_gpu
 
 ROOT = Path(__file__).resolve().parents[1]
 

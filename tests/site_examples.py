@@ -9,10 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-from ratchet.core.judge.profile import shortened
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.verdict import Outcome
+from ratchet.history.judge import shortened
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
 from ratchet.history.store import FolderFiles, History, name_of, text_of
 from tests.examples import FINGERPRINT, STARTED, case_profile

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ratchet import tools
 from ratchet.core.errors import GitError, RecordError, UsageError
@@ -25,10 +24,6 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import save_over
 from ratchet.core.request import BASELINE, Request, load_baseline, results_folder
 from ratchet.core.units import first_of
-
-if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
-    pass
-
 
 # The file of this checkout: show, move and verify it. A file that does not verify is never overwritten.
 

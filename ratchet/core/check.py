@@ -71,10 +71,8 @@ class Pairing:
     shard: Shard | None = None
     pairs: int | None = None
     """Pairs that each case gets for a figure without a verdict; None: as many as its verdict needs."""
-    explainer: Any = None
-    """Explains what changed (`explainer_of`); None: nobody does."""
-    early: bool = False
-    """It may profile in these two trees as soon as a case looks changed."""
+    explained: Literal["no", "late", "early"] = "no"
+    """Whether what changed is profiled: early means in these two trees, as soon as a case looks changed."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         explainer_of(plan, held[0], trees, progress) as explainer,
     ):
         machines = (joined(held),) if plan.settings.command else held
-        measured = _measure(plan, machines, trees, progress, explainer)
+        measured = Comparer(plan, machines, trees, progress, explainer).measure()
         warnings = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
         measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
         if plan.shard and not measured.suite.cases:
@@ -199,18 +197,147 @@ def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
     return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
 
 
-def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, explainer: Any) -> CheckSuite:
-    """Build the head, and measure it against the reference, or against the baseline's commits."""
-    if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
-        return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
-    fingerprint = environment_of(machines[0], plan.settings).fingerprint
-    stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
-    if plan.reference is None:
-        return _against_baseline(plan, machines, trees, stored, progress, explainer)
-    drifts = drifting(stored, plan.reference.tree, plan.head.tree)
-    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, explainer=explainer, early=True)
-    suite = compare(plan, machines, trees.head, pairing, progress)
-    return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
+class Comparer:
+    """The measurement of a plan's head on machines that are held, against one reference or several, one after the other."""
+
+    def __init__(
+        self, plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, explainer: Any = None
+    ) -> None:
+        """``explainer`` is what `explainer_of` returns; None: nobody explains what changed."""
+        self._plan, self._settings, self._machines, self._trees = plan, plan.settings, machines, trees
+        self._progress, self._explainer = progress, explainer
+
+    def measure(self) -> CheckSuite:
+        """Build the head, and measure it against the plan's reference, or against the baseline's commits.
+
+        Raises UsageError where the baseline is asked for and has nothing for this machine.
+        """
+        plan, trees = self._plan, self._trees
+        if broken := build(self._settings, "head", trees.head, plan.head, self._progress, plan.environ):
+            return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+        fingerprint = environment_of(self._machines[0], self._settings).fingerprint
+        stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
+        if plan.reference is None:
+            return self._against_baseline(stored)
+        drifts = drifting(stored, plan.reference.tree, plan.head.tree)
+        pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, explained="early")
+        suite = self.compare(pairing)
+        return CheckSuite(suite, plan.reference.tree, self._against_best(suite.cases, drifts))
+
+    def _against_baseline(self, stored: Mapping[str, BaselineEntry]) -> CheckSuite:
+        """Measure the head against one commit of the baseline after the other."""
+        plan = self._plan
+        self._progress.stage("Listing the cases")
+        tree = tree_specs(self._settings, self._machines[0], plan.repository.root, self._trees.head)["head"]
+        names = [case.name for case in cases_of(self._settings, tree, plan.patterns, plan.environ)]
+        if not plan.patterns:
+            names += [name for name, entry in stored.items() if not entry.removed and name not in names]
+        if plan.shard and not (names := plan.shard.part(names)):
+            raise _empty(plan.shard)
+        groups = by_commit(names, stored)
+        if not groups:
+            raise UsageError(
+                "The baseline names no commit for this machine and these cases.",
+                "Enter a first one with `ratchet check` and `ratchet baseline record`.",
+            )
+        suites: list[Suite] = []
+        snapshots: list[Snapshot] = []
+        for commit, group in groups.items():
+            self._progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
+            snapshots.append(_reference_snapshot(plan, commit))
+            suites.append(self._compare_with(snapshots[-1], group, explained="late"))
+        cases: list[CaseRun] = list(suites[0].cases)
+        for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
+            cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
+        missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
+        notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
+        suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
+        anchors = [] if plan.head.tree.dirty else self._against_anchors(suite.cases, snapshots[0].tree, stored)
+        return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
+
+    def _against_anchors(self, cases: Sequence[CaseRun], reference: Tree, stored: Mapping[str, BaselineEntry]) -> list[CaseRun]:
+        """Measure each case against the first commit of its chain, or against the next one that can be built and measured."""
+        done = [case for case in cases if case.head or case.identical]
+        waiting = {case.name: anchors_of(stored[case.name]) for case in done if case.name in stored}
+        compared = {case.name: (case.reference_tree or reference).commit for case in done if case.reference or case.identical}
+        measured: dict[str, CaseRun] = {}
+        while groups := by_anchor(waiting, compared, self._plan.head.tree.commit):
+            for commit, names in groups.items():
+                self._progress.stage(f"Comparing {plural(len(names), 'case')} with the anchor of the history, {commit[:10]}")
+                for name in names:
+                    waiting[name] = waiting[name][1:]
+                try:
+                    anchor = _reference_snapshot(self._plan, commit)
+                    against = self._compare_with(anchor, names, pairs=ANCHOR_PAIRS).cases
+                except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
+                    self._progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
+                    continue
+                for case in against:
+                    if case.reference or case.identical:
+                        measured[case.name] = case.model_copy(update={"reference_tree": anchor.tree})
+                        del waiting[case.name]
+        return list(measured.values())
+
+    def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
+        """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
+        measured: list[CaseRun] = []
+        for commit, names in suspects(cases, self._settings.policy, self._settings.pairs, drifts).items():
+            self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
+            try:
+                best = _reference_snapshot(self._plan, commit)
+            except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
+                continue
+            suite = self._compare_with(best, names)
+            measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
+        return measured
+
+    def _compare_with(
+        self, reference: Snapshot, names: Sequence[str], pairs: int | None = None, explained: Literal["no", "late"] = "no"
+    ) -> Suite:
+        """Check a reference out beside the head, and compare these cases with it."""
+        with worktree(self._plan.repository, self._trees, reference) as tree:
+            return self.compare(Pairing(reference, tree, names, pairs=pairs, explained=explained))
+
+    def compare(self, pairing: Pairing) -> Suite:
+        """Build the reference and measure the head against it, or alone where it does not build; on all machines at once.
+
+        Raises BuildError where it does not build and the head alone is not wanted (`Pairing.pairs`).
+        """
+        plan, settings, machines = self._plan, self._settings, self._machines
+        unbuilt = None
+        if pairing.tree:
+            unbuilt = build(settings, "reference", pairing.tree, pairing.reference, self._progress, plan.environ)
+            if unbuilt and pairing.pairs:
+                raise unbuilt
+        reference = None if unbuilt else pairing.tree
+        timing = plan_of(settings, machines[0].device, sessions=True)
+        policy = policy_of_part(settings.policy, len(machines))
+        explainer = self._explainer if pairing.explained != "no" else None
+        early = pairing.explained == "early" and len(machines) == 1 and reference is not None
+
+        def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
+            task = replace(
+                task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
+                compared=not unbuilt,
+                time_identical=settings.time_identical,
+                shard=shard,
+                cores=part_of_cores(machines.index(machine), len(machines)),
+                observer=explainer.observer(policy, timing.pairs, early=early) if explainer else Observer(),
+            )
+            if pairing.pairs:
+                task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
+            specs = tree_specs(settings, machine, plan.repository.root, self._trees.head, reference)
+            return measure(settings, specs, task, progress, plan.environ)
+
+        count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
+        parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
+        shards = [pairing.shard] if count == 1 else parts
+        suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), self._progress)
+        cases = tuple(case for suite in suites for case in suite.cases)
+        missing = str(unbuilt) if unbuilt else suites[0].reference_missing
+        notes = dict.fromkeys(note for suite in suites for note in suite.notes)
+        differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
+        return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
 
 
 def _unbuilt(error: BuildError) -> Suite:
@@ -222,146 +349,6 @@ def _unbuilt(error: BuildError) -> Suite:
 
 def _empty(shard: Shard) -> UsageError:
     return UsageError(f"Shard {shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
-
-
-def _against_baseline(
-    plan: CheckPlan,
-    machines: Sequence[Machine],
-    trees: Trees,
-    stored: Mapping[str, BaselineEntry],
-    progress: Progress,
-    explainer: Any,
-) -> CheckSuite:
-    """Measure the head against one commit of the baseline after the other.
-
-    Raises UsageError where the baseline has nothing for this machine.
-    """
-    progress.stage("Listing the cases")
-    tree = tree_specs(plan.settings, machines[0], plan.repository.root, trees.head)["head"]
-    names = [case.name for case in cases_of(plan.settings, tree, plan.patterns, plan.environ)]
-    if not plan.patterns:
-        names += [name for name, entry in stored.items() if not entry.removed and name not in names]
-    if plan.shard and not (names := plan.shard.part(names)):
-        raise _empty(plan.shard)
-    groups = by_commit(names, stored)
-    if not groups:
-        raise UsageError(
-            "The baseline names no commit for this machine and these cases.",
-            "Enter a first one with `ratchet check` and `ratchet baseline record`.",
-        )
-    suites: list[Suite] = []
-    snapshots: list[Snapshot] = []
-    for commit, group in groups.items():
-        progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
-        snapshots.append(_reference_snapshot(plan, commit))
-        with worktree(plan.repository, trees, snapshots[-1]) as tree_of_commit:
-            pairing = Pairing(snapshots[-1], tree_of_commit, group, explainer=explainer)
-            suites.append(compare(plan, machines, trees.head, pairing, progress))
-    cases: list[CaseRun] = list(suites[0].cases)
-    for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
-        cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
-    missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
-    notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
-    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
-    anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
-    return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
-
-
-def _against_anchors(
-    plan: CheckPlan,
-    machines: Sequence[Machine],
-    trees: Trees,
-    suite: Suite,
-    reference: Tree,
-    stored: Mapping[str, BaselineEntry],
-    progress: Progress,
-) -> list[CaseRun]:
-    """Measure each case against the first commit of its chain, or against the next one that can be built and measured."""
-    done = [case for case in suite.cases if case.head or case.identical]
-    waiting = {case.name: anchors_of(stored[case.name]) for case in done if case.name in stored}
-    compared = {case.name: (case.reference_tree or reference).commit for case in done if case.reference or case.identical}
-    measured: dict[str, CaseRun] = {}
-    while groups := by_anchor(waiting, compared, plan.head.tree.commit):
-        for commit, names in groups.items():
-            progress.stage(f"Comparing {plural(len(names), 'case')} with the anchor of the history, {commit[:10]}")
-            for name in names:
-                waiting[name] = waiting[name][1:]
-            try:
-                anchor = _reference_snapshot(plan, commit)
-                with worktree(plan.repository, trees, anchor) as tree:
-                    pairing = Pairing(anchor, tree, names, pairs=ANCHOR_PAIRS)
-                    cases = compare(plan, machines, trees.head, pairing, progress).cases
-            except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
-                progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
-                continue
-            for case in cases:
-                if case.reference or case.identical:
-                    measured[case.name] = case.model_copy(update={"reference_tree": anchor.tree})
-                    del waiting[case.name]
-    return list(measured.values())
-
-
-def _against_best(
-    plan: CheckPlan,
-    machines: Sequence[Machine],
-    trees: Trees,
-    cases: Sequence[CaseRun],
-    drifts: Mapping[str, Drift],
-    progress: Progress,
-) -> list[CaseRun]:
-    """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
-    measured: list[CaseRun] = []
-    for commit, names in suspects(cases, plan.settings.policy, plan.settings.pairs, drifts).items():
-        progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
-        try:
-            best = _reference_snapshot(plan, commit)
-        except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
-            continue
-        with worktree(plan.repository, trees, best) as tree:
-            suite = compare(plan, machines, trees.head, Pairing(best, tree, names), progress)
-        measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
-    return measured
-
-
-def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: Pairing, progress: Progress) -> Suite:
-    """Build the reference and measure the head against it, or alone where it does not build; on all machines at once.
-
-    Raises BuildError where it does not build and the head alone is not wanted (`Pairing.pairs`).
-    """
-    settings = plan.settings
-    unbuilt = None
-    if pairing.tree:
-        unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
-        if unbuilt and pairing.pairs:
-            raise unbuilt
-    reference = None if unbuilt else pairing.tree
-    timing = plan_of(settings, machines[0].device, sessions=True)
-    policy = policy_of_part(settings.policy, len(machines))
-    early = pairing.early and len(machines) == 1 and reference is not None
-
-    def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
-        task = replace(
-            task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
-            compared=not unbuilt,
-            time_identical=settings.time_identical,
-            shard=shard,
-            cores=part_of_cores(machines.index(machine), len(machines)),
-            observer=pairing.explainer.observer(policy, timing.pairs, early=early) if pairing.explainer else Observer(),
-        )
-        if pairing.pairs:
-            task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
-        trees = tree_specs(settings, machine, plan.repository.root, head, reference)
-        return measure(settings, trees, task, progress, plan.environ)
-
-    count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
-    parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
-    shards = [pairing.shard] if count == 1 else parts
-    suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), progress)
-    cases = tuple(case for suite in suites for case in suite.cases)
-    missing = str(unbuilt) if unbuilt else suites[0].reference_missing
-    notes = dict.fromkeys(note for suite in suites for note in suite.notes)
-    differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
-    return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
 
 
 def task_of(

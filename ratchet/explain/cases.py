@@ -25,12 +25,11 @@ from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository, Trees, worktree, worktrees
-from ratchet.core.judge.profile import matched
 from ratchet.core.judge.rule import likely_changed
 from ratchet.core.judge.verdict import changed_cases, worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.profile import CaseProfile
+from ratchet.core.records.profile import CaseProfile, matched
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report.progress import Progress

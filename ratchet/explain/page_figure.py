@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from ratchet import figure_style as style
 from ratchet.core import units
-from ratchet.core.judge.profile import matched
 from ratchet.core.records.environment import Environment
-from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline
+from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline, matched
 from ratchet.core.records.run import SIDES, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report import words

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units, untrusted
-from ratchet.core.judge.profile import matched
-from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, ProfilerRule
+from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, ProfilerRule, matched
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report import words
 

@@ -22,7 +22,7 @@ from ratchet.core.judge.verdict import worst_first
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import file_stem, load, replaced, save, save_text
-from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline
 from ratchet.core.records.run import SIDES, CaseRun, Performance, RunRecord, Side
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
@@ -89,11 +89,11 @@ def save_case(
 
     stem, folder, written = file_stem(profile.case), background.folder, dict(profile.files)
     steps = list(profile.steps_down)
+    both: dict[Side, Profile | None] = {"reference": profile.reference, "head": profile.head}
     try:
         clear(folder, profile.case)
         for side, path in reports.items():
             written[f"{side}.ncu-rep"] = _relative(keep(path, folder, path.name))
-        both: dict[Side, Profile | None] = {"reference": profile.reference, "head": profile.head}
         if write_metrics(folder / f"{stem}.csv", {side: found for side, found in both.items() if found}):
             written["metrics.csv"] = _relative(folder / f"{stem}.csv")
         roofline = roofline_of(profile, case, background)
@@ -101,7 +101,15 @@ def save_case(
             written[f"page{path.suffix}"] = _relative(path)
     except (RatchetError, OSError) as error:
         steps.append(str(error))
-    return without_metrics(profile).model_copy(update={"files": written, "steps_down": tuple(steps)})
+    changed = {"files": written, "steps_down": tuple(steps)}
+    return profile.model_copy(update={side: _without_metrics(found) for side, found in both.items()} | changed)
+
+
+def _without_metrics(profile: Profile | None) -> Profile | None:
+    """Return the profile without the thousands of metrics that have no field of their own."""
+    if profile is None:
+        return None
+    return profile.model_copy(update={"kernels": tuple(kernel.model_copy(update={"metrics": {}}) for kernel in profile.kernels)})
 
 
 def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Background) -> Roofline | None:

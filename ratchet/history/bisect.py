@@ -19,7 +19,7 @@ from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.suite import CaseTask
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.check import CheckPlan, CheckSuite, Pairing, compare, explainer_of, judge_and_explain, task_of
+from ratchet.core.check import CheckPlan, CheckSuite, Comparer, Pairing, explainer_of, judge_and_explain, task_of
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -331,7 +331,7 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
     ):
         if broken := build(settings, "head", trees.head, head, site.progress, site.environ):
             raise broken
-        pairing = Pairing(reference, trees.reference, (search.case,), explainer=explainer, early=True)
-        suite = compare(plan, (site.machine,), trees.head, pairing, site.progress)
+        pairing = Pairing(reference, trees.reference, (search.case,), explained="early")
+        suite = Comparer(plan, (site.machine,), trees, site.progress, explainer).compare(pairing)
         timing = started, time.monotonic() - clock
         return judge_and_explain(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, explainer)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from ratchet.core.judge.baseline.chain import anchors_of
-from ratchet.core.judge.profile import shortened
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.environment import Fingerprint
-from ratchet.core.records.profile import CaseProfile
+from ratchet.core.records.environment import Fingerprint, Peaks
+from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile, matched
 from ratchet.core.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
+from ratchet.core.untrusted import clean
 from ratchet.history.records import HistoryCase, HistoryRun, Point, RatioTo, Series
 
 MOST_PROFILES = 100
@@ -237,3 +238,60 @@ class _Links:
 def _sentence(reasons: list[str]) -> str:
     text = "; ".join(reasons)
     return f"{text[0].upper()}{text[1:]}."
+
+
+# What of a profile is worth keeping for years.
+
+KEPT, KEPT_TIMES = 3, 5
+"""Findings, sentences and kernels, and traced times, that stay of a profile: as many as a report shows."""
+_OTHERS = "all others"
+
+
+def shortened(profile: CaseProfile) -> CaseProfile:
+    """Return the first findings, and the counters of the longest kernels or else the longest traced times: a few kilobytes.
+
+    Files, trees, rules of the profiler and other metrics are left out.
+    """
+    pairs = matched(profile.head, profile.reference)
+    longest = nlargest(KEPT, pairs, key=lambda pair: max(kernel.duration_s or 0.0 for kernel in pair if kernel))
+    kept = {id(kernel) for pair in longest for kernel in pair}
+    changes = {
+        "findings": tuple(
+            finding.model_copy(update={name: clean(value) for name, value in finding if isinstance(value, str)})
+            for finding in profile.findings[:KEPT]
+        ),
+        "steps_down": _sentences(profile.steps_down),
+        "failed": {side: clean(why) for side, why in profile.failed.items()},
+        **dict.fromkeys(("head_tree", "reference_tree")),
+        "files": {},
+    }
+    for name, side in (("head", profile.head), ("reference", profile.reference)):
+        if side is not None:
+            kernels = tuple(_counters(kernel) for kernel in side.kernels if id(kernel) in kept)
+            activity = None if kept or side.activity is None else _longest_times(side.activity)
+            changes[name] = Profile(tool=side.tool, kernels=kernels, activity=activity, warnings=_sentences(side.warnings))
+    return profile.model_copy(update=changes)
+
+
+def _sentences(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(clean(text) for text in texts[:KEPT])
+
+
+def _counters(kernel: KernelProfile) -> KernelProfile:
+    function = clean(kernel.function)
+    limiter = kernel.occupancy_limiter and clean(kernel.occupancy_limiter)
+    texts = {"name": function, "function": function, "occupancy_limiter": limiter}
+    return kernel.model_copy(update={**texts, "stalls": {}, "flops": {}, "metrics": {}, "peaks": Peaks(), "rules": ()})
+
+
+def _longest_times(activity: Activity) -> Activity:
+    """Return the activity with its longest kernels and copies."""
+    kernels, copies = _longest(activity.kernels), _longest(activity.copies)
+    return activity.model_copy(update={"kernels": kernels, "copies": copies, "ran": {}, "cpu_s": {}})
+
+
+def _longest(times: Mapping[str, float]) -> dict[str, float]:
+    """Return the longest of some times by name; the time of the others is together, so that the sum stays."""
+    longest = nlargest(KEPT_TIMES, times, key=lambda name: times[name])
+    rest = sum(seconds for name, seconds in times.items() if name not in longest)
+    return {clean(name): times[name] for name in longest} | ({_OTHERS: rest} if rest else {})

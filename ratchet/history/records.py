@@ -51,7 +51,7 @@ class HistoryCase(Record):
     why: str | None = None
     """The likeliest cause of the outcome, as its profile shows it."""
     profile: CaseProfile | None = None
-    """What `ratchet.core.judge.profile.shortened` leaves of its profile: findings, and the main counters of both sides."""
+    """What `ratchet.history.judge.shortened` leaves of its profile: findings, and the main counters of both sides."""
     muted: str | None = None
     """One sentence: until when, by whom and why."""
 

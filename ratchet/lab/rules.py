@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
-from ratchet.core.judge.comparison import Pair, medians_ms, pairs_of, stage_pairs
+from ratchet.core.judge.comparison import Pair, medians_ms, pairs_of, pairs_of_medians
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import CaseRun, Side, WorkerSamples
 from ratchet.core.records.verdict import Comparison
@@ -66,8 +66,16 @@ def stages_of(case: CaseRun) -> tuple[str, ...]:
 
 def pairs_by_stage(case: CaseRun) -> dict[str, list[Pair]]:
     """Return the pairs of the whole call first, then those of each stage."""
-    by_stage = {name: stage_pairs(case.head, case.reference, name) for name in stages_of(case)}
+    by_stage = {name: _stage_pairs(case.head, case.reference, name) for name in stages_of(case)}
     return {WHOLE: pairs_of(case.head, case.reference), **by_stage}
+
+
+def _stage_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], stage: str) -> list[Pair]:
+    """Return every pair in which both sides have samples of a stage (`WorkerSamples.stages_ms`)."""
+    others = {worker.pair: worker.stages_ms[stage] for worker in reference if worker.stages_ms.get(stage)}
+    shared = sorted((one.pair, one.stages_ms[stage]) for one in head if one.stages_ms.get(stage) and one.pair in others)
+    theirs = [[statistics.median(others[pair])] for pair, _ in shared]
+    return pairs_of_medians([[statistics.median(times)] for _, times in shared], theirs)
 
 
 def changes_of(case: CaseRun | None) -> dict[str, StageChange]:

@@ -16,12 +16,12 @@ from ratchet.core.errors import UsageError
 from ratchet.core.judge.comparison import Pair, pairs_of_medians
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.archive import load_archive
 from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord
 from ratchet.core.request import Request, load_baseline, settings_of
 from ratchet.core.units import did_you_mean
 from ratchet.core.untrusted import clean
+from ratchet.trust.archive import load_archive
 from ratchet.trust.calibration_report import ReplayedFile, Simulation
 from ratchet.trust.replay_rule import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
 

@@ -50,12 +50,6 @@ class SearchHistory:
     def untaken(self) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
         return np.flatnonzero(~self.taken)
 
-    @property
-    def best(self) -> int | None:
-        """The fastest candidate so far."""
-        timed = ((value, place) for place, value in self.values.items() if value is not None)
-        return min(timed, default=(0.0, None))[1]
-
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import torch
 from ratchet.core.device.environment import describe
 from ratchet.core.device.fitness import inspect, problem_during, problems_before
 from ratchet.core.device.gpu import Gpu
-from ratchet.core.device.nvml import choose_gpu
 from ratchet.core.device.telemetry import Sampler, pids_comparable
+from ratchet.core.device.vendor import choose_gpu
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 

@@ -17,7 +17,7 @@ from ratchet import nvcc
 from ratchet.core.bench.client import Hosts, WorkerClient
 from ratchet.core.bench.messages import Identified, Prepared, Sampled
 from ratchet.core.bench.tree_spec import Timeouts, TreeSpec
-from ratchet.core.device.nvml import choose_gpu
+from ratchet.core.device.vendor import choose_gpu
 from ratchet.core.errors import CudaBuildError
 from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Outcome

@@ -91,7 +91,6 @@ def test_the_planted_slowdown_is_named(searched: Searched) -> None:
     assert f'This commit made adds/small slower:\n  {found[:10]} "slower"' in done.out
     assert f"ratchet bisect adds/small {parent[:10]} {found[:10]} --again" in done.out
     report = load(_state(searched.play).with_name("report.json"), ReportRecord)
-    assert report.reference is not None
     assert (report.reference.commit, report.head.commit) == (parent, found)
     assert report.counts == {Outcome.REGRESSED: 1}
 

@@ -26,7 +26,6 @@ def test_unchanged_code_passes_and_leaves_only_results(play: Playground, tmp_pat
     assert done.run.command[:2] == ("ratchet", "check")
     assert "90%" in done.run.command
     assert done.run.head.commit == play.git("rev-parse", "HEAD")
-    assert done.run.reference is not None
     assert done.run.reference.commit == play.git("rev-parse", "HEAD~1")
     assert not done.run.head.dirty
     assert "adds/small" in done.markdown
@@ -47,7 +46,6 @@ def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground)
     assert done.code == 1
     assert done.err == ""
     assert report.head.dirty
-    assert report.reference is not None
     assert report.reference.commit == report.head.commit == play.git("rev-parse", "HEAD")
     assert {case.name: case.outcome for case in report.cases} == {
         "adds/small": Outcome.REGRESSED,
@@ -93,7 +91,6 @@ def test_only_the_results_folder_changed_is_not_a_dirty_tree(make: Callable[...,
     play.repo.joinpath("results").mkdir()
     play.repo.joinpath("results/ratchet_report.md").write_text("of an earlier check\n", encoding="utf-8")
     done = play.check()
-    assert done.run.reference is not None
     assert done.run.reference.commit == play.git("rev-parse", "HEAD~1")
     assert not done.run.head.dirty
 
@@ -114,9 +111,7 @@ def test_reader_that_leaves_does_not_change_the_verdict(make: Callable[..., Play
     """`ratchet check | true` writes its files and keeps its exit code, here that of a wrong result."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": ADDS.replace("out = x + 1", "out = x + 3")})
     child = play.start("check", "--device", "cpu", "--pairs", "3", "--blocks", "2", *LENIENT)
-    assert child.stdout is not None
     child.stdout.close()
-    assert child.stderr is not None
     said = child.stderr.read()
     child.stderr.close()
     assert child.wait(PATIENCE_S) == 1, said
@@ -167,7 +162,6 @@ def test_benchmarks_of_the_head_on_both_sides(make: Callable[..., Playground]) -
         done = play.check("--base", base, "--bench-from", "head", *PROOF)
         assert done.code == 1, done
         assert done.outcomes() == {"adds/small": Outcome.REGRESSED}
-        assert done.run.reference is not None
         assert done.run.reference.commit == play.git("rev-parse", base)
         assert done.run.bench_from == done.report.bench_from == "head"
         assert "benchmarks of the head on both sides" in done.out

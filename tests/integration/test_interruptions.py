@@ -96,7 +96,6 @@ def test_second_check_waits_or_says_who_holds_the_device(gated: Playground) -> N
     assert nonsense.code == 2
     assert "'--wait': 'soon' is not a duration" in nonsense.err
     second = gated.start("check", *QUICK, *LENIENT, "--wait", "2m", env={"GATE": str(gated.folder)})
-    assert second.stderr is not None
     assert " against " in second.stderr.readline()
     assert f"held by pid {first.pid}" in second.stderr.readline()
     os.set_blocking(second.stderr.fileno(), True)

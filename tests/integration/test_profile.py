@@ -71,9 +71,7 @@ def test_a_slower_case_is_profiled_on_both_sides(make: Callable[..., Playground]
     found = done.report.profiles[0]
     assert found.failed == {}
     for side in (found.head, found.reference):
-        assert side is not None
         assert (side.tool, side.kernels) == ("torch", ())
-        assert side.activity is not None
         assert side.activity.kernels["aten::add"] > 0
         assert side.activity.calls > 0
     assert found.head is not None
@@ -159,7 +157,6 @@ def test_by_hand(make: Callable[..., Playground]) -> None:
     beside = play.ratchet("profile", "adds/small", "--device", "cpu", "--compare", "--json")
     assert beside.code == 0, beside
     (found,) = (CaseProfile.model_validate(each) for each in only_json(beside.out))
-    assert found.reference_tree is not None
     assert found.reference_tree.commit == play.git("rev-parse", "HEAD~1")
     assert found.reference is not None
     assert {each.case for each in index(play).profiles} == {"extra/small", "adds/small"}
@@ -391,7 +388,6 @@ def test_processes_that_began_before_the_verdict_serve_it_if_they_can(
     """They get the cases that changed after all; where they lack a case or a kernel, others are started."""
     traces = {case: head(activity(**kernels)) for case, kernels in begun.items()}
     found = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, begun_for=traces, ncu=WAITS + RECORDED)["a/b"]["head"]
-    assert found.profile is not None
     assert found.profile.tool == "ncu"
     assert found.profile.kernels[0].function == "scale"
     released = tmp_path / "go.read"
@@ -411,7 +407,6 @@ def test_without_permission_the_trace_stands_in(play: Playground, tmp_path: Path
     """Where ncu may not read the counters, what torch.profiler traced is the profile, and both things are said."""
     refusal = "print('==ERROR== ERR_NVGPUCTRPERM - no permission')\nsys.exit(1)"
     found = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, ncu=refusal)["a/b"]["head"]
-    assert found.profile is not None
     assert (found.profile.tool, found.profile.activity) == ("torch", activity(scale=1))
     assert any("ERR_NVGPUCTRPERM" in sentence and "CAP_SYS_ADMIN" in sentence for sentence in found.steps_down)
     assert INSTEAD in found.steps_down
@@ -433,7 +428,6 @@ def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(play: Playground, tm
     """A recorded report becomes the profile of the side, with the trace beside it; of another kernel, it is refused."""
     trace = activity(**{wanted: 1})
     found = profiled(play, tmp_path, {"a/b": head(trace)}, ncu=RECORDED)["a/b"]["head"]
-    assert found.profile is not None
     assert found.profile.activity == trace
     if wanted == "scale":
         assert (found.profile.tool, found.steps_down) == ("ncu", [])
@@ -448,7 +442,6 @@ def test_a_report_that_cannot_be_read_is_a_step_down(play: Playground, tmp_path:
     """A report that ncu left damaged costs the counters, and the sentence of its reader is said."""
     damaged = RECORDED + "report.write_bytes(b'no report at all')"
     found = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, ncu=damaged)["a/b"]["head"]
-    assert found.profile is not None
     assert found.profile.tool == "torch"
     assert found.steps_down[0].startswith("The report of ncu")
 
@@ -463,12 +456,10 @@ def test_both_sides_replay_the_kernels_that_matter_on_either(play: Playground, t
     for side in sides:
         (words,) = said(tmp_path, f"a.b.{side}")
         assert "regex:^(scale|fill)$" in words
-    assert found["head"].profile is not None
     left_out = (
         "2 of 4 kernels, 96 % of the call's time on the GPU, were profiled; the others are short or hardly differ: cast, add."
     )
     assert left_out in found["head"].profile.warnings
-    assert found["reference"].profile is not None
     assert not any("were profiled" in warning for warning in found["reference"].profile.warnings)
 
 
@@ -504,7 +495,6 @@ def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkey
     kernels = {case: [kernel.function for kernel in one.kernels] for case, one in profiles.items() if one}
     assert kernels == {"a/b": ["scale"], "c/d": ["scale", "gemm"], "e/f": []}
     (report,) = {found[case]["head"].report for case in ("a/b", "c/d")}
-    assert report is not None
     assert report.name.startswith("a.b+1.")
     (words,) = said(tmp_path, report.stem)
     assert "regex:^(scale|gemm)$" in words
@@ -531,9 +521,7 @@ def test_other_launches_than_in_the_traces_are_profiled_again(
     found = profiled(play, tmp_path, {"a/b": head(activity(scale=1)), "c/d": head(activity(scale=1))}, ncu=RECORDED)
     for case, stem in (("a/b", "a.b.head"), ("c/d", "c.d.head")):
         result = found[case]["head"]
-        assert result.profile is not None
         assert [kernel.function for kernel in result.profile.kernels] == ["scale"]
-        assert result.report is not None
         assert result.report.stem == stem
         (words,) = said(tmp_path, stem)
         assert words[words.index("--launch-count") + 1] == "16"
@@ -582,11 +570,9 @@ def test_a_case_that_fails_under_ncu_costs_no_other_case(play: Playground, tmp_p
 def test_a_report_of_a_failure_is_that_of_the_cases_that_came_through(play: Playground, tmp_path: Path) -> None:
     """An ncu that fails after a case came through has that case's counters in its report; one that failed at once has none."""
     came = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, ncu=RECORDED + "sys.exit(9)")["a/b"]["head"]
-    assert came.profile is not None
     assert came.profile.tool == "ncu"
     (tmp_path / "second").mkdir()
     failed = profiled(play, tmp_path / "second", {"a/b": head(activity(scale=1))}, ncu=RAISES)["a/b"]["head"]
-    assert failed.profile is not None
     assert (failed.profile.tool, failed.steps_down[0]) == ("torch", "Under ncu the case raised OSError: no")
 
 
@@ -596,7 +582,6 @@ def test_where_time_is_short_fewer_counters_are_collected(play: Playground, tmp_
     (words,) = said(tmp_path, "a.b.head")
     assert "--section" in words
     assert "--set" not in words
-    assert found.profile is not None
     assert any(warning.startswith("All counters would take about 30 s, and 20 s were left") for warning in found.profile.warnings)
 
 
@@ -607,7 +592,6 @@ def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path:
     traced = {"a/b": head(activity(scale=1)), "c/d": head(None, "Under torch.profiler no.")}
     monkeypatch.setattr("ratchet.explain.ncu.WRITE_S", 0.0)
     found = profiled(play, tmp_path, traced, ncu=body, timeout_s=8)
-    assert found["a/b"]["head"].profile is not None
     assert found["a/b"]["head"].profile.tool == "ncu"
     assert NOT_IN_TIME in found["c/d"]["head"].steps_down
 

@@ -83,7 +83,7 @@ from ratchet.core.config import load_settings
 from ratchet.core.git import Repository
 from ratchet.core.git import worktrees
 from ratchet.core.machine import Machine
-from ratchet.core.check import CheckPlan, Pairing, compare
+from ratchet.core.check import CheckPlan, Comparer, Pairing
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.report.progress import SilentProgress
 repository = Repository(Path("."))
@@ -92,7 +92,7 @@ reference, head = repository.commit_snapshot("HEAD~1"), repository.commit_snapsh
 cpu = Machine("cpu", None, (), ())
 with worktrees(repository, head, reference) as trees:
     plan = CheckPlan(repository, settings, Path("results"), Baseline(), head, reference, None, (), None, os.environ)
-    suite = compare(plan, (cpu, cpu), trees.head, Pairing(reference, trees.reference, ()), SilentProgress())
+    suite = Comparer(plan, (cpu, cpu), trees, SilentProgress()).compare(Pairing(reference, trees.reference, ()))
 print(*sorted(f"{case.name}:{len(case.head) >= 6}:{len(case.reference) >= 6}" for case in suite.cases))
 """
     (play.folder / "two.py").write_text(script, encoding="utf-8")

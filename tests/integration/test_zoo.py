@@ -138,5 +138,4 @@ def test_stages_and_tuning_reach_the_report(zoo: Finished) -> None:
     assert all(set(worker.stages_ms) == {"load", "store"} for worker in case.head if not worker.is_light)
     assert not any(worker.stages_ms for worker in case.reference)
     head = zoo.verdict("zoo/tuned").head
-    assert head is not None
     assert set(head.stages_ms) == {"load", "store"}

@@ -117,7 +117,6 @@ def test_a_script_on_a_real_machine(path: Path) -> None:
 def test_the_line_is_the_one_of_the_call(name: str, line: str, read: Callable[[Any], Advice]) -> None:
     """Where the trace has the callers, a finding leads to the line itself."""
     where = read(simulated(name)).findings[0].where
-    assert where is not None
     assert where.is_exact
     assert line in SCRIPTS[name].read_text(encoding="utf-8").splitlines()[where.line - 1]
 
@@ -127,7 +126,6 @@ def test_a_trace_of_somebody_else(read: Callable[[Any], Advice]) -> None:
     document = json.loads(simulated("item_in_loop"))
     del document["ratchetCallers"]
     where = read(document).findings[0].where
-    assert where is not None
     assert (where.is_exact, where.function, where.call) == (False, "<module>", "item")
     document["traceEvents"] = [event for event in document["traceEvents"] if event["cat"] != "python_function"]
     first = read(document).findings[0]

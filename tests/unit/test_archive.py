@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratchet.core.errors import Exit, RecordError
-from ratchet.core.records import archive
-from ratchet.core.records.archive import load_archive
+from ratchet.trust import archive
+from ratchet.trust.archive import load_archive
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
 TIMES = np.full((3, 2, 4), 0.25, dtype=np.float32)

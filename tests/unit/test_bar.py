@@ -28,7 +28,6 @@ from ratchet.core.judge.evidence import (
 from ratchet.core.judge.outcome import decide, settles
 from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import Comparison, Outcome
-from ratchet.tune.judge import thresholds_of_finals
 from tests import pair_examples, reports
 
 POLICY = Policy()
@@ -210,12 +209,6 @@ def test_in_noise_pairs_count_as_far_as_they_are_independent(changes: dict[str, 
             f"20 pairs count as only {count} independent ones, and a regression needs 20: "
             "raise --budget, or --pairs if that was the limit."
         )
-
-
-def test_a_suggestion_counts_noisy_pairs_in_full() -> None:
-    """A finalist of a search needs six pairs, however noisy: nobody's build fails for it."""
-    noisy = seen(0.9, pairs=6, p_value=2**-6, spread=0.02, effective_pairs=1.0, decile_bounds=(0.8, 0.96))
-    assert decide(noisy, thresholds_of_finals(POLICY, 1))[0] is Outcome.IMPROVED
 
 
 @pytest.mark.parametrize(

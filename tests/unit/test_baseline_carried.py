@@ -28,7 +28,6 @@ def test_the_best_commit_outlives_an_update():
     """A run against the best commit of the older software enters that commit, with figures of today, and says why."""
     run = history_examples.check_of(history_examples.timed(1.01), day=1, head=9, reference=7)
     entry = entered(known(), run)
-    assert entry is not None
     assert entry.git_commit == history_examples.commit(7)
     assert [(step.kind, step.reason) for step in entry.steps] == [(StepKind.FIRST, CARRIED)]
 
@@ -37,14 +36,12 @@ def test_the_heads_benchmarks_do_not_carry_it_over():
     """A run with the head's benchmarks on both sides has no figures of the best commit's own: its head enters."""
     run = history_examples.check_of(history_examples.timed(1.01), day=1, head=9, reference=7, bench_from="head")
     entry = entered(known(), run)
-    assert entry is not None
     assert entry.git_commit == history_examples.commit(9)
 
 
 def test_another_commit_is_entered_where_the_best_one_was_not_measured():
     """A run against some other commit enters its head, as on a machine that nothing is known of."""
     entry = entered(known(), history_examples.check_of(history_examples.timed(1.0), day=1, head=9, reference=8))
-    assert entry is not None
     assert entry.git_commit == history_examples.commit(9)
 
 

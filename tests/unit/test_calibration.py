@@ -87,7 +87,6 @@ def test_a_bias_takes_proof_and_a_tenth_of_the_gate(bias: float, spread: float, 
     logs = [bias + spread * (-1) ** number for number in range(24)]
     run = examples.run_of(examples.compared(*map(math.exp, logs), name="a"))
     found = calibrate(run, run.plan, POLICY, 10)
-    assert found is not None
     (case,) = found.cases
     assert case.bias == pytest.approx(bias, abs=1e-6)
     assert found.biased == (("a",) if biased else ())
@@ -105,7 +104,6 @@ def test_cases_share_the_doubt_about_a_bias(bias: float, others: int, biased: bo
     ]
     run = examples.run_of(*cases)
     found = calibrate(run, run.plan, POLICY, 10)
-    assert found is not None
     assert found.biased == (("a/0",) if biased else ())
 
 
@@ -114,7 +112,6 @@ def test_a_calibration_tells_of_its_run() -> None:
     run = examples.run_of(noisy("a", 0.003, pairs=12), warnings=("Hot.",))
     plan, policy = run.plan.model_copy(update={"pairs": 24}), POLICY.model_copy(update={"regression": 0.2})
     found = calibrate(run, plan, policy, 10)
-    assert found is not None
     assert (found.environment, found.code, found.started_at, found.wall_s) == (
         run.environment,
         run.head,
@@ -136,7 +133,6 @@ def test_a_calibration_can_be_repeated() -> None:
     unchanged = simulate(pools, policy, pairs=21, runs=80, seed=run.plan.seed)
     planted = {"a": 1 + 0.005 * 7 / 6}
     slowed = simulate(pools, policy, pairs=21, runs=8, seed=run.plan.seed + 1, planted=planted)
-    assert found is not None
     assert 0 < found.any_red == found.cases[0].red == unchanged.any_red < 1
     assert 0 < found.cases[0].caught == slowed.red["a"] < 1
 

@@ -91,15 +91,8 @@ def test_three_processes_have_a_mean() -> None:
     """Three pairs are enough for the typical time and for the mean."""
     head, reference = ([examples.blocks(pair, ms) for pair in range(3)] for ms in (1.2, 1.0))
     found = of(compare_workers(head, reference, 0.95))
-    assert found.total is not None
     assert found.total.processes == 3
     assert of(compare_workers([*head, examples.blocks(3, 1.2)], reference, 0.95)) == found
-
-
-def test_hosts_that_agree_exactly_are_not_infinitely_sure() -> None:
-    """Sessions without any scatter have the least spread that values may have."""
-    found = of(compare_workers(head_of([1.04] * 12), reference_of(12), 0.95))
-    assert 0 < (found.sessions_p_value or 0) < 1e-8
 
 
 def test_a_session_keeps_its_majority() -> None:
@@ -142,14 +135,6 @@ def test_workers_are_compared_by_their_pairs() -> None:
         pairs_of(head, reference), 0.9, totals_of(head, reference), resolution_of(head) + resolution_of(reference)
     )
     assert of(compare_workers(head, reference, 0.9)).pairs == 8
-
-
-def test_one_stalled_pair() -> None:
-    """One pair in twelve off by 40 % leaves a head that did not change well inside a gate of 3 %, and is told of."""
-    ratios = [1.001, 0.998, 1.4, 1.002, 0.999, 1.0, 1.003, 0.997, 1.001, 0.999, 1.0, 1.002]
-    found = of(compare_workers(head_of(ratios), reference_of(12), 0.95))
-    assert 0.99 < found.low <= found.ratio <= found.high < 1.01
-    assert (found.pairs, found.outliers) == (12, 1)
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 2])
@@ -224,11 +209,6 @@ def test_two_days_are_too_few(days: tuple[float, ...]) -> None:
     assert (found.source, found.ratio) == ("stored", pytest.approx(1.5))
 
 
-def test_days_need_three_workers_today() -> None:
-    """With two medians today, however many days are known, there is no comparison."""
-    assert compare_stored([1.5] * 2, [1.0] * 4, 0.95, [1.0] * 9) is None
-
-
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_times_that_are_none(bad: float) -> None:
     """A time of zero, less than zero, NaN or infinity is refused on either side and among the days."""
@@ -250,7 +230,6 @@ def test_figures() -> None:
     workers = [examples.blocks(0, 2.0, 2.0), examples.blocks(1, 2.0, 90.0, throttled=[1], peak_memory_bytes=4096)]
     workload = examples.WORKLOAD.model_copy(update={"flops": 8e9, "bytes": 3e6})
     found = performance(workers, workload, 0.95)
-    assert found is not None
     samples = [sample for block in (*workers[0].blocks, workers[1].blocks[0]) for sample in block.samples_ms]
     assert (found.samples, found.workers, found.peak_memory_bytes) == (9, 2, 4096)
     assert found.median_time_ms == 2.0
@@ -265,23 +244,13 @@ def test_figures() -> None:
 def test_work_that_is_not_declared_has_no_rate() -> None:
     """Without declared operations or bytes the rates are 0."""
     found = performance([examples.blocks(0, 2.0)], examples.WORKLOAD.model_copy(update={"flops": None, "bytes": None}), 0.95)
-    assert found is not None
     assert (found.throughput_gflops, found.bandwidth_gb_s) == (0, 0)
-
-
-def test_figures_of_one_worker() -> None:
-    """One worker has a median, and an interval of nothing but it."""
-    found = performance([examples.blocks(0, 2.0, 4.0)], examples.WORKLOAD, 0.95)
-    assert found is not None
-    assert (found.ci_95_low, found.median_time_ms, found.ci_95_high) == pytest.approx((3.0, 3.0, 3.0))
-    assert found.workers == 1
 
 
 @pytest.mark.parametrize("medians", [(1.0, 1.0, 1.0, 5.0, 9.0), (9.0, 9.0, 9.0, 1.0), (1e-8, 1e8)])
 def test_interval_of_the_figures_holds_the_median(medians: tuple[float, ...]) -> None:
     """The median lies inside its interval also where the mean leans away from it."""
     found = performance([examples.blocks(pair, each) for pair, each in enumerate(medians)], examples.WORKLOAD, 0.95)
-    assert found is not None
     assert 0 < found.ci_95_low <= found.median_time_ms <= found.ci_95_high < math.inf
 
 

@@ -376,7 +376,6 @@ def test_the_package_is_pure() -> None:
     """It reads no file and starts nothing: it imports records, units, matching, names and itself."""
     allowed = (
         "ratchet.explain.diagnosis",
-        "ratchet.core.judge.profile",
         "ratchet.core.records.profile",
         "ratchet.explain.metrics",
     )

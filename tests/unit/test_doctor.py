@@ -17,7 +17,7 @@ from ratchet.adopt import doctor
 from ratchet.adopt.doctor import Check, examine, find_program, render, to_json
 from ratchet.core.cli import main
 from ratchet.core.device.environment import Answer, ask, program_version
-from ratchet.core.device.nvml import Nvidia, NvidiaGpu
+from ratchet.core.device.vendor import Nvidia, NvidiaGpu
 from tests import fake_nvml
 from tests.integration.playground import commit, git, new_repository
 

@@ -13,36 +13,12 @@ from ratchet.core.judge.comparison import cliffs_delta
 VALUES = st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 1e-9, 1e9]) | st.floats(0.01, 100), min_size=1, max_size=20)
 
 
-@pytest.mark.parametrize(
-    ("head", "reference", "delta"),
-    [
-        ([1.0, 2.0], [3.0, 4.0], -1.0),
-        ([3.0, 4.0], [1.0, 2.0], 1.0),
-        ([1.0, 2.0], [1.0, 2.0], 0.0),
-        ([1.0, 3.0], [2.0], 0.0),
-        ([1.0, 3.0, 3.0, 3.0], [2.0], 0.5),
-        ([2.0], [2.0], 0.0),
-    ],
-)
-def test_by_hand(head: list[float], reference: list[float], delta: float) -> None:
-    """The delta of small sides is what counting gives."""
-    assert cliffs_delta(head, reference) == delta
-
-
 @settings(deadline=None)
 @given(VALUES, VALUES)
 def test_definition(head: list[float], reference: list[float]) -> None:
     """It is the share of pairs won minus the share lost, ties counting for neither."""
     wins = sum((a > b) - (a < b) for a in head for b in reference)
     assert cliffs_delta(head, reference) == pytest.approx(wins / (len(head) * len(reference)), abs=1e-12)
-
-
-@settings(deadline=None)
-@given(VALUES, VALUES)
-def test_swapping_negates(head: list[float], reference: list[float]) -> None:
-    """Swapping the sides turns the sign, and no delta leaves −1 to 1."""
-    assert cliffs_delta(head, reference) == -cliffs_delta(reference, head)
-    assert abs(cliffs_delta(head, reference)) <= 1
 
 
 @pytest.mark.parametrize(("head", "reference"), [([], [1.0]), ([1.0], []), ([math.nan], [1.0]), ([1.0], [1.0, math.nan])])

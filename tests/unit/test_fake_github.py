@@ -180,7 +180,6 @@ def test_as_a_process(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TESTS.parent
     ) as process:
-        assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert ask(url, "GET", f"{BASE}/pulls/3")[1]["title"] == "Faster"
         script = {"method": "POST", "path": "/issues/3/comments", "answers": [{"status": 502, "done": True}]}

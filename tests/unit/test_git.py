@@ -242,13 +242,6 @@ def test_the_folder_of_another_snapshot(repo: Path) -> None:
         found.with_folder(reference, head, "nowhere")
 
 
-def test_equal_content_is_one_content(repo: Path) -> None:
-    """Two snapshots of the same dirty content name the same content, so that a build of it can be kept."""
-    (repo / "b.txt").write_text("b")
-    found = Repository(repo)
-    assert found.working_snapshot().tree.content == found.working_snapshot().tree.content
-
-
 def test_snapshot_without_identity(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine where nobody told git a name can still make a snapshot."""
     for role in ("AUTHOR", "COMMITTER"):

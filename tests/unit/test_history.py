@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Repository
 from ratchet.core.judge.baseline.chain import anchors_of, by_anchor
-from ratchet.core.judge.profile import shortened
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint, Peaks
@@ -27,7 +26,7 @@ from ratchet.core.untrusted import clean
 from ratchet.explain.report import tables
 from ratchet.history.cli import history_group
 from ratchet.history.command import BranchFiles, case_histories
-from ratchet.history.judge import history_run, series_of
+from ratchet.history.judge import history_run, series_of, shortened
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo, Series
 from ratchet.history.report import TREND_RUNS, case_lines, overview_lines, problem_lines, trend
 from ratchet.history.store import FolderFiles, History, append, name_of, text_of

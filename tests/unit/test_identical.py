@@ -18,7 +18,7 @@ from ratchet.core.bench.messages import HostCode
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.errors import WorkerError
-from ratchet.core.identical import Difference, Noticed, Proof, compare
+from ratchet.core.identical import Noticed, Proof, TreeDifference, compare
 from ratchet.core.identical.difference import PythonChange, python_change
 from ratchet.core.identical.watch import NativeOpenings
 from ratchet.core.records.run import CaseRun
@@ -137,7 +137,7 @@ def test_two_trees(tmp_path: Path) -> None:
     trees = [write(tmp_path / name, same) for name in ("one", "other")]
     for tree in trees:
         (tree / "built.txt").write_text(f"{tree}/lib")
-    assert compare(*trees, "bench", "results") == Difference()
+    assert compare(*trees, "bench", "results") == TreeDifference()
     head = {
         "a.bin": "1",
         "kit/a.py": "A = 2\n",
@@ -168,11 +168,11 @@ def test_two_trees(tmp_path: Path) -> None:
 
 def test_what_always_counts_is_not_watched(tmp_path: Path) -> None:
     """Without a difference nothing is watched, nor where every case has noticed one anyway."""
-    proof = Proof(Difference(), tmp_path)
+    proof = Proof(TreeDifference(), tmp_path)
     proof.imported()
     proof.forked(watched=True)
     assert proof.result() == Noticed(always=True)
-    for difference in (Difference(counted=("a changed",), paths={"b.md": "changed"}), Difference(unknown="too large")):
+    for difference in (TreeDifference(counted=("a changed",), paths={"b.md": "changed"}), TreeDifference(unknown="too large")):
         assert Proof(difference, tmp_path).result() == Noticed(difference.counted, always=True, unknown=difference.unknown)
 
 
@@ -184,7 +184,7 @@ def test_where_nobody_can_watch_nothing_is_known(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(NativeOpenings, "__init__", refuse)
     stat = os.stat
-    proof = Proof(Difference(paths={"b.md": "changed"}), tmp_path)
+    proof = Proof(TreeDifference(paths={"b.md": "changed"}), tmp_path)
     assert proof.result() == Noticed(unknown="no more watches", always=True)
     assert os.stat is stat
 
@@ -195,7 +195,8 @@ def test_what_is_timed_is_not_watched(tmp_path: Path) -> None:
     def host(writer: int) -> None:
         originals = os.stat, sys.modules["posix"].stat, vars, sys.getprofile()
         proof = Proof(
-            Difference(paths={"a.py": "changed"}, python={"a.py": PythonChange("", frozenset({"f"}), frozenset({"g"}))}), tmp_path
+            TreeDifference(paths={"a.py": "changed"}, python={"a.py": PythonChange("", frozenset({"f"}), frozenset({"g"}))}),
+            tmp_path,
         )
         assert os.stat is not originals[0]
         own = os.access = lambda *_: True
@@ -249,7 +250,6 @@ def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
     def host(writer: int) -> None:
         originals = os.stat, vars, sys.getprofile()
         loaded = load(spec_of(trees[1]), difference)
-        assert loaded.proof is not None
         boundary = CaseBoundary(loaded)
         loaded.proof.forked(watched=True)
         assert os.stat is not originals[0]

@@ -356,8 +356,6 @@ def cubin(path: Path, text: str, block: int = 256) -> bytes:
     path.parent.mkdir(parents=True)
     path.write_text(text)
     spec = importlib.util.spec_from_file_location("scale_of_a_tree", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     signature = {"x": "*fp32", "out": "*fp32", "n": "i32", "factor": "fp32", "BLOCK": "constexpr"}

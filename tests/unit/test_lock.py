@@ -38,7 +38,6 @@ def other_process(folder: Path, program: str = HOLDER, **options: Any) -> Iterat
     arguments = [sys.executable, "-c", program, str(folder)]
     root = Path(ratchet.__file__).parents[1]
     with subprocess.Popen(arguments, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
         try:
             yield child
@@ -83,7 +82,6 @@ def test_wait_for_the_end(tmp_path: Path) -> None:
     with other_process(tmp_path) as child:
 
         def let_go(_: str) -> None:
-            assert child.stdin is not None
             child.stdin.close()
 
         with hold("gpu-0", "mine", 30, let_go, folder=tmp_path):
@@ -108,7 +106,6 @@ while True:
 def test_a_run_that_gives_way(tmp_path: Path) -> None:
     """Its holder leaves the device to whoever comes, although that one would not wait, and takes it back last of all."""
     with other_process(tmp_path, GIVING) as child:
-        assert child.stdout is not None
         with take(tmp_path):
             assert child.stdout.readline() == "gave way\n"
         assert child.stdout.readline() == "held\n"
@@ -124,7 +121,6 @@ def test_nobody_is_interrupted_for_nothing(tmp_path: Path) -> None:
         with pytest.raises(BusyError), hold("gpu-0", "a second soak", 0.5, print, folder=tmp_path, gives_way=True):
             pass
         child.kill()
-        assert child.stdout is not None
         assert child.stdout.read() == ""
 
 

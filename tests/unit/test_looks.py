@@ -14,19 +14,15 @@ from ratchet.core.judge.outcome import compared, decide
 from ratchet.core.judge.rule import (
     PROCESSES,
     EveryPair,
+    GateRule,
     Rule,
     is_decided,
     is_total_open,
-    kernels_unchanged,
     likely_changed,
-    look_changed,
     looks,
     looks_for_change,
-    open_totals,
     suspects,
     thresholds_of_run,
-    undecided,
-    urgent,
 )
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
@@ -41,6 +37,7 @@ BAR = pair_examples.bar()
 FAR = Drift("1" * 40, 1.02)
 """Main is 2 % slower than the best commit."""
 UNKNOWN = Drift("1" * 40, None)
+GATE = GateRule(POLICY, 100, {})
 
 
 @pytest.mark.parametrize(
@@ -67,16 +64,6 @@ def test_looks(pairs: int, at: tuple[int, ...], for_change: int) -> None:
     """
     assert looks(pairs) == at
     assert looks_for_change(pairs) == for_change
-
-
-def test_looks_grow() -> None:
-    """Looks grow, end at the last pair, and are even before it, so that each side began equally often."""
-    for pairs in range(1, 300):
-        numbers = looks(pairs)
-        assert list(numbers) == sorted(set(numbers))
-        assert numbers[-1] == pairs
-        assert all(number % 2 == 0 for number in numbers[:-1])
-        assert 1 <= looks_for_change(pairs) <= len(numbers)
 
 
 DECIDED = [
@@ -127,10 +114,10 @@ def test_undecided() -> None:
         history_examples.new("a/new"),
         examples.compared(name="a/skipped", skipped="x"),
     ]
-    assert undecided(cases, POLICY, 100) == {"a/noise", "a/slow at twelve", "a/two pairs"}
+    assert GATE.undecided(cases) == {"a/noise", "a/slow at twelve", "a/two pairs"}
     drifts = {"a/part": FAR, "a/same": FAR, "a/slow": FAR}
-    assert undecided(cases, POLICY, 100, drifts) == {"a/noise", "a/slow at twelve", "a/two pairs", "a/part"}
-    assert undecided([], POLICY, 100) == set()
+    assert GateRule(POLICY, 100, drifts).undecided(cases) == {"a/noise", "a/slow at twelve", "a/two pairs", "a/part"}
+    assert GATE.undecided([]) == set()
 
 
 def test_noise_that_persists_keeps_cases_open() -> None:
@@ -138,8 +125,8 @@ def test_noise_that_persists_keeps_cases_open() -> None:
     wave = [1 + 0.02 * math.sin(pair / 3) for pair in range(20)]
     slow = [1.06 * ratio for ratio in SAME[:20]]
     cases = [examples.compared(*wave, name=f"a/{turn}") for turn in range(6)]
-    assert undecided([examples.compared(*slow, name="b/slow")], POLICY, 100) == set()
-    assert "b/slow" in undecided([*cases, examples.compared(*slow, name="b/slow")], POLICY, 100)
+    assert GATE.undecided([examples.compared(*slow, name="b/slow")]) == set()
+    assert "b/slow" in GATE.undecided([*cases, examples.compared(*slow, name="b/slow")])
 
 
 # Beyond the budget
@@ -163,15 +150,15 @@ def test_urgent() -> None:
         suspect("a/little faster", -4),
         *(suspect(f"a/{percent} less", -percent) for percent in (30, 40, 50)),
     ]
-    assert urgent(cases, POLICY, 100) == ["a/slowest", "a/slower", "a/slow", "a/50 less", "a/40 less", "a/30 less"]
-    assert urgent(cases[3:8], POLICY, 100) == ["a/wide", "a/little", "a/faster"]
-    assert urgent(cases[5:7], POLICY, 100) == []
+    assert GATE.urgent(cases) == ["a/slowest", "a/slower", "a/slow", "a/50 less", "a/40 less", "a/30 less"]
+    assert GATE.urgent(cases[3:8]) == ["a/wide", "a/little", "a/faster"]
+    assert GATE.urgent(cases[5:7]) == []
 
 
 @pytest.mark.parametrize(("pairs", "most", "names"), [(12, 100, ["a"]), (20, 100, []), (8, 8, []), (6, 8, ["a"])])
 def test_urgent_cases_lack_pairs(pairs: int, most: int, names: list[str]) -> None:
     """A case with the pairs that a regression takes, or with all that may be taken, is not measured beyond the budget."""
-    assert urgent([suspect("a", 10, pairs)], POLICY, most) == names
+    assert GateRule(POLICY, most, {}).urgent([suspect("a", 10, pairs)]) == names
 
 
 def test_urgent_cases_lack_sessions() -> None:
@@ -179,7 +166,7 @@ def test_urgent_cases_lack_sessions() -> None:
     others = [suspect(f"b/{number}", 0) for number in range(10)]
     for pairs, names in ((20, ["a"]), (26, [])):
         ratios = [1.1 * SAME[pair % 8] for pair in range(pairs)]
-        assert urgent([examples.compared(*ratios, name="a"), *others], POLICY, 100) == names
+        assert GATE.urgent([examples.compared(*ratios, name="a"), *others]) == names
 
 
 @pytest.mark.parametrize(
@@ -193,13 +180,13 @@ def test_kernels_that_are_known_not_to_be_slower(percent: float, pairs: int, set
         "reference": tuple(replace(one, kernels_ms=(0.4,)) for one in case.reference),
     }
     cases = [case.model_copy(update=sides), suspect("a/no kernels", 0)]
-    assert kernels_unchanged(cases, POLICY, 100) == ({"a/waits"} if settled else set())
+    assert GATE.kernels_settled(cases) == ({"a/waits"} if settled else set())
 
 
 def test_no_case_without_an_interval_is_urgent() -> None:
     """A case that chance explains, that has two pairs or no reference asks for nothing."""
     wild = examples.compared(0.8, 1.4, 0.9, 1.5, 0.85, 1.2, name="a/wild")
-    assert urgent([wild, suspect("a/two", 50, 2), history_examples.new("a/new")], POLICY, 100) == []
+    assert GATE.urgent([wild, suspect("a/two", 50, 2), history_examples.new("a/new")]) == []
 
 
 def test_likely_changed() -> None:
@@ -220,8 +207,6 @@ def test_likely_changed() -> None:
 def at_its_own_thresholds(case: CaseRun) -> Policy:
     """A policy whose gate, or whose threshold of an improvement, is exactly what the case changed by, typically or in all."""
     found = compared(case, 0.95)
-    assert found is not None
-    assert found.total is not None
     slower = max(found.ratio, found.total.ratio)
     return Policy(regression=slower - 1) if slower > 1 else Policy(improvement=1 - found.ratio)
 
@@ -232,7 +217,7 @@ def test_exactly_at_a_threshold(percent: float, looks_changed: bool) -> None:
     case = suspect("a", percent)
     policy = at_its_own_thresholds(case)
     assert likely_changed([case], policy) == ["a"]
-    assert look_changed([case], policy) == (["a"] if looks_changed else [])
+    assert GateRule(policy, 100, {}).changed([case]) == (["a"] if looks_changed else [])
 
 
 # Slow now and then
@@ -274,14 +259,14 @@ def test_open_totals(case: CaseRun, opens: tuple[bool, ...]) -> None:
     """60 processes of every case that is not slower are looked at; 120, 180 and 240 of one that looks slow now and then."""
     assert PROCESSES == (60, 120, 180, 240)
     for look, is_open in enumerate(opens):
-        assert open_totals([case], POLICY, 100, look) == ({case.name} if is_open else set())
+        assert GATE.totals([case], look) == ({case.name} if is_open else set())
 
 
 def test_a_process_that_is_slow_keeps_a_total_open() -> None:
     """The head's slow processes keep a total open also where they make the mean longer by less than the gate."""
     one, other = (seen(name, [1.3], light=32) for name in ("head", "reference"))
     swapped = other.model_copy(update={"head": other.reference, "reference": other.head})
-    assert open_totals([one, swapped], POLICY, 100, 1) == {"head"}
+    assert GATE.totals([one, swapped], 1) == {"head"}
 
 
 @pytest.mark.parametrize(
@@ -351,7 +336,7 @@ def test_a_mean_that_the_clock_may_have_moved_keeps_a_case_open() -> None:
 )
 def test_look_changed(case: CaseRun, changed: bool) -> None:
     """A case looks changed if the estimate of its typical time, or its mean, is past a threshold; the mean counts if slower."""
-    assert look_changed([case], POLICY) == ([case.name] if changed else [])
+    assert GATE.changed([case]) == ([case.name] if changed else [])
 
 
 @pytest.mark.parametrize(("percent", "changed"), [(3.1, True), (2.9, False), (-50, False)])
@@ -362,7 +347,7 @@ def test_kernels_that_look_slower_are_a_change(percent: float, changed: bool) ->
         side: tuple(replace(one, kernels_ms=(ms,)) for one in getattr(case, side))
         for side, ms in (("head", 0.4 * (1 + percent / 100)), ("reference", 0.4))
     }
-    assert look_changed([case.model_copy(update=sides)], POLICY) == (["a/waits"] if changed else [])
+    assert GATE.changed([case.model_copy(update=sides)]) == (["a/waits"] if changed else [])
 
 
 def test_what_is_slow_now_and_then_is_urgent() -> None:
@@ -373,7 +358,7 @@ def test_what_is_slow_now_and_then_is_urgent() -> None:
     )
     case = suspect("a/calls", 0).model_copy(update={"head": calls})
     assert likely_changed([case], POLICY) == ["a/calls"]
-    assert urgent([suspect("a/slow", 10), case, suspect("a/same", 0)], POLICY, 100) == ["a/calls", "a/slow"]
+    assert GATE.urgent([suspect("a/slow", 10), case, suspect("a/same", 0)]) == ["a/calls", "a/slow"]
 
 
 # Held to the best commit
@@ -425,7 +410,7 @@ def test_what_stopped_a_case_is_its_verdict(seed: int) -> None:
     stopped, going, so_far = {}, {case.name for case in cases}, cases
     for count in looks(most):
         so_far = [taken(full, count) if full.name in going else now for full, now in zip(cases, so_far, strict=True)]
-        still = undecided(so_far, POLICY, most, drifts)
+        still = GateRule(POLICY, most, drifts).undecided(so_far)
         seen = {case.name: compared(case, 0.95) for case in so_far}
         bar = thresholds_of_run(seen, POLICY, most)
         stopped |= {name: (seen[name], decide(seen[name], bar)[0]) for name in going - still}
@@ -435,7 +420,6 @@ def test_what_stopped_a_case_is_its_verdict(seed: int) -> None:
     assert len(stopped) >= 5
     for name, (comparison, outcome) in stopped.items():
         shown = found[name].comparison
-        assert shown is not None
         assert shown.model_copy(update={"detectable": None}) == comparison
         assert found[name].outcome is outcome
     assert not {found[name].outcome for name in going} & {Outcome.REGRESSED, Outcome.IMPROVED}

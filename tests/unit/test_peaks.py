@@ -41,7 +41,6 @@ OTHERS = (
 def test_known(name: str) -> None:
     """A GPU is found by the name that NVML gives it."""
     peaks = datasheet(name)
-    assert peaks is not None
     bandwidth, fp32 = NAMES[name]
     assert peaks.dram_bytes_per_s == bandwidth * 1e9
     assert peaks.flops_per_s["fp32"] == fp32 * 1e12
@@ -62,7 +61,6 @@ def test_unknown(name: str) -> None:
 def test_dense_rates() -> None:
     """An H200 does 989 dense BF16 TFLOP/s, half of that in TF32, twice that in FP8; nothing printed for sparse matrices."""
     peaks = datasheet("NVIDIA H200")
-    assert peaks is not None
     rates = peaks.flops_per_s
     assert rates["tensor_bf16"] == rates["tensor_fp16"] == 989.4e12
     assert rates["tensor_tf32"] == pytest.approx(rates["tensor_bf16"] / 2)

@@ -108,12 +108,6 @@ def test_a_median_of_nearly_nothing() -> None:
     assert p_of([0.0, 4.0, 2.3e-308]) == p_of([0.0, 4.0, 1.0]) == 0.25
 
 
-def test_huge_outliers_hide_no_slowdown() -> None:
-    """Twenty slower pairs among which four are far faster are as good as twenty of which four are a little faster."""
-    wild, mild = ([0.05] * 20 + [away] * 4 for away in (-9.0, -0.05))
-    assert p_of(wild) == p_of(mild) < 0.001
-
-
 NOISES = {
     "coin": lambda rng, shape: 0.035 * rng.choice((-1, 1), shape) + rng.normal(0, 0.003, shape),
     "exponential": lambda rng, shape: rng.exponential(0.02, shape) - rng.exponential(0.02, shape),

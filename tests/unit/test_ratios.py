@@ -87,8 +87,3 @@ def test_medians_of_other_workers() -> None:
     )
     with pytest.raises(ValueError, match="argument 2 is"):
         pairs_of_medians(head, reference[:1])
-
-
-def test_extreme_samples() -> None:
-    """The longest sample that a record takes over the shortest still has a log ratio."""
-    assert ratio(examples.blocks(0, 1e7), examples.blocks(0, 1e-8)) == pytest.approx(15 * math.log(10))

@@ -13,11 +13,11 @@ from ratchet.core.cli import main
 from ratchet.core.judge.comparison import Pair, pairs_of, pairs_of_medians
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.archive import load_archive
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import save
 from ratchet.core.records.run import Block, Failure, Policy, WorkerSamples
 from ratchet.core.records.verdict import Outcome, SideSummary
+from ratchet.trust.archive import load_archive
 from ratchet.trust.replay_rule import ReplayVerdict, judge_pairs, pool_of, worst_code
 from tests import examples
 

@@ -84,20 +84,16 @@ def test_a_report_uses_stored_roofs() -> None:
     roofed = part.model_copy(update={"configs": {"copy/32m": stored("float32", 0, 671)}})
     run = examples.run_of(examples.compared(1.0, 1.0, 1.0))
     (found,) = judge_run(run, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
-    assert found.head is not None
     assert (found.head.roof, found.head.share_of_roof) == ("copy", pytest.approx(0.1))
     slower = examples.run_of(examples.compared(1.5, 1.5, 1.5))  # the shares go with the times that are shown
     (found,) = judge_run(slower, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
     for side in (found.head, found.reference):
-        assert side is not None
         assert (side.share_of_roof or 0) * side.median_ms == pytest.approx(0.1)
     warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})
     warmed = examples.run_of(examples.compared(1.0, 1.0, 1.0, workload=warm, reference_workload=warm))
     (found,) = judge_run(warmed, base.model_copy(update={"fingerprints": {examples.FINGERPRINT.key: roofed}})).cases
-    assert found.head is not None
     assert (found.head.roof, found.head.share_of_roof, found.head.cached) == ("copy", None, "warm")
     (bare,) = judge_run(run, base).cases
-    assert bare.head is not None
     assert (bare.head.roof, bare.head.share_of_roof) == (None, None)
 
 
@@ -119,7 +115,6 @@ def test_what_lies_in_l2_has_no_share_of_the_copy(changes: dict[str, object], ca
     """A case on a GPU that is timed with a warm cache, or whose bytes fit into L2, is not held to the copy."""
     workload = examples.WORKLOAD.model_copy(update={"flops": 0.0} | changes)
     found = share(workload, 1e-6, Roofs(4e12, {}, L2))
-    assert found is not None
     assert (found.roof, found.cached, found.share is None) == ("copy", cached, cached is not None)
 
 
@@ -168,5 +163,4 @@ def test_reports_know_the_size_of_l2(l2_bytes: int | None, roof: str | None) -> 
     check = examples.run_of(small, environment=environment)
     run = check.model_copy(update={"kind": "run"})
     for report in (judge_run(check, Baseline()), judge_run(run, Baseline()), judge_two(run, run, Policy())):
-        assert report.cases[0].head is not None
         assert report.cases[0].head.roof == roof

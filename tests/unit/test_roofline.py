@@ -68,7 +68,6 @@ def test_equal_to_the_report(tmp_path: Path) -> None:
     seen = read_report(path)
     metrics = seen.kernels[0].metrics
     point = pure.counted("a/b", None, seen, ROOFS, None)
-    assert point is not None
     assert point.bytes == metrics["dram__bytes_read.sum"] + metrics["dram__bytes_write.sum"]
     rate = metrics["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"]
     assert point.flops == 2 * round(rate * metrics["smsp__cycles_elapsed.avg"]) == 2 * 4096 * 4096  # a multiply-add a thread
@@ -80,7 +79,6 @@ def test_several_kernels_add_up() -> None:
     """The kernels of one call are one point: bytes and FLOPs are the exact sums of what the profiler counted."""
     both = profile(kernel(), kernel(flops={"fp32": 3.0}, dram_read_bytes=1.0, dram_write_bytes=2.0))
     point = pure.counted("a/b", None, both, ROOFS, 1e-4)
-    assert point is not None
     assert point.bytes == 40_000_003
     assert point.all_flops == {"fp32": 100_000_003, "tensor_bf16": 8e9}
 
@@ -88,7 +86,6 @@ def test_several_kernels_add_up() -> None:
 def test_without_a_benchmark_time() -> None:
     """The profiler's durations stand in for a time that nobody measured, and the point says so."""
     point = pure.counted("a/b", None, profile(kernel(), kernel()), ROOFS, None)
-    assert point is not None
     assert point.seconds == pytest.approx(80e-6)
     assert point.timed_by == "profiler"
     assert pure.counted("a/b", None, profile(kernel(duration_s=None)), ROOFS, None) is None

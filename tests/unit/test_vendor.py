@@ -19,8 +19,7 @@ from ratchet.core.config import Settings
 from ratchet.core.device import vendor
 from ratchet.core.device.environment import Answer, describe
 from ratchet.core.device.gpu import Vendor
-from ratchet.core.device.nvml import Nvidia
-from ratchet.core.device.vendor import Amd, vendor_here
+from ratchet.core.device.vendor import Amd, Nvidia, vendor_here
 from ratchet.core.errors import UnfitError
 from ratchet.core.records.environment import Environment, Fingerprint
 from ratchet.core.records.files import load, save
@@ -123,7 +122,6 @@ def test_a_vendor_without_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     request = sides.ProfileRequest({"head": tree}, 1, {}, tmp_path, sides.TimeBudget(10))
     profiled = sides.profile_sides(request, {"a": NcuOptions()}, {"a": {"head": SideTrace(activity, None)}})
     assert profiled["a"]["head"].steps_down == [f"{UNSUPPORTED}.", sides.INSTEAD]
-    assert profiled["a"]["head"].profile is not None
     assert profiled["a"]["head"].profile.tool == "torch"
 
 

@@ -53,49 +53,18 @@ def test_a_slowdown_without_figures_comes_after_those_that_have_them(outcome: Ou
     assert headline(cases, POLICY, exit_code({outcome: 2}, POLICY)) == f"2 of 2 cases slower{without_proof}; worst: b +10 %."
 
 
-@pytest.mark.parametrize(
-    ("counts", "policy", "code"),
-    [
-        ({}, POLICY, 3),
-        ({Outcome.UNCHANGED: 1}, POLICY, 0),
-        ({Outcome.UNCHANGED: 9, Outcome.REGRESSED: 1}, POLICY, 1),
-        ({Outcome.FAILED: 1, Outcome.UNFIT: 1}, POLICY, 1),
-        ({Outcome.UNCHANGED: 9, Outcome.UNFIT: 1}, POLICY, 3),
-        ({Outcome.SKIPPED: 5}, POLICY, 3),
-        ({Outcome.MISSING: 5}, POLICY, 3),
-        ({Outcome.UNCHANGED: 1, Outcome.SKIPPED: 5, Outcome.MISSING: 1}, POLICY, 0),
-        ({Outcome.INCONCLUSIVE: 1, Outcome.UNCHANGED: 1}, POLICY, 0),
-        ({Outcome.INCONCLUSIVE: 1, Outcome.UNCHANGED: 1}, STRICT, 3),
-        ({Outcome.INCONCLUSIVE: 1, Outcome.REGRESSED: 1}, STRICT, 1),
-        ({Outcome.SLOWER: 1, Outcome.UNCHANGED: 9}, POLICY, 3),
-        ({Outcome.SLOWER: 1, Outcome.REGRESSED: 1}, POLICY, 1),
-        ({Outcome.SLOWER: 1, Outcome.FAILED: 1}, POLICY, 1),
-        ({Outcome.SLOWER: 1, Outcome.IMPROVED: 1, Outcome.INCONCLUSIVE: 1}, STRICT, 3),
-        ({Outcome.NEW: 1}, POLICY, 0),
-        ({Outcome.CHANGED: 1}, POLICY, 0),
-        ({Outcome.IDENTICAL: 1}, POLICY, 0),
-        ({Outcome.MEASURED: 1}, POLICY, 0),
-    ],
-)
-def test_exit_code(counts: dict[Outcome, int], policy: Policy, code: int) -> None:
-    """0 is a pass, 1 a regression or wrong result, 3 no trustworthy answer."""
-    assert exit_code(counts, policy) == code
-
-
-@given(st.dictionaries(st.sampled_from(list(Outcome)), st.integers(0, 3)), st.sampled_from([POLICY, STRICT]))
+@settings(max_examples=300)
+@given(st.dictionaries(st.sampled_from(list(Outcome)), st.integers(0, 2), max_size=4), st.sampled_from([POLICY, STRICT]))
 def test_exit_code_of_anything(counts: dict[Outcome, int], policy: Policy) -> None:
-    """Having measured nothing, or a slowdown without proof, is never 0, and a failure or regression is always 1."""
-    code = exit_code(counts, policy)
-    if counts.get(Outcome.FAILED) or counts.get(Outcome.REGRESSED):
-        assert code is Exit.REGRESSION
-    elif (
-        counts.get(Outcome.SLOWER)
-        or counts.get(Outcome.UNFIT)
-        or all(outcome in NOTHING_TIMED for outcome, count in counts.items() if count)
-    ):
-        assert code is Exit.NOT_MEASURED
+    """A failure or regression is 1; else an unproven slowdown, an unfit machine or no measurement is 3; the rest passes."""
+    seen = {outcome for outcome, count in counts.items() if count}
+    if seen & {Outcome.FAILED, Outcome.REGRESSED}:
+        expected = Exit.REGRESSION
+    elif seen & {Outcome.SLOWER, Outcome.UNFIT} or seen <= set(NOTHING_TIMED):
+        expected = Exit.NOT_MEASURED
     else:
-        assert code in (Exit.PASS, Exit.NOT_MEASURED)
+        expected = Exit.NOT_MEASURED if Outcome.INCONCLUSIVE in seen and policy is STRICT else Exit.PASS
+    assert exit_code(counts, policy) is expected
 
 
 FEW = tuple(1.08 * ratio for ratio in SAME[:12])
@@ -226,8 +195,6 @@ def test_figures_of_a_case() -> None:
     )
     failed = named("f/x", failures=(CRASH,))
     first, second = judged(case, failed).cases
-    assert first.head is not None
-    assert first.reference is not None
     assert first.head.stages_ms == {"scores": 0.4}
     assert first.reference.stages_ms == {"scores": 0.3}
     assert (first.head.median_ms, first.head.gflops, first.head.peak_memory_bytes) == (1.0, 561_400.0, 192 * 2**20)
@@ -340,7 +307,6 @@ def test_noise_that_persists_counts_for_every_case() -> None:
 def test_the_smallest_slowdown_is_of_the_plan(pairs: int, known: bool) -> None:
     """A comparison says what slowdown would have been red, unless the plan has too few pairs for any."""
     (found,) = judged(named("a/x", *SAME[:6]), plan=plan_of(pairs)).cases
-    assert found.comparison is not None
     assert (found.comparison.detectable is not None) is known
     assert not known or 0.03 < (found.comparison.detectable or 0) < 0.032
 
@@ -357,9 +323,6 @@ def test_times_differ_by_the_change(head_median: float) -> None:
     }
     (found,) = judged(named("a/x", *slower(5), **performances)).cases
     head, reference, comparison = found.head, found.reference, found.comparison
-    assert head is not None
-    assert reference is not None
-    assert comparison is not None
     assert head.median_ms / reference.median_ms == pytest.approx(comparison.ratio, rel=1e-12)
     assert head.median_ms * reference.median_ms == pytest.approx(head_median * 1.2)
     for side, median_ms, shown in ((head, head_median, performances["performance"]), (reference, 1.2, None)):
@@ -373,8 +336,6 @@ def test_times_of_two_runs_are_those_measured() -> None:
     """Where nothing was paired, each side is shown as it was measured."""
     performances = {"performance": examples.performance(3.0), "reference_performance": examples.performance(1.2)}
     (found,) = two((named("a/x", *SAME, performance=examples.performance(1.2)),), (named("a/x", *SAME, **performances),))
-    assert found.head is not None
-    assert found.reference is not None
     assert (found.head.median_ms, found.reference.median_ms) == (3.0, 1.2)
 
 
@@ -447,9 +408,7 @@ def test_held_to_the_best_commit(here: float, whole: float, outcome: Outcome, sa
     found = drifted(here, whole)
     (case,) = found.cases
     assert (case.outcome, found.headline) == (outcome, said)
-    assert case.best is not None
     assert case.best.ratio == pytest.approx(1 + whole / 100, abs=1e-4)
-    assert case.comparison is not None
     assert case.comparison.ratio == pytest.approx(1 + here / 100, abs=1e-4)
     assert case.best_tree == examples.REFERENCE
 
@@ -480,7 +439,6 @@ def test_stored_baseline_informs() -> None:
     case = examples.compared(*SAME, reference=(), reference_workload=None)
     (found,) = judge_run(examples.run_of(case), examples.baseline()).cases
     assert found.outcome is Outcome.SLOWER
-    assert found.comparison is not None
     assert found.comparison.source == "stored"
 
 
@@ -514,7 +472,6 @@ def test_two_runs(percent: float, outcome: Outcome) -> None:
     """Two runs are compared head against head, and red only if the whole interval lies past the gate."""
     (found,) = two((named("a/x", *SAME),), (named("a/x", *slower(percent)),))
     assert found.outcome is outcome
-    assert found.comparison is not None
     assert found.comparison.source == "stored"
     assert found.comparison.ratio == pytest.approx(1 + percent / 100, abs=2e-3)
 
@@ -616,7 +573,6 @@ def test_a_case_that_the_second_run_lacks_has_the_figures_of_the_first_alone() -
     then = named("a/x", *SAME, performance=examples.performance(2.0), has_reference=False)
     (found,) = two((then,), ())
     assert (found.outcome, found.head, found.unchecked) == (Outcome.MISSING, None, None)
-    assert found.reference is not None
     assert found.reference.median_ms == 2.0
     assert two((named("a/x", skipped="needs x"),), ())[0].outcome is Outcome.MISSING
 

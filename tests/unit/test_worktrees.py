@@ -49,7 +49,6 @@ def test_two_trees(repository: Repository, temporary: Path) -> None:
     """Both sides are checked out at paths of one length, and are gone afterwards."""
     head, reference = repository.commit_snapshot("HEAD"), repository.commit_snapshot("HEAD~1")
     with worktrees(repository, head, reference) as trees:
-        assert trees.reference is not None
         assert (trees.head / "a.txt").read_text() == "xxxx"
         assert (trees.reference / "a.txt").read_text() == "xx"
         assert len(str(trees.head)) == len(str(trees.reference))

@@ -1,6 +1,6 @@
 """Define the seam to GPUs of any vendor: what ratchet asks of a GPU (`Gpu`), and what depends on who made it (`Vendor`).
 
-`nvml` implements it, `vendor.vendor_here` says whose GPUs are here, everything else asks through it. docs/scale.md has each
+`vendor` implements it and says whose GPUs are here; everything else asks through it. docs/scale.md has each
 fact, the function that gives it, and what is behind that. Pure.
 """
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.core.errors import WorkerError
-from ratchet.core.identical.difference import Difference, compare
+from ratchet.core.identical.difference import TreeDifference, compare
 from ratchet.core.identical.watch import OPENED_ELSEWHERE, Watch
 
-__all__ = ["OPENED_ELSEWHERE", "Difference", "Noticed", "Proof", "compare"]
+__all__ = ["OPENED_ELSEWHERE", "Noticed", "Proof", "TreeDifference", "compare"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Noticed:
 class Proof:
     """The difference between this process's tree and the other one, and what was noticed of it since this was made."""
 
-    def __init__(self, difference: Difference, tree: Path) -> None:
+    def __init__(self, difference: TreeDifference, tree: Path) -> None:
         self._answer = Noticed(difference.counted, always=True, unknown=difference.unknown)
         waits = difference.paths and self._answer == Noticed(always=True)
         self._watch = Watch(difference, tree) if waits else None

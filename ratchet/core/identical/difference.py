@@ -53,7 +53,7 @@ class PythonChange:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TreeDifference:
     """Everything that differs between two trees. Paths are relative to either."""
 
     counted: tuple[str, ...] = ()
@@ -75,11 +75,11 @@ _NEW, _GONE, _CHANGED = "is new", "is gone", "changed"
 _ONE_SIDED = (_NEW, _GONE)
 
 
-def compare(reference: Path, head: Path, bench: str, results: str) -> Difference:
+def compare(reference: Path, head: Path, bench: str, results: str) -> TreeDifference:
     """Compare two trees. ``bench`` and ``results`` are folders in them. Raises OSError for a file that cannot be read."""
     there, here = _entries(reference), _entries(head)
     if sum(entry.st_size for entries in (there, here) for entry in entries.values()) > 2 * MOST_BYTES:
-        return Difference(unknown=f"the trees have more than {MOST_BYTES >> 30} GiB of files")
+        return TreeDifference(unknown=f"the trees have more than {MOST_BYTES >> 30} GiB of files")
     counted: list[str] = []
     paths: dict[str, str] = {}
     python: dict[str, PythonChange] = {}
@@ -98,7 +98,7 @@ def compare(reference: Path, head: Path, bench: str, results: str) -> Difference
                 python[path] = python_change((reference / path).read_bytes(), (head / path).read_bytes())
     if _commit(reference) != _commit(head):
         paths[GIT] = _CHANGED
-    return Difference(tuple(counted), paths, python)
+    return TreeDifference(tuple(counted), paths, python)
 
 
 def _entries(tree: Path) -> dict[str, os.stat_result]:

@@ -26,7 +26,7 @@ from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleTyp
 from typing import Any
 
 import ratchet
-from ratchet.core.identical.difference import GIT, Difference, PythonChange
+from ratchet.core.identical.difference import GIT, PythonChange, TreeDifference
 from ratchet.core.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
 
 HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
@@ -131,7 +131,7 @@ class _Event:
 class Watch:
     """Notes which differences between two trees this process notices, from `start` on."""
 
-    def __init__(self, difference: Difference, tree: Path) -> None:
+    def __init__(self, difference: TreeDifference, tree: Path) -> None:
         self._paths, self._python, self._one_sided = difference.paths, difference.python, difference.one_sided
         self._start = f"{tree}{os.sep}"
         self._folders: dict[str, tuple[int, int, str]] = {}

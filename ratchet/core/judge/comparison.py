@@ -147,14 +147,6 @@ def compare_kernels(head: Sequence[WorkerSamples], reference: Sequence[WorkerSam
     return compared.model_copy(update={"source": "kernels"}) if compared else None
 
 
-def stage_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], stage: str) -> list[Pair]:
-    """Return every pair in which both sides have samples of a stage (`WorkerSamples.stages_ms`)."""
-    others = {worker.pair: worker.stages_ms[stage] for worker in reference if worker.stages_ms.get(stage)}
-    shared = sorted((one.pair, one.stages_ms[stage]) for one in head if one.stages_ms.get(stage) and one.pair in others)
-    theirs = [[statistics.median(others[pair])] for pair, _ in shared]
-    return pairs_of_medians([[statistics.median(times)] for _, times in shared], theirs)
-
-
 def kernels_median_ms(workers: Sequence[WorkerSamples]) -> float | None:
     """Return the median over workers of the time of their kernels alone, in milliseconds; None where nothing has it."""
     medians = [statistics.median(worker.kernels_ms) for worker in workers if worker.kernels_ms]

@@ -91,45 +91,6 @@ def first_look_for_change(thresholds: CaseThresholds, pairs: int) -> int:
     return next((number for number in looks(pairs) if number >= thresholds.pairs_needed), pairs)
 
 
-def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift] | None = None) -> set[str]:
-    """Return the names of the cases that more pairs could still decide; a case without a reference is never among them.
-
-    ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
-    """
-    comparisons = _comparisons(cases, policy)
-    thresholds = thresholds_of_run(comparisons, policy, pairs)
-    return {
-        name
-        for name, comparison in comparisons.items()
-        if comparison is None or not is_decided(comparison, thresholds, (drifts or {}).get(name))
-    }
-
-
-def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
-    """Return the names of the few cases that look slowest, and of those that look fastest, and lack the pairs to prove it.
-
-    A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
-    """
-    comparisons = _comparisons(cases, policy)
-    enough = first_look_for_change(thresholds_of_run(comparisons, policy, pairs), pairs)
-    unproven = {name: one for name, one in _seem_changed(comparisons, policy).items() if one.pairs < enough}
-    low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
-    slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
-    faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
-    return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
-
-
-def kernels_unchanged(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> set[str]:
-    """Return the names of the cases whose kernels, timed alone, are known not to be slower past the gate.
-
-    They are as sure of it as a case that is UNCHANGED, so timing them again would tell nothing new.
-    """
-    thresholds = thresholds_for(policy, len(cases), looks_for_change(pairs))
-    kernels = {case.name: compare_kernels(case.head, case.reference, policy.confidence) for case in cases}
-    enough = {name: one for name, one in kernels.items() if one and one.pairs >= LOOKS[0]}
-    return {name for name, one in enough.items() if decide(one, thresholds)[0] is Outcome.UNCHANGED}
-
-
 def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
     """Return the names of the cases whose interval and estimate already speak of a change, the largest change first.
 
@@ -137,24 +98,6 @@ def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
     """
     changed = _seem_changed(_comparisons(cases, policy), policy)
     return sorted(changed, key=lambda name: abs(math.log(changed[name].ratio)), reverse=True)
-
-
-def look_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
-    """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
-    found = []
-    for case in cases:
-        one, kernels = compared(case, policy.confidence), compare_kernels(case.head, case.reference, policy.confidence)
-        slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
-        if slower > 1 + policy.regression or (one and one.ratio <= 1 - policy.improvement):
-            found.append(case.name)
-    return found
-
-
-def open_totals(cases: Sequence[CaseRun], policy: Policy, pairs: int, look: int) -> set[str]:
-    """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower so far, and perhaps slow now and then."""
-    comparisons = _comparisons(cases, policy)
-    thresholds = thresholds_of_run(comparisons, policy, pairs)
-    return {name for name, comparison in comparisons.items() if comparison and is_total_open(comparison, thresholds, look)}
 
 
 def is_total_open(comparison: Comparison, thresholds: CaseThresholds, look: int) -> bool:
@@ -224,20 +167,59 @@ class GateRule(Rule):
     processes: tuple[int, ...] = PROCESSES
 
     def __init__(self, policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> None:
+        """Take at most ``pairs`` pairs of a case.
+
+        ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
+        """
         super().__init__(looks(pairs))
         self.policy, self.pairs, self._drifts = policy, pairs, drifts
 
+    def _compared(self, cases: Sequence[CaseRun]) -> tuple[dict[str, Comparison | None], CaseThresholds]:
+        comparisons = _comparisons(cases, self.policy)
+        return comparisons, thresholds_of_run(comparisons, self.policy, self.pairs)
+
     def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        return undecided(cases, self.policy, self.pairs, self._drifts)
+        """Return the names of the cases that more pairs could still decide; a case without a reference is never among them."""
+        comparisons, thresholds = self._compared(cases)
+        return {
+            name for name, one in comparisons.items() if one is None or not is_decided(one, thresholds, self._drifts.get(name))
+        }
 
     def urgent(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        return urgent(cases, self.policy, self.pairs)
+        """Return the names of the few cases that look slowest, and of those that look fastest, and lack the pairs to prove it.
+
+        A budget must not hide a regression, of which one makes the run red, nor keep the baseline where it is.
+        """
+        comparisons, thresholds = self._compared(cases)
+        enough = first_look_for_change(thresholds, self.pairs)
+        unproven = {name: one for name, one in _seem_changed(comparisons, self.policy).items() if one.pairs < enough}
+        low = {name: one.total.low if one.total and one.low <= 1 else one.low for name, one in unproven.items()}
+        slower = sorted((name for name in unproven if low[name] > 1), key=lambda name: low[name], reverse=True)
+        faster = sorted((name for name, one in unproven.items() if one.high < 1), key=lambda name: unproven[name].high)
+        return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
 
     def changed(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        return look_changed(cases, self.policy)
+        """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
+        found = []
+        for case in cases:
+            one = compared(case, self.policy.confidence)
+            kernels = compare_kernels(case.head, case.reference, self.policy.confidence)
+            slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
+            if slower > 1 + self.policy.regression or (one and one.ratio <= 1 - self.policy.improvement):
+                found.append(case.name)
+        return found
 
     def kernels_settled(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        return kernels_unchanged(cases, self.policy, self.pairs)
+        """Return the names of the cases whose kernels, timed alone, are known not to be slower past the gate.
+
+        They are as sure of it as a case that is UNCHANGED, so timing them again would tell nothing new.
+        """
+        thresholds = thresholds_for(self.policy, len(cases), looks_for_change(self.pairs))
+        kernels = {case.name: compare_kernels(case.head, case.reference, self.policy.confidence) for case in cases}
+        enough = {name: one for name, one in kernels.items() if one and one.pairs >= LOOKS[0]}
+        return {name for name, one in enough.items() if decide(one, thresholds)[0] is Outcome.UNCHANGED}
 
     def totals(self, cases: Sequence[CaseRun], look: int) -> Collection[str]:
-        return open_totals(cases, self.policy, self.pairs, look)
+        """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower, but perhaps slow now and then."""
+        comparisons, thresholds = self._compared(cases)
+        return {name for name, one in comparisons.items() if one and is_total_open(one, thresholds, look)}

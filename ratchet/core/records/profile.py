@@ -7,6 +7,7 @@ case. A roofline says what a machine can do at most, and where cases stand below
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -219,15 +220,26 @@ class Profiles(Record):
         return next((profile for profile in self.profiles if profile.case == case), None)
 
 
-def without_metrics(profile: CaseProfile) -> CaseProfile:
-    """Return the profile without the thousands of metrics that have no field of their own."""
-    return profile.model_copy(update={"head": _slim(profile.head), "reference": _slim(profile.reference)})
+Match = tuple[KernelProfile | None, KernelProfile | None]
+"""Head and reference; None where the other side has no such launch."""
 
 
-def _slim(profile: Profile | None) -> Profile | None:
-    if profile is None:
-        return None
-    return profile.model_copy(update={"kernels": tuple(kernel.model_copy(update={"metrics": {}}) for kernel in profile.kernels)})
+def matched(head: Profile | None, reference: Profile | None) -> list[Match]:
+    """Return the launches of both sides in pairs, by function name and order: the third ``softmax`` with the third ``softmax``.
+
+    A side that is None launches nothing. The order is that of the head; launches that only the reference has come last, in its
+    own order.
+    """
+    heads, references = (side.kernels if side else () for side in (head, reference))
+    left: dict[str, list[KernelProfile]] = defaultdict(list)
+    for kernel in references:
+        left[kernel.function].append(kernel)
+    pairs: list[Match] = []
+    for kernel in heads:
+        waiting = left[kernel.function]
+        pairs.append((kernel, waiting.pop(0) if waiting else None))
+    alone = {id(kernel) for waiting in left.values() for kernel in waiting}
+    return [*pairs, *((None, kernel) for kernel in references if id(kernel) in alone)]
 
 
 Bound = Literal["memory", "compute", "neither", "cache"]

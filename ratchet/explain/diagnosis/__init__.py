@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ratchet.core.judge.profile import matched
-from ratchet.core.records.profile import Finding, KernelProfile, Profile
+from ratchet.core.records.profile import Finding, KernelProfile, Profile, matched
 from ratchet.explain.diagnosis import occupancy, throughput
 from ratchet.explain.diagnosis.rule import (
     Change,

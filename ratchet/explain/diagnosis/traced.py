@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units
-from ratchet.core.judge.profile import matched
-from ratchet.core.records.profile import Activity, Effect, Finding, KernelProfile, Profile
+from ratchet.core.records.profile import Activity, Effect, Finding, KernelProfile, Profile, matched
 from ratchet.explain.diagnosis import rule as at
 from ratchet.explain.diagnosis.rule import Confidence, Difference, arrow
 from ratchet.explain.metrics import bare

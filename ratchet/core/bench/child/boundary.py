@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 from ratchet.core.bench.child.loader import LoadedTree
-from ratchet.core.bench.child.state import Change, ProcessState, left_running, names_of, write
+from ratchet.core.bench.child.state import ProcessState, StateChange, left_running, names_of, write
 
 Result = TypeVar("Result")
 KEPT_BYTES = 1 << 20
@@ -22,7 +22,7 @@ KEPT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Restored:
+class Restoration:
     """The changes that a case left, and whether the process is spent: not to be used for another case."""
 
     changed: tuple[str, ...]
@@ -68,14 +68,14 @@ class CaseBoundary:
             state.accept(changes)
         return result
 
-    def restore(self) -> Restored:
+    def restore(self) -> Restoration:
         """Undo what the case left changed, now that it is released.
 
         The process is spent if that cannot be done, or may be wrong: where the case imported a module, perhaps that made the
         change, as it would not do again for the next case.
         """
         if self._neutral is None or self._begun is None:
-            return Restored((), spent=True)
+            return Restoration((), spent=True)
         now, running = ProcessState(self._tree.provenance.names), left_running()
         changes, has_imported = self._begun.changes_to(now), bool(set(sys.modules) - self._modules)
         changed = names_of([each for each in changes if not (has_imported and each.may_be_of_package)])
@@ -86,14 +86,14 @@ class CaseBoundary:
         self._case = ""
         stays = left and self._neutral.changes_to(ProcessState(self._tree.provenance.names))
         is_lasting = any(found - self._running[name] for name, found in running.items()) or bool(_kept_gpu_memory())
-        return Restored(changed, spent=bool((changes and has_imported) or stays or is_lasting))
+        return Restoration(changed, spent=bool((changes and has_imported) or stays or is_lasting))
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[StateChange]:
         """Return what differs now from how a watched case began, the settings of its file included."""
         own = self._tree.provenance.names
         return self._neutral.changes_to(ProcessState(own)) if self._neutral else []
 
-    def _within_cores(self, change: Change) -> Change:
+    def _within_cores(self, change: StateChange) -> StateChange:
         """Return the change, with no more threads than a measurement on the CPU has cores."""
         spec = self._tree.spec
         if change.name != "num_threads" or spec.device != "cpu":

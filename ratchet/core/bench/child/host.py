@@ -34,7 +34,7 @@ from ratchet.core.bench.child.loader import LoadedTree, load_tree
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import Channel
 from ratchet.core.errors import RatchetError
-from ratchet.core.identical import Difference, Proof, compare
+from ratchet.core.identical import Proof, TreeDifference, compare
 from ratchet.core.processes import (
     adopt_orphans,
     begin_section,
@@ -47,7 +47,7 @@ from ratchet.core.processes import (
 from ratchet.core.records.run import SIDES
 
 if TYPE_CHECKING:
-    from ratchet.core.bench.child.state import Change
+    from ratchet.core.bench.child.state import StateChange
 
 _SERVES = b"serves"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -93,7 +93,7 @@ def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
         os.close(host["output"])
 
 
-def _host(channel: Channel, spec: TreeSpec, difference: Difference | None) -> None:
+def _host(channel: Channel, spec: TreeSpec, difference: TreeDifference | None) -> None:
     answered = facts_for_imports(spec.path, channel) if spec.device == "cuda" else contextlib.nullcontext(CudaUse())
     try:
         with answered as use:
@@ -110,7 +110,7 @@ def _host(channel: Channel, spec: TreeSpec, difference: Difference | None) -> No
     os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
 
-def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
+def difference_of(trees: Sequence[TreeSpec]) -> TreeDifference | None:
     """Return what differs between two trees, before either is imported, which may write files; None where nobody asks."""
     both = [tree for tree in trees if tree.identified and tree.path != tree.checkout]  # a checkout may hold an environment
     if len(both) < len(SIDES):
@@ -118,10 +118,10 @@ def difference_of(trees: Sequence[TreeSpec]) -> Difference | None:
     try:
         return compare(both[0].path, both[1].path, both[0].bench, both[0].results)
     except OSError as error:
-        return Difference(unknown=f"the trees cannot be read: {error.strerror}")
+        return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
 
 
-def load(spec: TreeSpec, difference: Difference | None = None) -> LoadedTree:
+def load(spec: TreeSpec, difference: TreeDifference | None = None) -> LoadedTree:
     """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
     from ratchet.core.bench.child.imports import PristineProcess
 
@@ -133,7 +133,7 @@ def load(spec: TreeSpec, difference: Difference | None = None) -> LoadedTree:
         return replace(tree, proof=proof, states=pristine.states(tree.states))
 
 
-def _states_alone(spec: TreeSpec, file: str) -> tuple[Change, ...] | None:
+def _states_alone(spec: TreeSpec, file: str) -> tuple[StateChange, ...] | None:
     """Import one file of a tree, and return what that changed; None if it cannot be imported by itself."""
     tree = load_tree(spec, begin_section, only=file)
     return None if tree.catalogue.broken else tree.states[file]

@@ -22,10 +22,10 @@ from typing import Any
 import torch
 
 from ratchet.core.bench.child.areas import IMPORTS
-from ratchet.core.bench.child.state import Change, ProcessState, names_of, read_package_settings, write
+from ratchet.core.bench.child.state import ProcessState, StateChange, names_of, read_package_settings, write
 from ratchet.core.processes import die_with_parent
 
-States = Mapping[str, tuple[Change, ...]]
+States = Mapping[str, tuple[StateChange, ...]]
 """File → what its import changes, which is in force while its cases are measured and at no other time."""
 
 
@@ -36,7 +36,7 @@ class ImportWatch:
     """
 
     def __init__(self, own: Collection[str]) -> None:
-        self.states: dict[str, tuple[Change, ...]] = {}
+        self.states: dict[str, tuple[StateChange, ...]] = {}
         self._own = own
         self._of_packages: dict[tuple[str, str], list[Any]] = {}
         """Area and name → the filters of warnings that packages added; an empty list for other settings."""
@@ -58,7 +58,7 @@ class ImportWatch:
                 write(changes, undo=True)
                 self._state = ProcessState()
 
-    def _without_packages(self, change: Change) -> Change | None:
+    def _without_packages(self, change: StateChange) -> StateChange | None:
         """Return the change from what packages have set, if they did not make it alone."""
         added = self._of_packages.get((change.area, change.name))
         if added is None:
@@ -99,7 +99,7 @@ class LateImports(MetaPathFinder):
     module does then, it does without the case too. What is imported after that each worker imports itself.
     """
 
-    def __init__(self, changes: Callable[[], Iterable[Change]]) -> None:
+    def __init__(self, changes: Callable[[], Iterable[StateChange]]) -> None:
         """``changes`` returns what has changed in this process since the first case began."""
         self._changes = changes
         self._by_imports: set[tuple[str, object]] = set()
@@ -139,7 +139,7 @@ class LateImports(MetaPathFinder):
 class PristineProcess:
     """A copy of this process from before anything was imported; it imports single files on request. A context manager."""
 
-    def __init__(self, load: Callable[[str], tuple[Change, ...] | None]) -> None:
+    def __init__(self, load: Callable[[str], tuple[StateChange, ...] | None]) -> None:
         """``load`` imports a file and returns what that changed; None if it cannot."""
         ours, theirs = socket.socketpair()
         self._pid = os.fork()
@@ -166,7 +166,7 @@ class PristineProcess:
         Only those are imported again for which an earlier file has changed something that they did not: perhaps a module did
         that which both import. If a file cannot be imported by itself, what was found stays.
         """
-        states: dict[str, tuple[Change, ...]] = {}
+        states: dict[str, tuple[StateChange, ...]] = {}
         earlier: set[tuple[str, object]] = set()
         for file, changes in found.items():
             own = set(map(_key, changes))
@@ -174,11 +174,11 @@ class PristineProcess:
             earlier |= own
         return states
 
-    def _state(self, file: str, found: States) -> tuple[Change, ...]:
+    def _state(self, file: str, found: States) -> tuple[StateChange, ...]:
         try:
             self._conversation.write(f"{file}\n".encode())
             self._conversation.flush()
-            alone: list[Change] | None = pickle.load(self._conversation)  # noqa: S301  it runs the same files as this process
+            alone: list[StateChange] | None = pickle.load(self._conversation)  # noqa: S301  it runs the same files as this process
         except (OSError, EOFError, pickle.UnpicklingError):  # an author's code closed the conversation, or ended the process
             alone = None
         if alone is None:
@@ -188,7 +188,7 @@ class PristineProcess:
         return tuple(each for each in mended if each is not None)
 
 
-def _answer(conversation: socket.socket, load: Callable[[str], tuple[Change, ...] | None]) -> None:
+def _answer(conversation: socket.socket, load: Callable[[str], tuple[StateChange, ...] | None]) -> None:
     with conversation, conversation.makefile("rb") as questions:
         for line in questions:
             reader, writer = os.pipe()
@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, _PLAIN) or is_category else None
 
 
-def _key(change: Change) -> tuple[str, object]:
+def _key(change: StateChange) -> tuple[str, object]:
     """Return a key that is the same for equal changes."""
     return str(change), id(change.new) if _plain(change.new) is None else repr(change.new)
 

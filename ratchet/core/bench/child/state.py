@@ -38,7 +38,7 @@ MOST_NAMED = 50
 
 
 @dataclass(frozen=True)
-class Change:
+class StateChange:
     """One value that is not what it was."""
 
     area: str
@@ -61,7 +61,7 @@ class ProcessState:
     def __init__(self, own: Collection[str] = ()) -> None:
         self._values = {name: (area, area.read()) for name, area in areas_of(own).items()}
 
-    def changes_to(self, later: ProcessState) -> list[Change]:
+    def changes_to(self, later: ProcessState) -> list[StateChange]:
         """Return what differs in a later state; the names of a module that was imported meanwhile are no change."""
         found = []
         for place, (area, values) in later._values.items():
@@ -71,12 +71,12 @@ class ProcessState:
             if len(values) == len(earlier) and all(map(operator.is_, values.values(), earlier.values())):
                 continue
             for name in [*earlier, *(name for name in values if name not in earlier)]:
-                change = Change(place, name, earlier.get(name, GONE), values.get(name, GONE))
+                change = StateChange(place, name, earlier.get(name, GONE), values.get(name, GONE))
                 if change.old is not change.new and _counts(area, change):
                     found.append(change)
         return found
 
-    def accept(self, changes: Iterable[Change]) -> None:
+    def accept(self, changes: Iterable[StateChange]) -> None:
         """Take the new values of these changes for those that were there from the start."""
         for change in changes:
             if change.area in self._values:
@@ -85,7 +85,7 @@ class ProcessState:
                 values |= {} if is_gone(change.new) else {change.name: change.new}
 
 
-def write(changes: Iterable[Change], *, undo: bool = False) -> None:
+def write(changes: Iterable[StateChange], *, undo: bool = False) -> None:
     """Give each of these its new value, or its old one to undo the change. What cannot be written stays as it is."""
     if not (changes := list(changes)):
         return
@@ -95,7 +95,7 @@ def write(changes: Iterable[Change], *, undo: bool = False) -> None:
             areas[change.area].write(change.name, change.old if undo else change.new)
 
 
-def names_of(changes: Iterable[Change]) -> tuple[str, ...]:
+def names_of(changes: Iterable[StateChange]) -> tuple[str, ...]:
     """Return the first names of what changed, each once."""
     return tuple(dict.fromkeys(map(str, changes)))[:MOST_NAMED]
 
@@ -133,7 +133,7 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-def _counts(area: Area, change: Change) -> bool:
+def _counts(area: Area, change: StateChange) -> bool:
     old, new = change.old, change.new
     if not area.is_code:
         if change.name == "recursion limit" and new == _DEEP and "torch._inductor.compile_fx" in sys.modules:
@@ -156,7 +156,7 @@ _SELF_REPLACED = re.compile(r"torch\.(optim|jit|fx|distributions|compiler)\b|tor
 _TORCH = str(Path(torch.__file__).parent)
 
 
-def _is_torchs_own(change: Change) -> bool:
+def _is_torchs_own(change: StateChange) -> bool:
     """Return whether torch has replaced a function by one of its own: torch.manual_seed, Module.__init__, Adam.step."""
     if (change.area, change.name) == ("torch", "Storage"):  # which follows the default dtype
         return True
