@@ -36,4 +36,4 @@ EXAMPLES = {
         "ratchet variants --quickwins bmm vector_access --pairs 12",
     ),
 }
-WORKER_MODULES = ("ratchet.lab.child.experiment", "ratchet.lab.child.evaluation")
+WORKER_MODULES = ("ratchet.lab.child.experiment",)

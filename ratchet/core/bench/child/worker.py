@@ -33,7 +33,6 @@ from ratchet.core.bench.child.outputs import Part, kind
 from ratchet.core.bench.child.trace import kernels_ms, trace
 from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
 from ratchet.core.bench.cores import keep_to
-from ratchet.core.bench.messages import RULE
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import described
 from ratchet.core.identical import Noticed
@@ -125,8 +124,6 @@ class Worker:
             return _OPERATIONS[stage](self, **{name: value for name, value in message.items() if name != "op"})
         except correctness.WrongResult as error:
             return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
-        except correctness.BrokenRule as error:
-            return {"stage": RULE, "trouble": str(error), "last_lines": []}
         except _OutOfGpuMemory as error:
             lines = str(error).splitlines()[:3]
             return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
