@@ -500,13 +500,15 @@ class _Enough(Exception):
 @contextlib.contextmanager
 def on_other_cores(cores: Sequence[int]) -> Iterator[None]:
     """Keep this process off the cores on which the files run, if there are others."""
-    before = os.sched_getaffinity(0)
+    before, threads = os.sched_getaffinity(0), torch.get_num_threads()
     if others := before - set(cores):
         os.sched_setaffinity(0, others)
+        torch.set_num_threads(len(others))
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
+        torch.set_num_threads(threads)
 
 
 def _returned_argument() -> Violation:
