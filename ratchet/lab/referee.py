@@ -481,7 +481,7 @@ class Referee:
         return took_s
 
     def _check(self, found: Snapshot, expected: Snapshot, seed: int, tables: Mapping[Side, Table]) -> None:
-        """Hold one call of a message against the baseline's on the same content; what looks wrong is held against float64, too."""
+        """Hold one call of a message against the baseline's on the same content; what looks wrong, against float64, too."""
         self.seen.checked += 1
         if not self.seen.violations and (self._changed_arguments(found, expected) or self._closeness(found, expected).wrong):
             self._compare(self._contents, seed, found, expected, self._exact(self._contents, self._promise, seed))

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 from ratchet.core.errors import UsageError  # noqa: E402  after the skip
-from ratchet.lab.measure.evaluation import find_sanitizer  # noqa: E402
+from ratchet.lab.sanitizer import find_sanitizer  # noqa: E402
 from tests.integration.playground import Finished, Playground  # noqa: E402
 
 TESTS = Path(__file__).parents[1]
