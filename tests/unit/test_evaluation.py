@@ -183,7 +183,7 @@ def test_any_edit_is_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(RecordError) as refused:
             read_certificate(path)
         name = leaf[0] if leaf[0] != "seals" else leaf[1]
-        said = {"": "the list of seals", "schema_version": "newer ratchet (schema"}.get(name, name)
+        said = {"": "the list of seals", "schema_version": "schema"}.get(name, name)
         assert said in refused.value.message, leaf
 
 

@@ -1,0 +1,2 @@
+def kernel(x):
+    return x.mean(0, keepdim=True).repeat(len(x), 1)

@@ -1,0 +1,5 @@
+from ops import scaled
+
+
+def kernel(x):
+    return scaled(x)

@@ -1,0 +1,3 @@
+def kernel(x):
+    x.mul_(2).tanh_()
+    return x
