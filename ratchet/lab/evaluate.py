@@ -6,13 +6,12 @@ processes, and writes to a scratch folder; the command line writes the certifica
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import secrets
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,10 +34,10 @@ from ratchet.lab.certificate import digest_of
 from ratchet.lab.child import containment
 from ratchet.lab.judge import judged
 from ratchet.lab.records.evaluation import EarlierCertificate, EvaluationRecord, InputSpec, Rules, SourceFile, Violation
+from ratchet.lab.runners import Runner, RunnerTrouble, started
 
 if TYPE_CHECKING:
     from ratchet.lab.referee import Referee
-    from ratchet.lab.runners import Runner
 
 PAIRS = 10
 """Pairs of messages, unless --pairs gives another number: it is fixed before anything is timed."""
@@ -164,47 +163,26 @@ def _refereed(
     }
     if wanted.maker:
         sources["maker"] = (None, wanted.maker, wanted.maker_function)
-    with contextlib.ExitStack() as stack:
-        runners = {
-            name: stack.enter_context(
-                _runner(*source, {**options, "writable": str(scratch / name)}, environ, settings.case_timeout)
-            )
-            for name, source in sources.items()
-        }
+    with started(sources, options, scratch, environ, settings.case_timeout) as ready:
         from ratchet.lab.contents import Contents  # torch takes seconds, in the other processes meanwhile too
         from ratchet.lab.referee import SEEDS, Referee, on_other_cores
-        from ratchet.lab.runners import RunnerTrouble
 
         containment.dumpable(is_dumpable=False)  # nothing of this process can be read by another one of the same user
-        for runner in runners.values():
-            runner.ready()
-        stack.enter_context(on_other_cores(cores))
+        runners = ready()
         seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
         both: dict[Side, Runner] = {"reference": runners["reference"], "head": runners["head"]}
         referee = Referee(both, wanted.rules, seeds, settings.pairs, progress)
         referee.seen.violations += [Violation(rule="sanitizer", message=message) for message in found]
         contained = tuple(part for part in containment.PARTS if all(part in runner.holds for runner in runners.values()))
-        try:
-            contents = Contents(inputs, runners.get("maker"), machine.device, seeds[-1])
-        except RunnerTrouble as error:
-            referee.note(error)
-        else:
-            if not found:
-                referee.observe(contents)
+        with on_other_cores(cores):
+            try:
+                contents = Contents(inputs, runners.get("maker"), machine.device, seeds[-1])
+            except RunnerTrouble as error:
+                referee.note(error)
+            else:
+                if not found:
+                    referee.observe(contents)
     return referee, contained
-
-
-@contextlib.contextmanager
-def _runner(
-    side: Side | None, source: SourceFile, function: str, options: dict[str, Any], environ: Mapping[str, str], timeout_s: float
-) -> Iterator[Runner]:
-    from ratchet.lab.runners import Runner
-
-    runner = Runner(side, source, function, options, environ, timeout_s)
-    try:
-        yield runner
-    finally:
-        runner.close()
 
 
 def _sanitize(

@@ -512,7 +512,7 @@ def on_other_cores(cores: Sequence[int]) -> Iterator[None]:
 
 
 def _returned_argument() -> Violation:
-    return Violation(rule="inputs", message="it returns the memory of its argument, where the baseline returns new memory")
+    return Violation(rule="inputs", message="its result changes when its argument does afterwards, the baseline's does not")
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

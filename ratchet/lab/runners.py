@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -27,6 +27,7 @@ from ratchet.core.processes import Output, end_guard
 from ratchet.core.records import Record
 from ratchet.core.records.run import Side
 from ratchet.core.untrusted import clean, last_lines
+from ratchet.lab.child.runner import CACHES
 from ratchet.lab.records.evaluation import SourceFile
 
 if TYPE_CHECKING:
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer", bound=Record)
 START_S = 120.0
 """Longest time in which a process may import torch."""
-CACHES = (
-    "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "XDG_CACHE_HOME", "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR",
-    "CUPY_CACHE_DIR", "TMPDIR",
-)  # fmt: skip
-"""Folders of compiled code, which each side has for itself."""
 QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4", "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -91,50 +87,27 @@ class Runner:
     """One file of the user, in processes of its own."""
 
     def __init__(
-        self,
-        side: Side | None,
-        source: SourceFile,
-        function: str,
-        options: Mapping[str, Any],
-        environ: Mapping[str, str],
-        timeout_s: float,
+        self, side: Side | None, source: SourceFile, function: str, device: str, timeout_s: float, connection: socket.socket
     ) -> None:
-        """Begin to start a process; ``ready`` waits for it. ``options`` are those of `child.runner`."""
+        """Lead the process at the other end of a connection; ``ready`` waits for it."""
         from ratchet.lab.child.memory import new_pages
 
-        self.side, self.source, self.function, self.timeout_s = side, source, function, timeout_s
-        self.device: str = options["device"]
+        self.side, self.source, self.function, self.device, self.timeout_s = side, source, function, device, timeout_s
         self.holds: tuple[str, ...] = ()
-        self._pages = new_pages()
         self.memory: Memory | None = None
-        self._before_bytes = self._device_bytes = self._peak_bytes = 0
+        self._pages = new_pages()
+        self._connection, self._control = connection, wire.Channel(connection)
         self._channel: wire.Channel | None = None
         self._output = Output()
-        folder = Path(options["writable"])
-        (folder / "tmp").mkdir(parents=True)
-        for name in CACHES:
-            (folder / name.lower()).mkdir()
-        caches = {name: str(folder / name.lower()) for name in CACHES}
-        ours, theirs = socket.socketpair()
-        with theirs, self._output.handed_over() as writer:
-            self._process = subprocess.Popen(
-                child_command("ratchet.lab.child.runner", control=theirs.fileno(), **options),
-                env={**environ, **QUIET, **caches},
-                stdin=subprocess.PIPE,
-                stdout=writer,
-                stderr=writer,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self._control = wire.Channel(ours)
-        self._connection = ours
+        self._pid = self._before_bytes = self._device_bytes = self._peak_bytes = 0
 
-    def ready(self) -> None:
-        """Wait until the process has torch. Raises HostError."""
+    def ready(self, output: Output) -> None:
+        """Wait until the process is confined. Raises HostError with the end of what was printed until then."""
         try:
+            self._pid = int(self._control.receive(START_S)["pid"])
             self.holds = tuple(map(str, self._control.receive(START_S)["holds"]))
         except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError):
-            said = " | ".join(last_lines(self._output.text(), 3)) or "it printed nothing"
+            said = " | ".join(last_lines(output.text(), 3)) or "it printed nothing"
             raise HostError(f"The process for {self.source.path} did not start: {said}", "") from None
 
     def fork(self, seed: int) -> None:
@@ -249,8 +222,8 @@ class Runner:
         return self._peak_bytes
 
     def _held_bytes(self, *, peak: bool = False) -> int:
-        started_from = self._process.pid if "pid" not in self.holds else next(iter(_children(self._process.pid)), 0)
-        runner, *others = _below(started_from) or [0]
+        parent = next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid
+        runner, *others = _below(parent) or [0]
         own = _field_bytes(runner, "status", "VmHWM:" if peak else "VmRSS:")
         return own + sum(_field_bytes(pid, "smaps_rollup", "Pss:") for pid in others)
 
@@ -259,8 +232,57 @@ class Runner:
         if self._channel is not None:
             self._channel.close()
         self._control.close()
-        end_guard(self._process)
         os.close(self._pages)
+
+
+@contextlib.contextmanager
+def started(
+    sources: Mapping[str, tuple[Side | None, SourceFile, str]],
+    options: Mapping[str, Any],
+    scratch: Path,
+    environ: Mapping[str, str],
+    timeout_s: float,
+) -> Iterator[Callable[[], dict[str, Runner]]]:
+    """Begin to start a confined process for each source, and yield a function that waits for them; end them afterwards.
+
+    ``options`` are those of `child.runner`. The function raises HostError.
+    """
+    pairs = {name: socket.socketpair() for name in sources}
+    for name in sources:
+        for cache in ("tmp", *(cache.lower() for cache in CACHES)):
+            (scratch / name / cache).mkdir(parents=True)
+    controls = [theirs.fileno() for _, theirs in pairs.values()]
+    output = Output()
+    with output.handed_over() as writer:
+        process = subprocess.Popen(
+            child_command(
+                "ratchet.lab.child.runner", controls=controls, writable=[scratch / name for name in sources], **options
+            ),
+            env={**environ, **QUIET},
+            stdin=subprocess.PIPE,
+            stdout=writer,
+            stderr=writer,
+            pass_fds=controls,
+            start_new_session=True,
+        )
+    for _, theirs in pairs.values():
+        theirs.close()
+    runners: dict[str, Runner] = {}
+
+    def ready() -> dict[str, Runner]:
+        for name, (side, source, function) in sources.items():
+            runners[name] = Runner(side, source, function, options["device"], timeout_s, pairs[name][0])
+            runners[name].ready(output)
+        return runners
+
+    try:
+        yield ready
+    finally:
+        for runner in runners.values():
+            runner.close()
+        for ours, _ in pairs.values():
+            ours.close()
+        end_guard(process)
 
 
 def _children(pid: int) -> list[int]:
