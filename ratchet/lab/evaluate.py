@@ -34,7 +34,7 @@ from ratchet.lab.certificate import digest_of
 from ratchet.lab.child import containment
 from ratchet.lab.judge import judged
 from ratchet.lab.records.evaluation import EarlierCertificate, EvaluationRecord, InputSpec, Rules, SourceFile, Violation
-from ratchet.lab.runners import Runner, RunnerTrouble, started
+from ratchet.lab.runners import CannotShare, Runner, RunnerTrouble, started
 
 if TYPE_CHECKING:
     from ratchet.lab.referee import Referee
@@ -146,16 +146,14 @@ def _refereed(
     found: Sequence[str],
 ) -> tuple[Referee, tuple[str, ...]]:
     """Confine the files, and have them compared and timed."""
-    progress.stage("Starting processes")
     cores = sorted(os.sched_getaffinity(0))[-settings.cpu_threads :] if machine.device == "cpu" else []
     options: dict[str, Any] = {
         "device": machine.device,
         "cores": cores,
-        "parts": environ.get(CONTAINMENT, ",".join(containment.PARTS)).split(","),
         "folder": str(folder),
-        "visible": [str(Path(source.path).parent) for source in (wanted.baseline, wanted.candidate, wanted.maker) if source]
+        "visible": [str(Path(source.path).parent) for source in _sources(wanted)]
         + [str(folder), sys.prefix, str(Path(ratchet.__file__).parent)],
-        "imports_triton": any("triton" in source.text for source in (wanted.baseline, wanted.candidate)),
+        "imports_triton": any("triton" in source.text for source in _sources(wanted)),
     }
     sources: dict[str, tuple[Side | None, SourceFile, str]] = {
         "reference": ("reference", wanted.baseline, wanted.function),
@@ -163,26 +161,37 @@ def _refereed(
     }
     if wanted.maker:
         sources["maker"] = (None, wanted.maker, wanted.maker_function)
-    with started(sources, options, scratch, environ, settings.case_timeout) as ready:
-        from ratchet.lab.contents import Contents  # torch takes seconds, in the other processes meanwhile too
-        from ratchet.lab.referee import SEEDS, Referee, on_other_cores
+    seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(30)))
+    tries = containment.attempts(environ.get(CONTAINMENT, ",".join(containment.PARTS)).split(","), machine.device)
+    for number, parts in enumerate(tries):
+        progress.stage("Starting processes")
+        part_of = scratch / str(number)
+        with started(sources, {**options, "parts": parts}, part_of, environ, settings.case_timeout) as ready:
+            from ratchet.lab.contents import Contents  # torch takes seconds, in the other process meanwhile too
+            from ratchet.lab.referee import SEEDS, Referee, on_other_cores
 
-        containment.dumpable(is_dumpable=False)  # nothing of this process can be read by another one of the same user
-        runners = ready()
-        seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
-        both: dict[Side, Runner] = {"reference": runners["reference"], "head": runners["head"]}
-        referee = Referee(both, wanted.rules, seeds, settings.pairs, progress)
-        referee.seen.violations += [Violation(rule="sanitizer", message=message) for message in found]
-        contained = tuple(part for part in containment.PARTS if all(part in runner.holds for runner in runners.values()))
-        with on_other_cores(cores):
+            containment.dumpable(is_dumpable=False)  # nothing of this process can be read by another one of the same user
+            runners = ready()
+            both: dict[Side, Runner] = {"reference": runners["reference"], "head": runners["head"]}
+            referee = Referee(both, wanted.rules, seeds[:SEEDS], settings.pairs, progress)
+            referee.seen.violations += [Violation(rule="sanitizer", message=message) for message in found]
             try:
-                contents = Contents(inputs, runners.get("maker"), machine.device, seeds[-1])
+                with on_other_cores(cores):
+                    contents = Contents(inputs, runners.get("maker"), machine.device, seeds[SEEDS - 1])
+                    if not found:
+                        referee.observe(contents)
             except RunnerTrouble as error:
                 referee.note(error)
-            else:
-                if not found:
-                    referee.observe(contents)
-    return referee, contained
+            except CannotShare:
+                if parts is tries[-1]:
+                    raise
+                continue
+            return referee, tuple(part for part in containment.PARTS if all(part in one.holds for one in runners.values()))
+    raise AssertionError("there is always a last try")
+
+
+def _sources(wanted: EvaluationRequest) -> list[SourceFile]:
+    return [source for source in (wanted.baseline, wanted.candidate, wanted.maker) if source]
 
 
 def _sanitize(
@@ -219,7 +228,7 @@ def _sanitize(
 
 def _files_of_user(opened: set[str], wanted: EvaluationRequest, scratch: Path) -> dict[str, str]:
     """Return the digests of files that lie beside the sources or below them, and are none of them."""
-    known = {source.path for source in (wanted.baseline, wanted.candidate, wanted.maker) if source}
+    known = {source.path for source in _sources(wanted)}
     folders = [Path(path).parent for path in known]
     ours = (scratch, Path(sys.prefix), Path(ratchet.__file__).parent)
     paths = [Path(name) for name in sorted(opened - known)]

@@ -263,8 +263,8 @@ SAME = 0.03
 AGREE = 0.5
 """Share of what a candidate saves (of its logarithm) that other readings have to show as well: the slope between K and 2K calls,
 and the baseline's time when the candidate is gone."""
-FEWEST_ROUND_TRIPS = 10.0
-"""A message of K calls that takes less than this many empty messages is too short to be judged."""
+FEWEST_ROUND_TRIPS = 5.0
+"""Where a message of K calls of the slower side takes less than this many empty messages, calls are too short to be judged."""
 
 
 def judged(seen: Observed) -> EvaluationResult:
@@ -299,7 +299,10 @@ def _timed_verdict(seen: Observed, comparison: Comparison | None, slope: Compari
     plan = seen.plan
     if comparison is None or mirrored is None or plan is None or comparison.pairs < FEWEST:
         return "inconclusive", ""
-    if statistics.median(one.baseline_s[0] for one in seen.samples) < FEWEST_ROUND_TRIPS * plan.round_trip_s:
+    if (
+        statistics.median(max(one.baseline_s[0], one.candidate_s[0]) for one in seen.samples)
+        < FEWEST_ROUND_TRIPS * plan.round_trip_s
+    ):
         return "inconclusive", "too short"
     above, below = comparison.upper_bound, mirrored.upper_bound
     if above < (1 if plan.processes >= FEWEST else 1 / (1 + SAME)) and comparison.p_value <= CHANCE:

@@ -83,6 +83,10 @@ class RunnerTrouble(WorkerError):
         self.side = side
 
 
+class CannotShare(HostError):
+    """Memory of the GPU that a runner cannot open; fewer namespaces may help."""
+
+
 class Runner:
     """One file of the user, in processes of its own."""
 
@@ -141,8 +145,16 @@ class Runner:
         return memory.mapped(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
 
     def _share(self, memory: Memory) -> Memory:
+        """Let the runner open the memory. Raises CannotShare."""
+        try:
+            self.ask("map", Done, handle=memory.handle, size=memory.size)
+        except OSError as error:
+            raise CannotShare(f"This GPU cannot share memory between processes: {error}.", "") from None
+        except RunnerTrouble as error:
+            if "cuIpc" in error.message:
+                raise CannotShare(f"The GPU's driver shares no memory with a confined process: {error.message}", "") from None
+            raise
         self.memory = memory
-        self.ask("map", Done, handle=memory.handle, size=memory.size)
         return memory
 
     @property

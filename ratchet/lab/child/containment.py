@@ -12,15 +12,17 @@ import os
 import platform
 import signal
 import struct
-from collections.abc import Collection
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from ratchet.core.processes import adopt_orphans, children, die_with_parent, end_children
 
-PARTS = ("pid", "net", "mount", "cores")
-"""Processes of its own, no network, files read-only but for one folder, and the cores that it was given."""
-_NEW_USER, _NEW_IPC = 0x10000000, 0x08000000
-_NAMESPACES = {"pid": 0x20000000, "net": 0x40000000, "mount": 0x00020000}
+PARTS = ("pid", "ipc", "net", "mount", "cores")
+"""Processes of its own, shared memory of its own, no network, files read-only but for one folder, the cores that it was given."""
+_NEW_USER = 0x10000000
+_NAMESPACES = {"pid": 0x20000000, "ipc": 0x08000000, "net": 0x40000000, "mount": 0x00020000}
 _PRIVATE_RECURSIVE, _BIND = 0x40000 | 0x4000, 0x1000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _READ_ONLY = struct.pack("4Q", 1, 0, 0, 0)
@@ -46,23 +48,54 @@ def enter(parts: Collection[str], writable: Path, visible: Collection[Path]) -> 
     Only ``writable`` can be written to afterwards. /tmp is the folder ``tmp`` in it, unless a path of ``visible`` lies there.
     """
     wanted = [name for name in _NAMESPACES if name in parts]
-    user, group = os.getuid(), os.getgid()
-    flags = _NEW_USER | _NEW_IPC
-    for name in wanted:
-        flags |= _NAMESPACES[name]
-    if not wanted or _libc.unshare(flags) != 0:
+    if not wanted or not _works(lambda: _unshare(wanted)):
         wanted = []
     else:
-        for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            Path("/proc/self", file).write_text(text, encoding="ascii")
+        _unshare(wanted)
         if "pid" in wanted:
             _wait_for_child()
             die_with_parent()
         if "mount" in wanted and not _mount(writable, visible, own_processes="pid" in wanted):
             wanted.remove("mount")
+    if "cores" in parts and platform.machine() in _SCHEDULING and _works(lambda: give_up_rights(["cores"])):
+        wanted.append("cores")
     adopt_orphans()
     dumpable(is_dumpable=False)  # no process that runs a file of the user reads or changes this one
     return wanted
+
+
+def attempts(parts: Sequence[str], device: str) -> list[list[str]]:
+    """Return what to try in turn: drivers share a GPU's memory with another process only where they can see each other."""
+    wanted = [part for part in PARTS if part in parts]
+    fewer = [[part for part in wanted if part not in left_out] for left_out in ({"pid"}, {"pid", "ipc"}, {*_NAMESPACES})]
+    return [wanted, *fewer] if device == "cuda" else [wanted]
+
+
+def available(folder: Path) -> list[str]:
+    """Return the parts that this machine allows, as another process finds them out in a folder."""
+    asked = subprocess.run(
+        [sys.executable, "-P", "-m", __name__, str(folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    return asked.stdout.split()
+
+
+def _works(attempt: Callable[[], None]) -> bool:
+    """Return whether something can be done, as a child finds out: there would be no way back."""
+    if (child := os.fork()) == 0:
+        with contextlib.suppress(OSError):
+            attempt()
+            os._exit(0)
+        os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _unshare(parts: Sequence[str]) -> None:
+    """Enter the namespaces, as the same user. Raises OSError."""
+    user, group = os.getuid(), os.getgid()
+    if _libc.unshare(_NEW_USER | sum(_NAMESPACES[name] for name in parts)) != 0:
+        raise OSError(ctypes.get_errno(), "namespaces are not allowed")
+    for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        Path("/proc/self", file).write_text(text, encoding="ascii")
 
 
 def dumpable(*, is_dumpable: bool) -> None:
@@ -79,11 +112,6 @@ def give_up_rights(parts: Collection[str]) -> None:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if "cores" in parts:
         _filter_calls()
-
-
-def has_filter() -> bool:
-    """Return whether the calls of this kind of machine are known."""
-    return platform.machine() in _SCHEDULING
 
 
 def send_all(number: signal.Signals) -> None:
@@ -169,3 +197,7 @@ def _filter_calls() -> None:
     program = _Program(len(steps), code)
     if _libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")
+
+
+if __name__ == "__main__":
+    print(*enter(PARTS, Path(sys.argv[1]), ()))  # noqa: T201  for `available`

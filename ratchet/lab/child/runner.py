@@ -83,8 +83,6 @@ def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -
         os.environ[name] = str(writable / name.lower())
     tempfile.tempdir = None
     holds = containment.enter(options["parts"], writable, [Path(path) for path in options["visible"]])
-    if "cores" in options["parts"] and containment.has_filter():
-        holds.append("cores")
     control.sendall(json.dumps({"holds": holds}).encode() + b"\n")
     _serve(control, holds, options["device"])
 

@@ -51,6 +51,7 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
 
 _MEANING = {
     "pid": "processes of their own",
+    "ipc": "shared memory of their own",
     "net": "no network",
     "mount": "files read-only",
     "cores": "cores and priority fixed",
@@ -60,7 +61,7 @@ _MEANING = {
 def describe_containment(parts: Sequence[str]) -> str:
     """Say what confined the files, and what this machine did not allow."""
     missing = [meaning for part, meaning in _MEANING.items() if part not in parts]
-    held = units.listed([meaning for part, meaning in _MEANING.items() if part in parts])
+    held = ", ".join(meaning for part, meaning in _MEANING.items() if part in parts)
     if not missing:
         return f"full ({held})"
-    return f"{f'partial ({held}' if held else 'none ('}{'; ' if held else ''}not here: {units.listed(missing)})"
+    return f"{f'partial ({held}' if held else 'none ('}{'; ' if held else ''}not here: {', '.join(missing)})"
