@@ -261,8 +261,8 @@ def looks_that_decide(pairs: int) -> tuple[int, ...]:
 SAME = 0.03
 """Both bounds of a change below this: the files are equally fast."""
 AGREE = 0.5
-"""Share of what a candidate saves (of its logarithm) that other readings have to show as well: the slope between K and 2K calls,
-and the baseline's time when the candidate is gone."""
+"""Share of what a candidate saves (of its logarithm) that the interval of the slope between K and 2K calls has to reach, and that
+has to be there against the baseline's time when the candidate is gone."""
 FEWEST_ROUND_TRIPS = 5.0
 """Where a message of K calls of the slower side takes less than this many empty messages, calls are too short to be judged."""
 
@@ -308,7 +308,7 @@ def _timed_verdict(seen: Observed, comparison: Comparison | None, slope: Compari
     if above < (1 if plan.processes >= FEWEST else 1 / (1 + SAME)) and comparison.p_value <= CHANCE:
         needed = comparison.ratio**AGREE
         alone_ms = statistics.median(seen.alone_s) * 1e3 if seen.alone_s else 0.0
-        if slope is None or slope.ratio > needed:
+        if slope is None or slope.low > needed:
             return "unconfirmed", "slope"
         own_ms = statistics.median(_call_ms(one.candidate_s, one.calls) for one in seen.samples)
         return ("faster", "") if own_ms <= needed * alone_ms else ("unconfirmed", "alone")

@@ -20,7 +20,7 @@ ULPS = 2
 LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
 LEAST_EPS_APART = 512.0
-"""The same, of the distance from the baseline, where that does not run in float64."""
+"""The same, where the baseline does not run in float64 (its distance from the baseline), or has no error at all."""
 
 Results = Mapping[str, torch.Tensor]
 
@@ -125,12 +125,17 @@ def _repeats(indices: torch.Tensor, dim: int) -> int:
     return int((ordered.diff(dim=dim) == 0).sum())
 
 
-def precision_errors(found: Results, expected: Results, exact: Results | None) -> tuple[float, float | None]:
+def precision_errors(
+    found: Results, expected: Results, exact: Results | None, sources: Sequence[torch.Tensor] = ()
+) -> tuple[float, float | None]:
     """Return both errors against float64, relative to the size of a part, in units of its type's epsilon.
+
+    A Python number has the epsilon of the arguments: it is a float64 whatever it was computed in.
 
     Where the baseline does not compute in float64, its error is None and the other one is the distance from the baseline.
     """
     errors = [0.0, 0.0]
+    least = min((torch.finfo(one.dtype).eps for one in sources if one.dtype.is_floating_point), default=0.0)
     for place, value in expected.items():
         if not value.dtype.is_floating_point or not value.numel():
             continue
@@ -140,14 +145,15 @@ def precision_errors(found: Results, expected: Results, exact: Results | None) -
         for number, side in enumerate((found[place], value)):
             away = (side.to(torch.float64) - truth)[finite]
             off = float(away[away.isfinite()].square().mean().sqrt()) if away.numel() else 0.0
+            epsilon = torch.finfo(value.dtype).eps if value.dtype != torch.float64 else max(least, torch.finfo(torch.float64).eps)
             if size and math.isfinite(off):
-                errors[number] = max(errors[number], off / size / torch.finfo(value.dtype).eps)
+                errors[number] = max(errors[number], off / size / epsilon)
     return errors[0], errors[1] if exact is not None else None
 
 
 def is_less_precise(error: float, own: float | None) -> bool:
-    """Return whether an error is much larger than the baseline's; where that is None, whether a distance from it is large."""
-    return error > LEAST_EPS_APART if own is None else error > max(LESS_PRECISE * own, LEAST_EPS)
+    """Return whether an error is much larger than the baseline's; where that is unknown or nothing, whether it is large by itself."""
+    return error > LEAST_EPS_APART if not own else error > max(LESS_PRECISE * own, LEAST_EPS)
 
 
 def _rms(part: torch.Tensor) -> float:

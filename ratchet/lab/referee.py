@@ -325,7 +325,7 @@ class Referee:
         elif not is_first:
             self._add(contents.kind, seed, None, near.largest)
         else:
-            error, own = numerics.precision_errors(found.results, expected.results, exact)
+            error, own = numerics.precision_errors(found.results, expected.results, exact, list(expected.arguments.values()))
             self._add(contents.kind, seed, self._imprecise(error, own), near.largest, error, own)
 
     def _imprecise(self, error: float, own: float | None) -> Violation | None:
