@@ -152,7 +152,7 @@ def precision_errors(
 
 
 def is_less_precise(error: float, own: float | None) -> bool:
-    """Return whether an error is much larger than the baseline's; where that is unknown or nothing, whether it is large by itself."""
+    """Return whether an error is much larger than the baseline's or, where that is unknown or nothing, large by itself."""
     return error > LEAST_EPS_APART if not own else error > max(LESS_PRECISE * own, LEAST_EPS)
 
 

@@ -47,6 +47,8 @@ MESSAGE_S = {"cpu": 0.02, "cuda": 0.01}
 MOST_CALLS = 1024
 MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 6 << 30}
 """Most memory of one side for the inputs and results of a message."""
+FEW = 8
+"""Calls of the messages from which the plan takes the time of one."""
 LONG_S = 0.05
 """A call that takes longer is never given more inputs than the next two."""
 PREPARE_S = {"cpu": 4.0, "cuda": 8.0}
@@ -161,7 +163,6 @@ class Referee:
         self._keeps = True
         """Whether the baseline's results are memory of their own."""
         self._start_s = 0.0
-        self._call_s: dict[Side, float] = {}
         self.seen = Seen()
 
     def observe(self, contents: Contents) -> None:
@@ -267,7 +268,7 @@ class Referee:
                     return
                 table = Table(runner, contents, promise, 2)
                 contents.fill(table.arguments(0), seed)
-                _, self._call_s[side] = runner.timed("batch", Done, count=1, seed=seed % 2**31)
+                runner.ask("batch", Done, count=1, seed=seed % 2**31)
                 taken[side] = table.snapshot(0)
                 self._take_peak(side)
                 if is_first:
@@ -398,20 +399,21 @@ class Referee:
         began = time.monotonic()
         self._contents.made(derived(self._seeds[-1], 1))
         draw_s = max(time.monotonic() - began, 1e-6)
-        tables = self._tables(1)
-        for _ in range(3):
-            once_s = self._message(tables, 1)
-            self._call_s = {side: min(once_s[side], self._call_s[side]) for side in SIDES}
+        device = self._device.type
+        bytes_ = self._contents.bytes + sum(part["end"] - part["offset"] for part in placed(self._promise))
+        most = MEMORY_BYTES[device] / max(bytes_, 1) - 1
+        tables = self._tables(FEW if most >= FEW else 1)
+        once_s = self._quickest(tables, 1)
         with self._turn("reference") as runner:
             round_trip_s = statistics.median(runner.timed("batch", Done, count=0, seed=0)[1] for _ in range(9))
-        slower_s = max(self._call_s.values())
-        bytes_ = self._contents.bytes + sum(part["end"] - part["offset"] for part in placed(self._promise))
-        device = self._device.type
+        call_s = once_s - round_trip_s
+        if most >= FEW and once_s < LONG_S:
+            call_s = (self._quickest(tables, FEW) - once_s) / (FEW - 1)
         bounds = (
-            MESSAGE_S[device] / max(slower_s - round_trip_s, 1e-6),
-            MEMORY_BYTES[device] / max(bytes_, 1) / 3 - 1,
+            MESSAGE_S[device] / max(call_s, 1e-7),
+            most / 3,
             PREPARE_S[device] / (4.5 * self._pairs * draw_s),
-            1 if slower_s > LONG_S else MOST_CALLS,
+            MOST_CALLS if once_s < LONG_S else 1,
         )
         processes = min(self._pairs, PREPARE_S[device] / max(2 * self._start_s, 1e-3))
         return TimingPlan(
@@ -422,6 +424,11 @@ class Referee:
             round_trip_s=round_trip_s,
             transport_s=self._copy_s(),
         )
+
+    def _quickest(self, tables: Mapping[Side, Table], count: int) -> float:
+        """Return the seconds of such a message at its quickest, of the slower side."""
+        took_s = [self._message(tables, count) for _ in range(3)]
+        return max(min(one[side] for one in took_s) for side in SIDES)
 
     def _copy_s(self) -> float:
         """Return the seconds in which results like the promised ones are copied once."""
