@@ -101,9 +101,8 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
         spec = tree_spec(settings, machine, scratch, scratch)
         variables = benchmark_environ(without_secrets(environ), spec)
-        os.environ.update(
-            {name: variables[name] for name in variables if "VISIBLE_DEVICES" in name or name == "CUDA_DEVICE_ORDER"}
-        )
+        if machine.gpu:  # the referee uses that GPU, too
+            os.environ.update({name: value for name, value in variables.items() if name.startswith("CUDA_")})
         found: tuple[str, ...] = ()
         notes: list[str] = []
         if wanted.sanitize:
@@ -170,7 +169,8 @@ def _refereed(
             from ratchet.lab.contents import Contents  # torch takes seconds, in the other process meanwhile too
             from ratchet.lab.referee import SEEDS, Referee, on_other_cores
 
-            containment.dumpable(is_dumpable=False)  # nothing of this process can be read by another one of the same user
+            # Nothing of this process can be read by another one of the same user, unless only that keeps a driver from sharing.
+            containment.dumpable(is_dumpable=machine.device == "cuda" and parts is tries[-1])
             runners = ready()
             both: dict[Side, Runner] = {"reference": runners["reference"], "head": runners["head"]}
             referee = Referee(both, wanted.rules, seeds[:SEEDS], settings.pairs, progress)
@@ -186,6 +186,8 @@ def _refereed(
                 if parts is tries[-1]:
                     raise
                 continue
+            finally:
+                containment.dumpable(is_dumpable=True)
             return referee, tuple(part for part in containment.PARTS if all(part in one.holds for one in runners.values()))
     raise AssertionError("there is always a last try")
 

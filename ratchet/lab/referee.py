@@ -385,7 +385,8 @@ class Referee:
                 self.seen.opened |= set(runner.ask("opened", OpenedFiles).paths)
                 self._take_peak(side)
                 if self._device.type == "cuda":
-                    self.seen.kernels[side] = runner.ask("kernels", KernelNames).names
+                    with contextlib.suppress(RunnerTrouble):  # information only
+                        self.seen.kernels[side] = runner.ask("kernels", KernelNames).names
         self._runners["head"].end()
         self._progress.stage("Timing the baseline alone")
         for _ in range(ALONE):

@@ -99,6 +99,7 @@ class Runner:
         self.side, self.source, self.function, self.device, self.timeout_s = side, source, function, device, timeout_s
         self.holds: tuple[str, ...] = ()
         self.memory: Memory | None = None
+        self._outgrown: list[Memory] = []
         self._pages = new_pages()
         self._connection, self._control = connection, wire.Channel(connection)
         self._channel: wire.Channel | None = None
@@ -117,7 +118,7 @@ class Runner:
     def fork(self, seed: int) -> None:
         """Replace the process that runs the file by a fresh one, and import the file. Raises RunnerTrouble."""
         if self._channel is not None:
-            self._tell("end")
+            self.end()
             self._channel.close()
         ours, theirs = socket.socketpair()
         self._output = Output()
@@ -136,7 +137,7 @@ class Runner:
             return old
         memory = self._share(self._new_memory(size))
         if old is not None:
-            old.close()
+            self._outgrown.append(old)
         return memory
 
     def _new_memory(self, size: int) -> Memory:
@@ -219,6 +220,8 @@ class Runner:
     def end(self) -> None:
         """End the processes that ran the file."""
         self._tell("end")
+        while self._outgrown:
+            self._outgrown.pop().close()
 
     def _tell(self, word: str, *descriptors: int) -> dict[str, Any]:
         try:

@@ -19,6 +19,8 @@ import torch
 
 ALIGNMENT = 256
 """Bytes between the beginnings of tensors, at least: what CUDA's own allocations have."""
+PAGE = 2 << 20
+"""CUDA shares whole pages: an allocation of its own never has a part of another one's."""
 _POPULATE = 0x8000
 """MAP_POPULATE: no call is the first to touch a page."""
 _HANDLE_BYTES = 64
@@ -75,7 +77,7 @@ class DeviceMemory:
         """Open an allocation of another process by its handle or, without one, make ``size`` bytes. Raises OSError."""
         torch.zeros(1, device="cuda")  # makes the context, and makes it the current one
         torch.cuda.synchronize()
-        self.size, self._is_ours = max(size, ALIGNMENT), not handle
+        self.size = -(-max(size, 1) // PAGE) * PAGE
         self._address = ctypes.c_uint64()
         if handle:
             opened = _Handle.from_buffer_copy(bytes.fromhex(handle))
@@ -96,10 +98,10 @@ class DeviceMemory:
         return bytes(handle).hex()
 
     def close(self) -> None:
-        """Free it or, in the process that opened it, give it back."""
+        """Free it. No process that has opened it may live: CUDA does not say what happens then."""
         torch.cuda.synchronize()
         with contextlib.suppress(OSError):  # a context that is lost has nothing to free
-            _driver("cuMemFree_v2" if self._is_ours else "cuIpcCloseMemHandle", self._address)
+            _driver("cuMemFree_v2", self._address)
 
 
 Memory = HostMemory | DeviceMemory
@@ -119,7 +121,9 @@ def _tensor(flat: torch.Tensor, offset: int, dtype: torch.dtype, shape: Iterable
         return torch.empty(shape, dtype=dtype, device=flat.device)
     if not 0 <= offset <= flat.numel() - size:
         raise ValueError(f"{size} bytes at {offset} are not within {flat.numel()}")
-    return flat[offset : offset + size].view(dtype).view(shape)
+    strides = torch.empty(shape, device="meta").stride()
+    # No view of the whole: each has a version counter of its own, as any argument has.
+    return torch.empty(0, dtype=dtype, device=flat.device).set_(flat.untyped_storage(), offset // dtype.itemsize, shape, strides)
 
 
 def aligned(size: int) -> int:

@@ -174,10 +174,7 @@ class Runner:
         """Open the memory of the referee."""
         from ratchet.lab.child.memory import DeviceMemory, HostMemory
 
-        self._arguments, self._results, self._last = [], [], None
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
+        self._arguments, self._results, self._last = [], [], None  # earlier memory stays open: the file may have kept an argument
         self._memory = DeviceMemory(handle, size) if handle else HostMemory(self._descriptor, size)
 
     def load(self, path: str, text: str, function: str, seed: int) -> None:
