@@ -154,7 +154,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
 @click.option("--sanitize", is_flag=True, help="Run the candidate under compute-sanitizer (memcheck, racecheck).")
-@click.option("--pairs", type=click.IntRange(8, 200), help="Pairs of times, fixed before the first one (default: 10).")
+@click.option("--pairs", type=click.IntRange(8, 200), help="Pairs of times, fixed before the first one (default: 12).")
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")
 @click.option("--verify", type=click.Path(path_type=Path, dir_okay=False), help="Run the evaluation of such a file again.")

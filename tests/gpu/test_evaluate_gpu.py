@@ -43,7 +43,7 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
     rules = re.search(r"^# caught as: (.+)$", cheat.read_text(encoding="utf-8"), re.MULTILINE)
     done, record = evaluated(place, BASELINE, cheat)
     if rules is None:
-        assert record["verdict"] in ("same", "slower", "inconclusive", "unconfirmed"), done.out
+        assert record["verdict"] != "faster", done.out
         return
     assert (done.code, record["verdict"]) == (1, "violated"), done.out
     assert record["violations"][0]["rule"] in rules[1].split()
