@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ratchet.lab.referee import Referee
 
 PAIRS = 12
-"""Pairs of messages, unless --pairs gives another number, fixed before anything is timed. One pair of twelve may disagree, of ten none."""
+"""Pairs of messages, unless --pairs gives another number. Of twelve one may disagree, of ten none."""
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
 CONTAINMENT = "RATCHET_CONTAINMENT"

@@ -402,11 +402,11 @@ class Referee:
         draw_s = max(time.monotonic() - began, 1e-6)
         device = self._device.type
         bytes_ = self._contents.bytes + sum(part["end"] - part["offset"] for part in placed(self._promise))
-        most = MEMORY_BYTES[device] / max(bytes_, 1) - 1
+        free = torch.cuda.mem_get_info()[0] / 4 if device == "cuda" else MEMORY_BYTES[device]
+        most = min(free, MEMORY_BYTES[device]) / max(bytes_, 1) - 1
         tables = self._tables(FEW if most >= FEW else 1)
         once_s = self._quickest(tables, 1)
-        with self._turn("reference") as runner:
-            round_trip_s = statistics.median(runner.timed("batch", Done, count=0, seed=0)[1] for _ in range(9))
+        round_trip_s = statistics.median(self._runners["reference"].timed(0, 0) for _ in range(9))
         call_s = once_s - round_trip_s
         if most >= FEW and once_s < LONG_S:
             call_s = (self._quickest(tables, FEW) - once_s) / (FEW - 1)
@@ -478,9 +478,9 @@ class Referee:
         chosen = self._choose.sample(range(count), min(count, CHECKED))  # no process of the files can see what is drawn here
         for side in self._shuffled(list(tables)):
             table = tables[side]
-            with self._turn(side) as runner:
-                _, took_s[side] = runner.timed("batch", Done, count=count, seed=first % 2**31)
-                taken[side] = {slot: table.snapshot(slot) for slot in (*chosen, count - 1)}
+            took_s[side] = table.runner.timed(count, first % 2**31)
+            taken[side] = {slot: table.snapshot(slot) for slot in (*chosen, count - 1)}
+            with self._turn(side):
                 if self._keeps and closeness(table.rewritten(count - 1), taken[side][count - 1].results, 0.0, 0.0).wrong:
                     self.seen.violations += [_returned_argument()] if side == "head" else []
         if len(tables) > 1:

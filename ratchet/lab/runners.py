@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from ratchet.core import units
 from ratchet.core.bench import wire
 from ratchet.core.bench.messages import parse
 from ratchet.core.bench.tree_spec import child_command
@@ -143,7 +144,12 @@ class Runner:
     def _new_memory(self, size: int) -> Memory:
         from ratchet.lab.child import memory
 
-        return memory.mapped(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
+        try:
+            return memory.mapped(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
+        except OSError as error:
+            raise HostError(
+                f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
+            ) from None
 
     def _share(self, memory: Memory) -> Memory:
         """Let the runner open the memory. Raises CannotShare."""
@@ -163,35 +169,52 @@ class Runner:
         """The size of the memory that is shared."""
         return self.memory.size if self.memory else 0
 
+    def timed(self, count: int, seed: int) -> float:
+        """Have the first slots called in one message; return the seconds it took until all processes of this side stood still.
+
+        The clock begins before they run, so that nothing can look at the inputs earlier, and ends when none of them can write any
+        more: what a thread or another process would finish later is not there. Raises RunnerTrouble.
+        """
+        used_bytes = self._used_bytes()
+        began = perf_counter()
+        self.go()
+        self._answered("batch", Done, count=count, seed=seed)
+        self.stop()
+        took_s = perf_counter() - began
+        self._count(used_bytes)
+        return took_s
+
     def ask(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
         """Send a wish and return the answer. Raises RunnerTrouble."""
-        return self.timed(wish, expected, **arguments)[0]
+        used_bytes = self._used_bytes()
+        answer = self._answered(wish, expected, **arguments)
+        if wish != "map":  # a context, and our own memory
+            self._count(used_bytes)
+        return answer
 
-    def timed(self, wish: str, expected: type[Answer], **arguments: Any) -> tuple[Answer, float]:
-        """Send a wish and return the answer, with the seconds until it was there. Raises RunnerTrouble."""
+    def _answered(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
         if self._channel is None:
             raise RunnerTrouble(self.side, "no process of it has been started")
         nonce = secrets.token_hex(8)  # so that no answer can be written before its question
-        used_bytes = self._used_bytes()
         try:
-            began = perf_counter()
             self._channel.send({"wish": wish, "nonce": nonce, **arguments})
             message = self._channel.receive(self.timeout_s)
-            took_s = perf_counter() - began
-            if wish != "map":  # a context, and our own memory
-                self._device_bytes += self._used_bytes() - used_bytes
-                self._peak_bytes = max(self._peak_bytes, self._device_bytes)
             if message.pop("nonce", None) != nonce:
                 raise wire.ProtocolError("an answer to no question")
             if "trouble" in message:
                 raise RunnerTrouble(self.side, str(message["trouble"]))
-            return parse(message, expected), took_s
+            return parse(message, expected)
         except wire.Timeout:
             raise RunnerTrouble(self.side, f"hung: no answer within {self.timeout_s:g} s") from None
         except wire.Disconnected:
             raise RunnerTrouble(self.side, f"crashed: {self._end()}") from None
         except wire.ProtocolError as error:
             raise RunnerTrouble(self.side, f"it does not follow the protocol: {error}") from None
+
+    def _count(self, used_bytes: int) -> None:
+        """Count what is in use on the GPU now, and was not before: only this side could take it."""
+        self._device_bytes += self._used_bytes() - used_bytes
+        self._peak_bytes = max(self._peak_bytes, self._device_bytes)
 
     def _used_bytes(self) -> int:
         """Return the memory of the GPU that is in use, of which only the side that is asked can take more meanwhile."""

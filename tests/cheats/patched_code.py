@@ -4,7 +4,7 @@
 
 import torch
 
-from ratchet.lab.child.runner import Runner
+from __main__ import Runner
 
 Runner._write.__code__ = (lambda self, result, slot, of: None).__code__
 
