@@ -1,3 +1,5 @@
+"""A baseline."""
+
 from ops import scaled
 
 
