@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ratchet.lab.numerics import closeness, is_less_precise, precision_errors  # noqa: E402  after the skip
+from ratchet.lab.numerics import closeness, is_far, is_less_precise, precision_errors  # noqa: E402  after the skip
 
 INF, NAN = math.inf, math.nan
 
@@ -98,3 +98,11 @@ def test_a_number_has_the_precision_of_the_arguments() -> None:
     found, expected, exact = ({"output": torch.tensor(value, dtype=torch.float64)} for value in (1 + 3e-7, 1 + 1e-8, 1.0))
     assert not is_less_precise(*precision_errors(found, expected, exact, [torch.zeros(1)]))
     assert is_less_precise(*precision_errors(found, expected, exact, [torch.zeros(1, dtype=torch.float64)]))
+
+
+def test_a_quick_look_finds_what_may_be_less_precise() -> None:
+    """Half precision is far, another order of sums is not, and NaN is looked at."""
+    exact = torch.rand(64, 64, generator=torch.Generator().manual_seed(3)) + 0.5
+    assert is_far({"output": exact.half().float()}, {"output": exact})
+    assert not is_far({"output": exact * (1 + 2 * torch.finfo(torch.float32).eps)}, {"output": exact})
+    assert is_far({"output": exact}, {"output": exact.masked_fill(exact > 1, NAN)})
