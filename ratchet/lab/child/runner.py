@@ -336,7 +336,8 @@ class Runner:
         with profile(activities=[ProfilerActivity.CUDA]) as found:
             self.function(*self._arguments[0])
             self._wait()
-        names = [event.name for event in found.events() if not event.name.startswith(("Mem", "cuda"))]
+        on_gpu = [event.name for event in found.events() if str(event.device_type).endswith("CUDA")]
+        names = [name for name in on_gpu if not name.startswith("Mem")]
         return {"names": list(dict.fromkeys(names))[:100]}
 
 
