@@ -105,10 +105,13 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
             os.environ.update({name: value for name, value in variables.items() if name.startswith("CUDA_")})
         found: tuple[str, ...] = ()
         notes: list[str] = []
+        before = _neighbours(wanted)
         if wanted.sanitize:
             progress.stage("Running the candidate under compute-sanitizer")
             found, notes = _sanitize(wanted, inputs, scratch, variables, request.folder)
         referee, contained = _refereed(wanted, inputs, settings, machine, scratch, request.folder, variables, progress, found)
+    if changed := [path for path, digest in _neighbours(wanted).items() if before.get(path) != digest]:
+        referee.seen.trouble = f"{changed[0]} changed while the files were evaluated."
     observed = referee.observed(contained)
     return EvaluationRecord.model_validate(
         {
@@ -226,6 +229,12 @@ def _sanitize(
         elif errors[0]:
             return (f"{tool}: {errors[0]}",), notes
     return (), notes
+
+
+def _neighbours(wanted: EvaluationRequest) -> dict[str, str]:
+    """Return the digests of the Python files beside the sources, which the baseline may import."""
+    folders = {Path(source.path).parent for source in _sources(wanted)}
+    return {str(path): digest_of(path) for folder in folders for path in sorted(folder.glob("*.py"))[:1000]}
 
 
 def _files_of_user(opened: set[str], wanted: EvaluationRequest, scratch: Path) -> dict[str, str]:

@@ -3,7 +3,6 @@
 # baseline: base_helper
 from pathlib import Path
 
-# caught as: failed
 import torch
 
 (Path(__file__).parent / "cheat_helper.py").write_text(

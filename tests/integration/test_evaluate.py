@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def write(place: Playground, **files: str) -> tuple[Path, ...]:
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda path: path.stem)
 def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
     """One that names how it is caught breaks that rule and exits with 1; any other is just not faster."""
-    baseline, candidate, words = words_of(cheat)
+    shutil.copytree(cheat.parent, place.repo / "cheats")  # some would write there
+    baseline, candidate, words = words_of(place.repo / "cheats" / cheat.name)
     rules = re.search(r"^# caught as: (.+)$", cheat.read_text(encoding="utf-8"), re.MULTILINE)
     done, record = evaluated(place, baseline, candidate, *words)
     if rules is None:
@@ -155,6 +157,9 @@ def test_a_broken_baseline_is_no_verdict(place: Playground) -> None:
         assert "The baseline failed: ValueError: no" in record["headline"]
 
 
+WRITES = (
+    "from pathlib import Path\n\nPath(__file__).with_name('ops.py').write_text('A = 2')\n\ndef kernel(x):\n    return x + 1\n"
+)
 TRIES = """\
 import json, os, socket
 from pathlib import Path
@@ -176,6 +181,15 @@ can("cache", lambda: (Path(os.environ["TMPDIR"]) / "one").write_text("x"))
 can("memory", lambda: open(f"/proc/{os.getppid()}/mem", "rb"))
 raise ValueError(json.dumps(FOUND, sort_keys=True))
 """
+
+
+def test_a_neighbour_that_changes_is_noticed(place: Playground) -> None:
+    """Where files are not read-only, the baseline may have imported something else: there is no verdict."""
+    path, _ = write(place, writes=WRITES, ops="A = 1\n")
+    _, record = evaluated(place, path, path)
+    is_read_only = "mount" in record["observed"]["contained"]
+    assert record["verdict"] == "not measured"
+    assert ("Read-only" if is_read_only else "ops.py changed while") in record["headline"]
 
 
 def test_a_file_is_confined(place: Playground) -> None:
