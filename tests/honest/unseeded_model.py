@@ -1,6 +1,7 @@
 """The same module, without gradients and in place."""
 
 # baseline: base_model
+# options: --input 64x512
 import torch
 
 
