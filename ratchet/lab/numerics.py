@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-FACTOR = 4.0
+FACTOR = 16.0
 """A result may be this many times as far from the float64 result as the baseline's is, in its row."""
 SHORT_ROW = 16
 """Rows of fewer elements are taken together: in a few, the baseline's error can be nothing by chance."""
