@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ratchet import tools
 from ratchet.core import units
 from ratchet.core.device.environment import ask, installed_version, program_version
 from ratchet.core.device.fitness import inspect, problems_before, warnings_before
@@ -68,6 +69,7 @@ def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, v
     if gpu is not None:
         checks += [] if vendor.no_counters else [check_profiling()]
         checks += [check_card(gpu), *check_fitness(gpu)]
+    checks.append(check_containment(Path(tempfile.gettempdir())))
     return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
 
 
@@ -218,6 +220,17 @@ def check_results(folder: Path) -> Check:
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return Check("results", "ok", f"{folder} can be written")
     return Check("results", "missing", f"{there} cannot be written", "Change its permissions, or `results` in [tool.ratchet].")
+
+
+def check_containment(folder: Path) -> Check:
+    """Check whether the kernel lets a user without rights confine the files that `ratchet evaluate` runs."""
+    containment = tools.part("containment")
+    held = containment.available(folder)
+    missing = [part for part in containment.PARTS if part not in held]
+    if not missing:
+        return Check("containment", "ok", f"evaluate confines files by {', '.join(held)}")
+    cure = "Allow user namespaces (kernel.unprivileged_userns_clone, AppArmor, the container's seccomp profile)."
+    return Check("containment", "warning", f"evaluate goes without {', '.join(missing)}", cure)
 
 
 def check_space(folder: Path) -> Check:

@@ -359,7 +359,7 @@ def _project_of(root: Path, folder: Path) -> Path:
 
 
 OTHER_VARIABLES = frozenset(
-    {"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY", "WEBHOOK_URL"}
+    {"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "CONTAINMENT", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY", "WEBHOOK_URL"}
 )
 """Ends of variables that begin with RATCHET_ and are no settings."""
 

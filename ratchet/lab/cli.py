@@ -19,12 +19,13 @@ from ratchet.core.records.files import save
 from ratchet.core.records.profile import Category
 from ratchet.core.request import results_folder
 from ratchet.core.units import parse_size
-from ratchet.lab.evaluate import EvaluationRequest, evaluate, read_certificate, read_source, request_again
+from ratchet.lab.certificate import confirmation, read_certificate, sealed
+from ratchet.lab.evaluate import EvaluationRequest, evaluate, read_source, request_again
 from ratchet.lab.experiment import StartRequest, handoff, show_experiment, show_status, start, status_of
 from ratchet.lab.experiment_run import RunRequest, run
 from ratchet.lab.judge import exit_code
 from ratchet.lab.records.evaluation import EvaluationRecord, Rules, parse_input
-from ratchet.lab.report.evaluation import evaluation_lines, verified_line
+from ratchet.lab.report.evaluation import evaluation_lines
 from ratchet.lab.report.experiment import baseline_lines, experiment_lines, status_lines
 
 _pairs = click.option("--pairs", type=click.IntRange(8, 200), help="At most this many pairs of fresh processes (default: 20).")
@@ -153,7 +154,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
 @click.option("--sanitize", is_flag=True, help="Run the candidate under compute-sanitizer (memcheck, racecheck).")
-@_pairs
+@click.option("--pairs", type=click.IntRange(8, 200), help="Pairs of times, fixed before the first one (default: 12).")
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")
 @click.option("--verify", type=click.Path(path_type=Path, dir_okay=False), help="Run the evaluation of such a file again.")
@@ -173,12 +174,13 @@ def evaluate_command(baseline: Path, candidate: Path, **options: Any) -> int:
     with progressing(options) as progress:
         record = evaluate(wanted, request, progress, os.environ)
     if options["certify"]:
-        save(options["certify"], record)
+        save(options["certify"], sealed(record))
     print_result(_without_sources(record), evaluation_lines(record), as_json=options["as_json"])
     if certificate is None:
         return int(exit_code(record.verdict))
-    print_result(None, [verified_line(certificate, record)] if not options["as_json"] else [], as_json=False)
-    return int(exit_code(record.verdict) if record.verdict == certificate.verdict else Exit.NOT_MEASURED)
+    is_same, said = confirmation(certificate, record)
+    print_result(None, [said] if not options["as_json"] else [], as_json=False)
+    return int(exit_code(record.verdict) if is_same else Exit.NOT_MEASURED)
 
 
 def _wanted(baseline: Path, candidate: Path, options: dict[str, Any]) -> EvaluationRequest:
@@ -213,4 +215,4 @@ def _without_sources(record: EvaluationRecord) -> EvaluationRecord:
         for name in ("baseline", "candidate", "maker")
         if (source := getattr(record, name)) is not None
     }
-    return record.model_copy(update={**sources, "samples": {}})
+    return record.model_copy(update={**sources, "observed": record.observed.model_copy(update={"samples": ()})})

@@ -1,42 +1,50 @@
 """Carry out `ratchet evaluate`: is a candidate file faster than a baseline file, does it compute the same, and is that so?
 
-Read it from the top: fix the sources, draw the seeds, compare results, time, judge. `request_again` is for a certificate. It
-holds the device, starts processes that run both files, and writes to a scratch folder; the command line writes the certificate.
+Read it from the top: fix the sources, draw the seeds, confine each file, compare and time, judge. It holds the device, starts
+processes, and writes to a scratch folder; the command line writes the certificate. Why it can be believed: docs/evaluate.md.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import ratchet
-from ratchet.core.bench.build import without_secrets
-from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.build import benchmark_environ, without_secrets
+from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import describe
-from ratchet.core.errors import RecordError, UsageError
-from ratchet.core.machine import Machine, machine_of, plan_of_case
-from ratchet.core.records.files import load
+from ratchet.core.errors import UsageError
+from ratchet.core.machine import Machine, machine_of
 from ratchet.core.records.run import Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.trees import tree_spec
-from ratchet.lab.judge import headline, timed_verdict
-from ratchet.lab.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, find_sanitizer, measure_files, write_tree
-from ratchet.lab.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
-from ratchet.lab.rules import CandidateRule, clocks_agree, times_ms
+from ratchet.lab import sanitizer
+from ratchet.lab.certificate import digest_of
+from ratchet.lab.child import containment
+from ratchet.lab.judge import judged
+from ratchet.lab.records.evaluation import EarlierCertificate, EvaluationRecord, InputSpec, Rules, SourceFile, Violation
+from ratchet.lab.runners import CannotShare, Runner, RunnerTrouble, started
 
-BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
-"""No pair begins after so many seconds of them, beyond the first eight, unless --pairs asks for them."""
-BLOCKS = {"cuda": 8, "cpu": 4}
+if TYPE_CHECKING:
+    from ratchet.lab.referee import Referee
+
+PAIRS = 12
+"""Pairs of messages, unless --pairs gives another number. Of twelve one may disagree, of ten none."""
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
+CONTAINMENT = "RATCHET_CONTAINMENT"
+"""Variable with the parts of `child.containment` to use, by commas, where one of them does not work on a machine."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,14 @@ def read_source(path: Path) -> SourceFile:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{path} cannot be read: {why}.", "Name the files: `ratchet evaluate BASELINE CANDIDATE`.") from None
-    return SourceFile(path=str(path.absolute()), sha256=_digest(text), text=text)
+    return SourceFile(path=str(path.absolute()), sha256=hashlib.sha256(text.encode()).hexdigest(), text=text)
+
+
+def request_again(record: EvaluationRecord | EarlierCertificate) -> EvaluationRequest:
+    """Return the request that evaluates the sources of a certificate again, by its rules and with new seeds."""
+    rules = record.rules if isinstance(record, EarlierCertificate) else record.observed.rules
+    sources = record.baseline, record.candidate, record.function, record.inputs, record.maker, record.maker_function
+    return EvaluationRequest(*sources, rules)
 
 
 def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> EvaluationRecord:
@@ -74,157 +89,167 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
     What goes wrong in either file is in the record.
     """
     given = {name: value for name, value in request.options.items() if value is not None}
-    options = {"pairs": 20, "case_timeout": 60, **given}
-    settings = load_settings(root_of(request.folder), environ, options, request.folder)
+    settings = load_settings(root_of(request.folder), environ, {"pairs": PAIRS, "case_timeout": 60, **given}, request.folder)
     clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
     with (
         machine_of(request.devices, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
-        scratch_folder("evaluate") as folder,
+        scratch_folder("evaluate") as scratch,
     ):
-        sanitizer = _sanitizer(machine, environ) if wanted.sanitize else None
-        seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
+        if wanted.sanitize and machine.device == "cpu":
+            raise UsageError("compute-sanitizer looks at kernels on a GPU, and this is the CPU.", "Leave --sanitize out.")
         size = SIZE[machine.device]
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
-        budget_s = 0.0 if "pairs" in given else BUDGET_S[machine.device]
-        plan = plan_of_case(settings, machine.device, BLOCKS[machine.device], budget_s).model_copy(update={"seed": seeds[-1]})
-        rule = CandidateRule(settings.pairs)
-        task = FilesTask(plan, wanted.rules, rule, seeds, machine.gpu, machine.idle, sanitizer)
-        trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
-        measured = measure_files(trees, task, folder, progress, without_secrets(environ))
-    if evaluator_digest() != evaluator:
-        measured.violations.append(Violation(rule="harness", message="files of the evaluator changed while the candidate ran"))
-    judged = _judged(measured, wanted.rules)
+        spec = tree_spec(settings, machine, scratch, scratch)
+        variables = benchmark_environ(without_secrets(environ), spec)
+        if machine.gpu:  # the referee uses that GPU, too
+            os.environ.update({name: value for name, value in variables.items() if name.startswith("CUDA_")})
+        found: tuple[str, ...] = ()
+        notes: list[str] = []
+        before = _neighbours(wanted)
+        if wanted.sanitize:
+            progress.stage("Running the candidate under compute-sanitizer")
+            found, notes = _sanitize(wanted, inputs, scratch, variables, request.folder)
+        referee, contained = _refereed(wanted, inputs, settings, machine, scratch, request.folder, variables, progress, found)
+    if changed := [path for path, digest in _neighbours(wanted).items() if before.get(path) != digest]:
+        referee.seen.trouble = f"{changed[0]} changed while the files were evaluated."
+    observed = referee.observed(contained)
     return EvaluationRecord.model_validate(
         {
+            **judged(observed).model_dump(),
             "started_at": started,
             "wall_s": time.monotonic() - clock,
             "command": request.command,
             "evaluator": evaluator,
-            "environment": describe(
-                machine.gpu,
-                machine.device,
-                torch_version=measured.torch or None,
-                cuda_version=measured.cuda,
-                triton_version=measured.triton,
-                cpu_threads=settings.cpu_threads,
-                l2_bytes=None,
-            ),
+            "environment": describe(machine.gpu, machine.device, cpu_threads=settings.cpu_threads),
             "baseline": wanted.baseline,
             "candidate": wanted.candidate,
             "maker": wanted.maker,
             "maker_function": wanted.maker_function,
             "function": wanted.function,
             "inputs": inputs,
-            "rules": wanted.rules,
-            "seeds": seeds,
-            "probes": tuple(measured.probes),
-            "slope": measured.slope,
-            "kernels": measured.kernels,
-            "samples": measured.samples,
-            "warnings": (*machine.warnings, *measured.notes),
-            **judged,
+            "files": _files_of_user(referee.seen.opened, wanted, scratch),
+            "observed": observed,
+            "violations": observed.violations,
+            "kernels": referee.seen.kernels,
+            "warnings": (*machine.warnings, *notes, *referee.seen.notes),
         }
     )
 
 
-def read_certificate(path: Path) -> EvaluationRecord:
-    """Return the evaluation that a certificate holds. Raises RecordError, also where a source is not the one it names."""
-    record = load(path, EvaluationRecord)
-    for source in filter(None, (record.baseline, record.candidate, record.maker)):
-        if _digest(source.text) != source.sha256:
-            raise RecordError(f"{path}: the text of {source.path} does not match its digest.", "Certify it again.")
-    return record
-
-
-def request_again(record: EvaluationRecord) -> EvaluationRequest:
-    """Return the request that evaluates the sources of a certificate again, with its seeds and rules."""
-    return EvaluationRequest(
-        record.baseline,
-        record.candidate,
-        record.function,
-        record.inputs,
-        record.maker,
-        record.maker_function,
-        record.rules,
-        record.seeds,
-    )
-
-
-def evaluator_digest() -> str:
-    """Return the SHA-256 over the names and contents of the installed package's Python files."""
-    root, digest = Path(ratchet.__file__).parent, hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\0{_digest(path.read_text(encoding='utf-8'))}\0".encode())
-    return digest.hexdigest()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
-    if machine.device == "cpu":
-        raise UsageError("compute-sanitizer looks at kernels on a GPU, and this is the CPU.", "Leave --sanitize out.")
-    return find_sanitizer(environ)
-
-
-def _trees(
+def _refereed(
     wanted: EvaluationRequest,
     inputs: tuple[InputSpec, ...],
     settings: Settings,
     machine: Machine,
     scratch: Path,
     folder: Path,
-) -> dict[Side, TreeSpec]:
-    """Write a tree for each side, whose only difference is the file."""
-    sides: dict[Side, SourceFile] = {"reference": wanted.baseline, "head": wanted.candidate}
-    trees: dict[Side, TreeSpec] = {}
-    for side, source in sides.items():
-        task = EvaluationTask(
-            source=source,
-            function=wanted.function,
-            inputs=inputs,
-            maker=wanted.maker,
-            maker_function=wanted.maker_function,
-            folder=str(folder),
-            tolerance=max(1e-2, 10 * wanted.rules.rtol),
-            strict=side == "head",
-        )
-        path = write_tree(scratch / side, task)
-        trees[side] = tree_spec(settings.model_copy(update={"bench": "bench", "python_path": ()}), machine, scratch, path)
-    return trees
-
-
-def _judged(measured: MeasuredFiles, rules: Rules) -> dict[str, object]:
-    """Return the verdict and the figures of a record."""
-    verdict, comparison = timed_verdict(measured.samples.get("head", ()), measured.samples.get("reference", ()))
-    violations = list(measured.violations)
-    peak = measured.peaks.get("head")
-    if peak is not None and peak > rules.memory_limit_bytes:
-        violations.append(Violation(rule="memory", message=f"peak memory {peak / 2**20:.0f}MB exceeds limit"))
-    figures: dict[str, object] = {}
-    # What was wrong or forged has no speed; what takes too much memory has one.
-    if comparison is not None and not measured.trouble and all(one.rule == "memory" for one in violations):
-        baseline_ms, optimized_ms = times_ms(measured.samples, comparison)
-        figures = {
-            "speedup": 1 / comparison.ratio,
-            "speedup_low": 1 / comparison.high,
-            "speedup_high": 1 / comparison.low,
-            "baseline_ms": baseline_ms,
-            "optimized_ms": optimized_ms,
-        }
-        if verdict == "faster" and (measured.slope is None or not clocks_agree(measured.samples, measured.slope)):
-            verdict = "unconfirmed"
-    if violations:
-        verdict = "violated"
-    elif measured.trouble or comparison is None:
-        verdict = "not measured"
-    return {
-        **figures,
-        "verdict": verdict,
-        "headline": headline(verdict, comparison, violations, measured.trouble),
-        "comparison": comparison if figures else None,
-        "violations": tuple(violations),
-        "baseline_peak_bytes": measured.peaks.get("reference"),
-        "peak_bytes": peak,
+    environ: Mapping[str, str],
+    progress: Progress,
+    found: Sequence[str],
+) -> tuple[Referee, tuple[str, ...]]:
+    """Confine the files, and have them compared and timed."""
+    cores = sorted(os.sched_getaffinity(0))[-settings.cpu_threads :] if machine.device == "cpu" else []
+    options: dict[str, Any] = {
+        "device": machine.device,
+        "cores": cores,
+        "folder": str(folder),
+        "visible": [str(Path(source.path).parent) for source in _sources(wanted)]
+        + [str(folder), sys.prefix, str(Path(ratchet.__file__).parent)],
+        "imports_triton": any("triton" in source.text for source in _sources(wanted)),
     }
+    sources: dict[str, tuple[Side | None, SourceFile, str]] = {
+        "reference": ("reference", wanted.baseline, wanted.function),
+        "head": ("head", wanted.candidate, wanted.function),
+    }
+    if wanted.maker:
+        sources["maker"] = (None, wanted.maker, wanted.maker_function)
+    seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(30)))
+    tries = containment.attempts(environ.get(CONTAINMENT, ",".join(containment.PARTS)).split(","), machine.device)
+    for number, parts in enumerate(tries):
+        progress.stage("Starting processes")
+        part_of = scratch / str(number)
+        with started(sources, {**options, "parts": parts}, part_of, environ, settings.case_timeout) as ready:
+            from ratchet.lab.contents import Contents  # torch takes seconds, in the other process meanwhile too
+            from ratchet.lab.referee import SEEDS, Referee, on_other_cores
+
+            # Nothing of this process can be read by another one of the same user, unless only that keeps a driver from sharing.
+            containment.dumpable(is_dumpable=machine.device == "cuda" and parts is tries[-1])
+            runners = ready()
+            both: dict[Side, Runner] = {"reference": runners["reference"], "head": runners["head"]}
+            referee = Referee(both, wanted.rules, seeds[:SEEDS], settings.pairs, progress)
+            referee.seen.violations += [Violation(rule="sanitizer", message=message) for message in found]
+            try:
+                with on_other_cores(cores):
+                    contents = Contents(inputs, runners.get("maker"), machine.device, seeds[SEEDS - 1])
+                    if not found:
+                        referee.observe(contents)
+            except RunnerTrouble as error:
+                referee.note(error)
+            except CannotShare:
+                if parts is tries[-1]:
+                    raise
+                continue
+            finally:
+                containment.dumpable(is_dumpable=True)
+            return referee, tuple(part for part in containment.PARTS if all(part in one.holds for one in runners.values()))
+    raise AssertionError("there is always a last try")
+
+
+def _sources(wanted: EvaluationRequest) -> list[SourceFile]:
+    return [source for source in (wanted.baseline, wanted.candidate, wanted.maker) if source]
+
+
+def _sanitize(
+    wanted: EvaluationRequest, inputs: Sequence[InputSpec], scratch: Path, environ: Mapping[str, str], folder: Path
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return what each tool says against the candidate, and what is only noted, since the baseline does it as well."""
+    program, notes = sanitizer.find_sanitizer(environ), []
+    seed, status = secrets.randbelow(2**31), scratch / "status"
+    commands = {
+        source.sha256: child_command(
+            "ratchet.lab.child.once",
+            source=source.model_dump(),
+            function=wanted.function,
+            maker=wanted.maker.model_dump() if wanted.maker else None,
+            maker_function=wanted.maker_function,
+            inputs=[one.model_dump_json() for one in inputs],
+            device="cuda",
+            seed=seed,
+            status=status,
+        )
+        for source in (wanted.baseline, wanted.candidate)
+    }
+    for tool in sanitizer.TOOLS:
+        errors = [
+            sanitizer.sanitizer_errors(commands[source.sha256], status, tool, program, folder, environ)
+            for source in (wanted.candidate, wanted.baseline)
+        ]
+        if all(errors):
+            notes.append(f"{tool} reports errors of both files, which is held against neither. The baseline: {errors[1]}")
+        elif errors[0]:
+            return (f"{tool}: {errors[0]}",), notes
+    return (), notes
+
+
+def _neighbours(wanted: EvaluationRequest) -> dict[str, str]:
+    """Return the digests of the Python files beside the sources, which the baseline may import."""
+    folders = {Path(source.path).parent for source in _sources(wanted)}
+    return {str(path): digest_of(path) for folder in folders for path in sorted(folder.glob("*.py"))[:1000]}
+
+
+def _files_of_user(opened: set[str], wanted: EvaluationRequest, scratch: Path) -> dict[str, str]:
+    """Return the digests of files that lie beside the sources or below them, and are none of them."""
+    known = {source.path for source in _sources(wanted)}
+    folders = [Path(path).parent for path in known]
+    ours = (scratch, Path(sys.prefix), Path(ratchet.__file__).parent)
+    paths = [Path(name) for name in sorted(opened - known)]
+    mine = [path for path in paths if any(map(path.is_relative_to, folders)) and not any(map(path.is_relative_to, ours))]
+    return {str(path): digest for path in mine if path.is_file() and (digest := digest_of(path))}
+
+
+def evaluator_digest() -> str:
+    """Return the SHA-256 over the names and contents of the installed package's Python files."""
+    root, digest = Path(ratchet.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\0{digest_of(path)}\0".encode())
+    return digest.hexdigest()

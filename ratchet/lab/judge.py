@@ -1,8 +1,7 @@
 """Decide about a change that was tried, by bounds and not by means: an experiment on a pipeline, or an evaluation of two files.
 
 `ratchet experiment run` calls `settled` between rounds of pairs, `wants_reruns` after them, and `decide` at the end; `ratchet
-evaluate` calls `timed_verdict` between rounds, and the rest of the second part at the end. The third part says what a session
-tries next: `rotation`, `ceilings` and `is_plateau`.
+evaluate` calls `judged` once, at the end. The third part says what a session tries next: `rotation`, `ceilings` and `is_plateau`.
 
 A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`, a studentised bootstrap over pairs of
 processes), since the pairs are looked at several times, and only with an exact randomisation test over at least eight pairs
@@ -21,12 +20,11 @@ from typing import get_args
 
 from ratchet.core import units
 from ratchet.core.errors import Exit
-from ratchet.core.judge.comparison import Pair, compare_pairs, compare_workers
+from ratchet.core.judge.comparison import Pair, compare_pairs
 from ratchet.core.judge.rule import looks
 from ratchet.core.records.profile import Category
-from ratchet.core.records.run import WorkerSamples
 from ratchet.core.records.verdict import Comparison
-from ratchet.lab.records.evaluation import EvaluationVerdict, Slope, Violation
+from ratchet.lab.records.evaluation import EvaluationResult, EvaluationVerdict, Observed, Timed, Violation
 from ratchet.lab.records.experiment import (
     PROFILED_CALLS,
     WHOLE,
@@ -251,67 +249,110 @@ def _at_least(comparison: Comparison) -> str:
     return units.percent(1 - comparison.upper_bound, 1)
 
 
-# An evaluation: is the candidate faster than the baseline, and do two clocks agree that it is? Faster takes the bound on that
-# side of no change. Slower takes such a bound past `SAME`: what a process has of its own (where its code lies) is one or two per
-# cent, and nobody is to be blamed for that.
-
-SAME = 0.03
-"""Both bounds of a change below this: the files are equally fast."""
-AGREE = 0.7
-"""Share of the time that a candidate seems to save which the parent's clock has to see as well."""
-
-
 def looks_that_decide(pairs: int) -> tuple[int, ...]:
-    """Return the numbers of pairs at which an evaluation or an experiment of so many pairs at most is looked at."""
+    """Return the numbers of pairs at which an experiment of so many pairs at most is looked at."""
     return tuple(number for number in looks(pairs) if number >= FEWEST) or (pairs,)
 
 
-def timed_verdict(
-    head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]
-) -> tuple[EvaluationVerdict, Comparison | None]:
-    """Return what the pairs say so far, and the comparison of candidate time / baseline time."""
-    comparison, mirrored = compare_workers(head, reference, CONFIDENCE), compare_workers(reference, head, CONFIDENCE)
-    if comparison is None or mirrored is None or comparison.pairs < FEWEST:
-        return "inconclusive", comparison
+# An evaluation: is the candidate faster than the baseline by the referee's clock? The number of pairs was fixed before. Faster
+# takes the bound on that side of no change; where fewer fresh processes than `FEWEST` share the pairs, past `SAME`, as slower
+# always does: what a process has of its own (where its code lies) is one or two per cent.
+
+SAME = 0.03
+"""Both bounds of a change below this: the files are equally fast."""
+AGREE = 0.5
+"""Share of what a candidate saves (of its logarithm) that the interval of the slope between K and 2K calls has to reach, and that
+has to be there against the baseline's time when the candidate is gone."""
+FEWEST_ROUND_TRIPS = 5.0
+"""Where a message of K calls of the slower side takes less than this many empty messages, calls are too short to be judged."""
+
+
+def judged(seen: Observed) -> EvaluationResult:
+    """Return the verdict and the figures that follow from what was seen."""
+    pairs = _pairs_of(seen.samples)
+    comparison, slope = compare_pairs(pairs, CONFIDENCE), compare_pairs(_slopes_of(seen.samples), CONFIDENCE)
+    verdict, doubt = _timed_verdict(seen, comparison, slope)
+    figures: dict[str, object] = {}
+    # What was wrong or failed has no speed; what takes too much memory has one.
+    if comparison is not None and not seen.trouble and all(one.rule == "memory" for one in seen.violations):
+        middle = math.sqrt(statistics.median(one.head_ms for one in pairs) * statistics.median(one.reference_ms for one in pairs))
+        figures = {
+            "speedup": 1 / comparison.ratio,
+            "speedup_low": 1 / comparison.high,
+            "speedup_high": 1 / comparison.low,
+            "baseline_ms": middle / math.sqrt(comparison.ratio),
+            "optimized_ms": middle * math.sqrt(comparison.ratio),
+            "comparison": comparison,
+            "slope": slope,
+        }
+    if seen.trouble or (comparison is None and not seen.violations):
+        verdict = "not measured"
+    elif seen.violations:
+        verdict = "violated"
+    said = headline(verdict, comparison, seen.violations, seen.trouble, doubt)
+    return EvaluationResult.model_validate({"verdict": verdict, "headline": said, **figures})
+
+
+def _timed_verdict(seen: Observed, comparison: Comparison | None, slope: Comparison | None) -> tuple[EvaluationVerdict, str]:
+    """Return what the times say, and what speaks against it."""
+    mirrored = compare_pairs([Pair(-one.log_ratio, one.reference_ms, one.head_ms) for one in _pairs_of(seen.samples)], CONFIDENCE)
+    plan = seen.plan
+    if comparison is None or mirrored is None or plan is None or comparison.pairs < FEWEST:
+        return "inconclusive", ""
+    if (
+        statistics.median(max(one.baseline_s[0], one.candidate_s[0]) for one in seen.samples)
+        < FEWEST_ROUND_TRIPS * plan.round_trip_s
+    ):
+        return "inconclusive", "too short"
     above, below = comparison.upper_bound, mirrored.upper_bound
-    if above < 1 and comparison.p_value <= CHANCE:
-        return "faster", comparison
+    if above < (1 if plan.processes >= FEWEST else 1 / (1 + SAME)) and comparison.p_value <= CHANCE:
+        needed = comparison.ratio**AGREE
+        alone_ms = statistics.median(seen.alone_s) * 1e3 if seen.alone_s else 0.0
+        if slope is None or slope.low > needed:
+            return "unconfirmed", "slope"
+        own_ms = statistics.median(_call_ms(one.candidate_s, one.calls) for one in seen.samples)
+        return ("faster", "") if own_ms <= needed * alone_ms else ("unconfirmed", "alone")
     if below < 1 / (1 + SAME) and comparison.p_value <= CHANCE:
-        return "slower", comparison
-    return ("same" if max(above, below) < 1 + SAME else "inconclusive"), comparison
+        return "slower", ""
+    return ("same" if max(above, below) < 1 + SAME else "inconclusive"), ""
 
 
-def is_confirmed(baseline_ms: float, candidate_ms: float, slope: Slope) -> bool:
-    """Return whether the parent's clock sees the time that the candidate saves by the clock in its own process.
-
-    What both sides do besides (new inputs, emptying the cache) cancels in the difference. Its scatter is allowed for.
-    """
-    saved_ms = baseline_ms - candidate_ms
-    seen_ms = statistics.median(slope.baseline_ms) - statistics.median(slope.candidate_ms)
-    noise_ms = max(_scatter(slope.baseline_ms), _scatter(slope.candidate_ms))
-    return seen_ms >= AGREE * saved_ms - noise_ms
+def _call_ms(seconds: tuple[float, float], calls: int) -> float:
+    return sum(seconds) / (3 * calls) * 1e3
 
 
-def _scatter(values: Sequence[float]) -> float:
-    """Return the median distance from the median, twice."""
-    middle = statistics.median(values)
-    return 2 * statistics.median(abs(value - middle) for value in values)
+def _pairs_of(samples: Sequence[Timed]) -> list[Pair]:
+    times = [(_call_ms(one.candidate_s, one.calls), _call_ms(one.baseline_s, one.calls)) for one in samples]
+    return [Pair(math.log(head / reference), head, reference) for head, reference in times]
 
 
-def headline(verdict: EvaluationVerdict, comparison: Comparison | None, violations: Sequence[Violation], trouble: str) -> str:
+def _slopes_of(samples: Sequence[Timed]) -> list[Pair]:
+    """Return the pairs of slopes; none where a message of 2K calls did not take longer than one of K."""
+    slopes = [tuple((side[1] - side[0]) / one.calls * 1e3 for side in (one.candidate_s, one.baseline_s)) for one in samples]
+    return [Pair(math.log(head / reference), head, reference) for head, reference in slopes if min(head, reference) > 0]
+
+
+def headline(
+    verdict: EvaluationVerdict, comparison: Comparison | None, violations: Sequence[Violation], trouble: str, doubt: str = ""
+) -> str:
     """Say the verdict in one sentence."""
-    if violations:
-        return f"Not accepted: {violations[0].message}."
-    if comparison is None or verdict == "not measured":
+    if trouble or (comparison is None and not violations):
         return f"Not measured: {trouble or 'too few pairs.'}"
+    if violations or comparison is None:
+        return f"Not accepted: {violations[0].message}."
     speed = f"{1 / comparison.ratio:.3f} times as fast"
     interval = f"95 % interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}, {units.plural(comparison.pairs, 'pair')}"
+    why = {
+        "slope": "but K calls more do not show it",
+        "alone": "but against the baseline alone, when the candidate's processes are gone, it is not",
+    }.get(doubt, "")
+    if doubt == "too short":
+        return f"Inconclusive: {speed} ({interval}), but the calls are too short to judge: use a larger input."
     return {
         "faster": f"Faster: {speed} ({interval}).",
         "same": f"As fast as the baseline, within {units.threshold(SAME)} ({interval}).",
         "slower": f"Slower: {speed} ({interval}).",
-        "unconfirmed": f"Not confirmed: {speed} by the clock in the candidate's process ({interval}), but the evaluator's own "
-        "clock does not see the time saved. Launch overhead may hide it: use a larger input, or a CUDA graph.",
+        "unconfirmed": f"Not confirmed: {speed} ({interval}), {why}.",
     }.get(verdict, f"Inconclusive: {speed} ({interval}); measure on a quieter machine, or with more --pairs.")
 
 

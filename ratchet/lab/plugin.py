@@ -36,4 +36,5 @@ EXAMPLES = {
         "ratchet variants --quickwins bmm vector_access --pairs 12",
     ),
 }
-WORKER_MODULES = ("ratchet.lab.child.experiment", "ratchet.lab.child.evaluation")
+PARTS = {"containment": "ratchet.lab.child.containment"}
+WORKER_MODULES = ("ratchet.lab.child.experiment",)

@@ -1,27 +1,23 @@
-"""When the measurement of an experiment or an evaluation is over, and what its pairs say by then. Pure."""
+"""When the measurement of an experiment is over, and what its pairs say by then. Pure."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from ratchet.core.judge.comparison import Pair, medians_ms, pairs_of, pairs_of_medians
+from ratchet.core.judge.comparison import Pair, pairs_of, pairs_of_medians
 from ratchet.core.judge.rule import Rule
-from ratchet.core.records.run import CaseRun, Side, WorkerSamples
-from ratchet.core.records.verdict import Comparison
+from ratchet.core.records.run import CaseRun, WorkerSamples
 from ratchet.lab.judge import (
     MICRO,
     RERUNS,
     ChangeEvidence,
     change_between,
-    is_confirmed,
     is_settled,
     looks_that_decide,
     settled,
-    timed_verdict,
     wants_reruns,
 )
-from ratchet.lab.records.evaluation import Slope
 from ratchet.lab.records.experiment import WHOLE, StageChange
 
 
@@ -46,16 +42,6 @@ class MicroRule(Rule):
     def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
         whole = {case.name: changes_of(case).get(WHOLE) for case in cases}
         return [name for name, one in whole.items() if one is None or not is_settled(one.comparison, MICRO)]
-
-
-class CandidateRule(Rule):
-    """Measure until a candidate is shown to be faster than the baseline, slower, or as fast."""
-
-    def __init__(self, pairs: int) -> None:
-        super().__init__(looks_that_decide(pairs))
-
-    def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        return [case.name for case in cases if timed_verdict(case.head, case.reference)[0] == "inconclusive"]
 
 
 def stages_of(case: CaseRun) -> tuple[str, ...]:
@@ -94,16 +80,3 @@ def evidence_of(stage: str, case: CaseRun | None) -> ChangeEvidence:
         of_stage=part.comparison if part else None,
         share=part.before_ms / whole.before_ms if part and whole else None,
     )
-
-
-def clocks_agree(samples: Mapping[Side, Sequence[WorkerSamples]], slope: Slope) -> bool:
-    """Return whether the parent's clock confirms the samples; it has nothing to confirm where they do not say faster."""
-    verdict, comparison = timed_verdict(samples.get("head", ()), samples.get("reference", ()))
-    return verdict != "faster" or comparison is None or is_confirmed(*times_ms(samples, comparison), slope)
-
-
-def times_ms(samples: Mapping[Side, Sequence[WorkerSamples]], comparison: Comparison) -> tuple[float, float]:
-    """Return the times of the baseline and of the candidate, which differ by what the pairs show, as in reports."""
-    medians = {side: statistics.median(medians_ms(workers)) for side, workers in samples.items()}
-    half = (medians["head"] * medians["reference"]) ** 0.5
-    return half / comparison.ratio**0.5, half * comparison.ratio**0.5

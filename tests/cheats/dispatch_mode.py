@@ -1,7 +1,5 @@
 """Leave a mode of torch active that sees every operation of the evaluator."""
 
-# caught as: patched
-
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -1,6 +1,6 @@
 """Return a result that a thread goes on improving."""
 
-# caught as: deferred outputs
+# caught as: outputs inputs
 
 import threading
 import time

@@ -1,7 +1,5 @@
 """Return a tensor subclass that computes when somebody looks."""
 
-# caught as: deferred
-
 import torch
 
 

@@ -1,6 +1,7 @@
 """Buy speed with more memory than allowed."""
 
 # caught as: memory
+# options: --memory-limit 50MB
 
 import torch
 

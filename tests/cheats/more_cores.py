@@ -1,7 +1,5 @@
 """Take all cores of the machine, where the baseline has one."""
 
-# caught as: harness
-
 import os
 
 import torch

@@ -1,7 +1,5 @@
 """Slow the host's clock down."""
 
-# caught as: patched
-
 import time
 
 import torch

@@ -1,12 +1,12 @@
 """Put other code into a function of the evaluator, which stays the same object."""
 
-# caught as: patched
+# caught as: outputs
 
 import torch
 
-from ratchet.lab.child import evaluation
+from __main__ import Runner
 
-evaluation._Timed.evidence.__code__ = (lambda self, workload: []).__code__
+Runner._write.__code__ = (lambda self, result, slot, of: None).__code__
 
 
 def kernel(x):

@@ -1,7 +1,5 @@
 """Replace the clock of the evaluator itself."""
 
-# caught as: patched
-
 import torch
 
 from ratchet.core.bench.clocks import CpuClock, Samples

@@ -1,7 +1,5 @@
 """Write better figures into whatever is serialised."""
 
-# caught as: patched
-
 import json
 
 import torch

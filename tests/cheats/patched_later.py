@@ -1,7 +1,5 @@
 """Replace a timer only at the third call, when the import has long been looked at."""
 
-# caught as: patched
-
 import time
 
 import torch

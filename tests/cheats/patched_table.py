@@ -1,7 +1,5 @@
 """Replace an operation in the evaluator's table of operations."""
 
-# caught as: patched
-
 import torch
 
 from ratchet.core.bench.child import worker

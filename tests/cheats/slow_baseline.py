@@ -1,7 +1,5 @@
 """Keep the core busy while the baseline is timed."""
 
-# caught as: harness
-
 import threading
 
 import torch

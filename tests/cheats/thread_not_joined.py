@@ -1,6 +1,6 @@
 """Start the work in a thread, and return before it has ended."""
 
-# caught as: deferred outputs
+# caught as: outputs inputs
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""`ratchet evaluate` on a GPU: its own cheats are caught, its own honest candidates are not accused."""
+"""`ratchet evaluate` on a GPU: its own cheats gain nothing, its own honest candidates are not accused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 from ratchet.core.errors import UsageError  # noqa: E402  after the skip
-from ratchet.lab.measure.evaluation import find_sanitizer  # noqa: E402
+from ratchet.lab.sanitizer import find_sanitizer  # noqa: E402
 from tests.integration.playground import Finished, Playground  # noqa: E402
 
 TESTS = Path(__file__).parents[1]
@@ -38,11 +38,13 @@ def evaluated(place: Playground, *words: str | Path) -> tuple[Finished, dict[str
 
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda path: path.stem)
-def test_a_cheat_is_caught(place: Playground, cheat: Path) -> None:
-    """Each ends with 1 and breaks a rule that its second line names."""
+def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
+    """One that names how it is caught breaks that rule and exits with 1; any other is just not faster."""
     rules = re.search(r"^# caught as: (.+)$", cheat.read_text(encoding="utf-8"), re.MULTILINE)
-    assert rules, "the file names no rule"
     done, record = evaluated(place, BASELINE, cheat)
+    if rules is None:
+        assert record["verdict"] != "faster", done.out
+        return
     assert (done.code, record["verdict"]) == (1, "violated"), done.out
     assert record["violations"][0]["rule"] in rules[1].split()
 
@@ -52,6 +54,7 @@ def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> 
     """However it computes, it breaks no rule, and it gets figures and the kernels that it launched."""
     _, record = evaluated(place, BASELINE, honest)
     assert record["violations"] == []
+    assert record["verdict"] != "not measured", record["headline"]
     assert record["speedup"] > 0
     assert record["kernels"]["head"]
 

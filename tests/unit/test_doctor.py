@@ -70,7 +70,19 @@ def test_no_gpu(repository: Path) -> None:
     """A machine without a GPU is told that checks run on the CPU, and is not asked about counters or fitness."""
     found = by_name(examine(repository, None, vendor=Nvidia(driver(0))))
     assert found["GPU"] == Check("GPU", "missing", "no NVIDIA driver or no GPU: checks run on the CPU", unfit=True)
-    assert list(found) == ["Python", "git", "repository", "torch", "GPU", "Triton", "nvcc", "ncu", "results", "space"]
+    assert list(found) == [
+        "Python",
+        "git",
+        "repository",
+        "torch",
+        "GPU",
+        "Triton",
+        "nvcc",
+        "ncu",
+        "containment",
+        "results",
+        "space",
+    ]
 
 
 @pytest.mark.usefixtures("quick_torch")
@@ -313,3 +325,13 @@ def test_find_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_program("tool", places) == tmp_path / "first" / "tool"
     assert find_program("tool") is None
+
+
+@pytest.mark.parametrize(("held", "state"), [(("pid", "ipc", "net", "mount", "cores"), "ok"), (("cores",), "warning")])
+def test_what_confines_evaluated_files_is_said(held: tuple[str, ...], state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that allows all of it is ok; what is missing is named, with what to do."""
+    monkeypatch.setattr("ratchet.lab.child.containment.available", lambda folder: list(held))
+    check = doctor.check_containment(Path("/tmp"))
+    assert check.state == state
+    assert ("goes without pid, ipc, net, mount" in check.detail) == (state == "warning")
+    assert bool(check.cure) == (state == "warning")

@@ -1,40 +1,58 @@
-"""`ratchet evaluate` without processes: inputs as text, the verdict of pairs and of two clocks, and what the guard notices."""
+"""`ratchet evaluate` without processes: inputs as text, what follows from times, and what a certificate holds."""
 
 from __future__ import annotations
 
-import math
-import os
-import statistics
-import sys
-import time
+import hashlib
+import json
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ratchet.core.errors import Exit
-from ratchet.core.records.run import SIDES, Block, WorkerSamples
+from ratchet.core.device.environment import describe
+from ratchet.core.errors import Exit, RecordError
+from ratchet.core.records.files import dumps
 from ratchet.core.units import parse_size
-from ratchet.lab.judge import exit_code, headline, is_confirmed, timed_verdict
-from ratchet.lab.records.evaluation import EvaluationTask, EvaluationVerdict, InputSpec, Slope, SourceFile, Violation, parse_input
-from tests import reports
+from ratchet.lab.certificate import confirmation, loosened, read_certificate, sealed
+from ratchet.lab.judge import exit_code, judged
+from ratchet.lab.records.evaluation import (
+    EvaluationRecord,
+    InputSpec,
+    Observed,
+    Rules,
+    SourceFile,
+    Timed,
+    TimingPlan,
+    Violation,
+    parse_input,
+)
 
-torch = pytest.importorskip("torch")
-
-from ratchet.core.bench import clocks  # noqa: E402
-from ratchet.core.bench.child.outputs import Value  # noqa: E402
-from ratchet.core.bench.client import WorkerClient  # noqa: E402
-from ratchet.lab.child import evaluation  # noqa: E402  after the skip: it needs torch
-from ratchet.lab.child.guard import Guard  # noqa: E402
-from ratchet.lab.measure.evaluation import timed_from_outside  # noqa: E402
+EVEN = (1.0, 1.002, 0.998, 1.003, 0.997, 1.002, 0.998, 1.001, 0.999, 1.0)
+"""What scatters from pair to pair, on both sides in another order."""
 
 
-def workers(*times_ms: float) -> list[WorkerSamples]:
-    """One worker a pair, each with one block, by a fine clock."""
-    fine = [1 + 1e-7 * math.sqrt(2 + pair) for pair in range(len(times_ms))]
-    blocks = [(Block(0, 0, (time_ms * digits,) * 3),) for time_ms, digits in zip(times_ms, fine, strict=True)]
-    return [WorkerSamples(pair, True, block, 0.1, 0, 0.0) for pair, block in enumerate(blocks)]
+def seen(
+    candidate_ms: float, *, slope_ms: float | None = None, alone_ms: float = 2.0, processes: int = 10, **more: Any
+) -> Observed:
+    """Ten pairs against a baseline of 2 ms a call; ``slope_ms`` is what a call more takes, where that is another time."""
+    slope_ms = candidate_ms if slope_ms is None else slope_ms
+    calls = 10
+    first_s = (3 * calls * candidate_ms - calls * slope_ms) / 2 * 1e-3
+    samples = tuple(
+        Timed(
+            process=pair * processes // 10,
+            calls=calls,
+            baseline_s=(0.02 * own, 0.04 * own),
+            candidate_s=(first_s * its, (first_s + calls * slope_ms * 1e-3) * its),
+        )
+        for pair, (own, its) in enumerate(zip(EVEN, reversed(EVEN), strict=True))
+    )
+    plan = TimingPlan(pairs=10, processes=processes, calls=calls, checked=4, round_trip_s=more.pop("round_trip_s", 1e-4))
+    return Observed(
+        rules=Rules(), seeds=(1, 2), plan=plan, samples=samples, alone_s=(alone_ms * 1e-3,) * 5, **({"peaks": {"head": 5}} | more)
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,177 +77,168 @@ def test_anything_else_is_no_input(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("candidate", "verdict"),
+    ("observed", "verdict", "code", "said"),
     [
-        ((1.00, 1.01, 0.99, 1.0, 1.01, 0.99, 1.0, 1.01), "faster"),
-        ((4.00, 4.01, 3.99, 4.0, 4.01, 3.99, 4.0, 4.01), "slower"),
-        ((2.00, 2.002, 1.998, 2.0, 2.002, 1.998, 2.0, 2.0), "same"),
-        ((2.02, 2.022, 2.018, 2.02, 2.022, 2.018, 2.02, 2.02), "same"),
-        ((1.00, 3.00, 2.0, 1.5, 2.5, 1.9, 1.9, 2.1), "inconclusive"),
-        ((1.2, 1.2, 1.2, 2.1, 1.2, 1.2, 1.2, 1.2), "inconclusive"),
-        ((1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0), "inconclusive"),
-        ((2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0), "inconclusive"),
-        ((1.0, 1.0), "inconclusive"),
+        (seen(1.0), "faster", 0, "Faster: 2.000 times as fast (95 % interval"),
+        (seen(4.0), "slower", 1, "Slower: 0.500 times as fast"),
+        (seen(2.0), "same", 0, "As fast as the baseline, within 3 %"),
+        (seen(2.02), "same", 0, "As fast"),
+        (seen(1.9), "faster", 0, "Faster: 1.053"),
+        (seen(1.98, processes=1), "same", 0, "As fast"),
+        (seen(1.0, slope_ms=1.9), "unconfirmed", 3, "but K calls more do not show it"),
+        (seen(1.0, alone_ms=1.01), "unconfirmed", 3, "when the candidate's processes are gone, it is not"),
+        (seen(1.0, round_trip_s=5e-3), "inconclusive", 3, "too short to judge"),
+        (seen(1.0, trouble="The baseline failed: no"), "not measured", 3, "Not measured: The baseline failed: no"),
+        (Observed(rules=Rules(), seeds=()), "not measured", 3, "Not measured: too few pairs."),
     ],
 )
-def test_pairs_decide(candidate: tuple[float, ...], verdict: str) -> None:
-    """Faster needs the whole bound below no change, slower past 3 %, same both bounds within 3 %; seven pairs prove nothing."""
-    assert timed_verdict(workers(*candidate), workers(*[2.0] * len(candidate)))[0] == verdict
+def test_the_verdict_follows_from_what_was_seen(observed: Observed, verdict: str, code: int, said: str) -> None:
+    """Faster needs the pairs, the slope and the baseline alone to agree; few processes widen the margin; each has its code."""
+    found = judged(observed)
+    assert (found.verdict, exit_code(found.verdict)) == (verdict, Exit(code))
+    assert said in found.headline
 
 
-def test_the_parents_clock_has_to_see_what_is_saved() -> None:
-    """Half of the time is saved by both clocks, or by one only; what both sides do besides does not matter."""
-    besides = Slope(baseline_ms=(12.0, 12.1, 11.9), candidate_ms=(7.0, 7.1, 6.9))
-    assert is_confirmed(10.0, 5.0, besides)
-    assert not is_confirmed(10.0, 5.0, besides.model_copy(update={"candidate_ms": (12.0, 12.1, 11.9)}))
-    assert not is_confirmed(10.0, 0.1, besides)
+def test_what_scatters_is_inconclusive() -> None:
+    """A candidate that takes half of the time or twice of it by chance is not called anything else."""
+    observed = seen(2.0)
+    wild = [
+        one.model_copy(update={"candidate_s": tuple(second * (2 if pair % 2 else 0.5) for second in one.candidate_s)})
+        for pair, one in enumerate(observed.samples)
+    ]
+    assert judged(observed.model_copy(update={"samples": tuple(wild)})).verdict == "inconclusive"
 
 
-@pytest.mark.parametrize(("candidate_ms", "confirmed"), [(8.8, True), (9.2, False)])
-def test_the_scatter_of_the_parents_clock_is_allowed_for(candidate_ms: float, confirmed: bool) -> None:
-    """Of 5 ms it has to see 3.5 ms less twice its median distance from the median, here 0.6 ms, whichever side scatters."""
-    restless, steady = (12.0, 12.3, 11.7), (candidate_ms,) * 3
-    assert is_confirmed(10.0, 5.0, Slope(baseline_ms=restless, candidate_ms=steady)) is confirmed
-    scattered = tuple(candidate_ms + value - 12.0 for value in restless)
-    assert is_confirmed(10.0, 5.0, Slope(baseline_ms=(12.0,) * 3, candidate_ms=scattered)) is confirmed
+def test_a_violation_has_no_figures_unless_it_is_of_memory() -> None:
+    """What was wrong has no speed; what takes too much memory has one."""
+    wrong = judged(seen(1.0, violations=(Violation(rule="outputs", message="outputs differ by 1.00e-02"),)))
+    assert (wrong.verdict, wrong.speedup, wrong.headline) == ("violated", None, "Not accepted: outputs differ by 1.00e-02.")
+    large = judged(seen(1.0, violations=(Violation(rule="memory", message="peak memory 60MB exceeds limit"),)))
+    assert large.verdict == "violated"
+    assert large.speedup == pytest.approx(2.0, rel=0.01)
 
 
-class FourMs:
-    """A worker each of whose calls takes 4 ms by a clock of its own, so that no other process matters."""
-
-    pid, now_s = 0, 0.0
-
-    def ask(self, _op: str, _answer: type, *, samples: int, place: int) -> None:
-        FourMs.now_s += 0.004 * samples
+# Certificates.
 
 
-@pytest.mark.parametrize(("agrees_after", "rounds"), [(1, 5), (7, 7), (99, 20)])
-def test_the_parents_clock_goes_on_while_it_does_not_agree(
-    agrees_after: int, rounds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At least five rounds, at most twenty; a few of a busy machine can hide what a candidate saves."""
-    monkeypatch.setattr("ratchet.lab.measure.evaluation.time", SimpleNamespace(perf_counter=lambda: FourMs.now_s))
-    monkeypatch.setattr("ratchet.lab.measure.evaluation._cpu_s", lambda _: FourMs.now_s)
-    sides = {side: cast(WorkerClient, FourMs()) for side in SIDES}
-    slope, _ = timed_from_outside(sides, lambda slope: len(slope.baseline_ms) >= agrees_after)
-    assert len(slope.baseline_ms) == len(slope.candidate_ms) == rounds
-    assert statistics.median(slope.baseline_ms) == pytest.approx(4)
+def record() -> EvaluationRecord:
+    """A sealed record of a candidate that is twice as fast."""
+    observed = seen(1.0)
+    sources = [
+        SourceFile(path=f"/{name}.py", sha256="06a1c8e3a76aa2a8d2c1b3ea6a5d6f3c", text=f"{name} = 1\n") for name in ("one", "two")
+    ]
+    sources = [source.model_copy(update={"sha256": _sha256(source.text)}) for source in sources]
+    return sealed(
+        EvaluationRecord(
+            **judged(observed).model_dump(),
+            started_at=datetime(2026, 11, 27, tzinfo=UTC),
+            wall_s=9.0,
+            command=("evaluate",),
+            evaluator="ab",
+            environment=describe(None, "cpu", cpu_threads=1),
+            baseline=sources[0],
+            candidate=sources[1],
+            function="kernel",
+            inputs=(InputSpec(shape=(4, 4)),),
+            observed=observed,
+        )
+    )
 
 
-@pytest.mark.parametrize(
-    ("verdict", "code", "said"),
-    [
-        ("faster", 0, "Faster: 2.000 times as fast (95 % interval 1.980 to 2.020, 8 pairs)."),
-        ("same", 0, "As fast as the baseline, within 3 % (95 % interval 1.980 to 2.020, 8 pairs)."),
-        ("slower", 1, "Slower: 2.000 times as fast (95 % interval 1.980 to 2.020, 8 pairs)."),
-        (
-            "unconfirmed",
-            3,
-            "Not confirmed: 2.000 times as fast by the clock in the candidate's process (95 % interval 1.980 to 2.020, 8 pairs), "
-            "but the evaluator's own clock does not see the time saved. Launch overhead may hide it: use a larger input, or a "
-            "CUDA graph.",
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _leaves(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(document, dict):
+        return [leaf for key, value in document.items() for leaf in _leaves(value, (*path, key))]
+    if isinstance(document, list):
+        return [leaf for key, value in enumerate(document[:1]) for leaf in _leaves(value, (*path, key))]
+    return [path]
+
+
+def _edited(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    return value * 10 + 1 if isinstance(value, int | float) else f"{value or ''}x"
+
+
+def test_a_certificate_is_read_again(tmp_path: Path) -> None:
+    """As it was written, whole."""
+    path = tmp_path / "win.json"
+    path.write_text(dumps(record()), encoding="utf-8")
+    assert read_certificate(path) == record()
+
+
+def test_any_edit_is_refused_by_name(tmp_path: Path) -> None:
+    """Every leaf of the document, changed alone, is refused with the name of its field."""
+    path, document = tmp_path / "win.json", json.loads(dumps(record()))
+    for leaf in _leaves(document):
+        changed = json.loads(json.dumps(document))
+        here = changed
+        for key in leaf[:-1]:
+            here = here[key]
+        here[leaf[-1]] = _edited(here[leaf[-1]])
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(RecordError) as refused:
+            read_certificate(path)
+        name = leaf[0] if leaf[0] != "seals" else leaf[1]
+        said = {"": "the list of seals", "schema_version": "schema"}.get(name, name)
+        assert said in refused.value.message, leaf
+
+
+SEALED_AGAIN: dict[str, tuple[Callable[[EvaluationRecord], dict[str, Any]], str]] = {
+    "a speed-up": (lambda one: {"speedup": 10.0}, "speedup does not follow from the samples"),
+    "a verdict": (lambda one: {"verdict": "same"}, "verdict does not follow"),
+    "fewer samples": (
+        lambda one: (
+            {"observed": (fewer := one.observed.model_copy(update={"samples": one.observed.samples[:9]}))}
+            | {name: getattr(judged(fewer), name) for name in type(judged(fewer)).model_fields}
         ),
-        (
-            "inconclusive",
-            3,
-            "Inconclusive: 2.000 times as fast (95 % interval 1.980 to 2.020, 8 pairs); measure on a quieter machine, or with "
-            "more --pairs.",
-        ),
-        ("not measured", 3, "Not measured: too few pairs."),
-    ],
-)
-def test_a_headline_and_a_code_for_each_verdict(verdict: EvaluationVerdict, code: int, said: str) -> None:
-    """Only what was shown exits with 0, and the sentence has the speed with its interval."""
-    comparison = reports.comparison(0.5, low=1 / 2.02, high=1 / 1.98, pairs=8)
-    assert exit_code(verdict) == Exit(code)
-    assert headline(verdict, comparison, (), "") == said
-
-
-def test_a_headline_without_figures() -> None:
-    """A violation comes before any figure, and where nothing was measured the trouble is what is said."""
-    comparison = timed_verdict(workers(*[1.0] * 6), workers(*[2.0] * 6))[1]
-    broken = Violation(rule="outputs", message="outputs differ by 1.00e-02")
-    assert exit_code("violated") is Exit.REGRESSION
-    assert headline("violated", comparison, (broken,), "") == "Not accepted: outputs differ by 1.00e-02."
-    assert headline("not measured", None, (), "The baseline failed: no") == "Not measured: The baseline failed: no"
-    assert headline("inconclusive", None, (), "") == "Not measured: too few pairs."
-
-
-REPLACED: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
-    "a clock": (lambda patch: patch.setattr(time, "perf_counter", lambda: 0.0), "time.perf_counter was replaced"),
-    "statistics": (lambda patch: patch.setattr(statistics, "median", min), "statistics.median was replaced"),
-    "an event": (lambda patch: patch.setattr(torch.cuda.Event, "record", print), "Event.record was replaced"),
-    "a method": (lambda patch: patch.setattr(torch.Tensor, "copy_", print), "Tensor.copy_ was replaced"),
-    "the harness": (lambda patch: patch.setattr("ratchet.core.bench.child.calls.seed_all", print), "seed_all was replaced"),
-    "a module": (
-        lambda patch: patch.setitem(sys.modules, "ratchet.core.units", ModuleType("units")),
-        "ratchet.core.units was replaced",
+        "observed.samples are not as many",
     ),
-    "code": (lambda patch: patch.setattr(parse_size, "__code__", (lambda value: 0).__code__), "parse_size was replaced"),
+    "another source": (
+        lambda one: {"candidate": one.candidate.model_copy(update={"text": "two = 2\n"})},
+        "the text of /two.py does not match its digest",
+    ),
+    "no violations": (
+        lambda one: {"violations": (Violation(rule="memory", message="much"),)},
+        "violations are not those that were observed",
+    ),
 }
 
 
-@pytest.mark.parametrize("what", REPLACED)
-def test_the_guard_names_what_was_replaced(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing before, its name after, nothing again once it is put back."""
-    guard = Guard()
-    before = guard.replaced()
-    replace, name = REPLACED[what]
-    with monkeypatch.context() as patch:
-        replace(patch)
-        assert guard.replaced().endswith(name)
-    assert guard.replaced() == before
+@pytest.mark.parametrize("what", SEALED_AGAIN)
+def test_an_edit_that_was_sealed_again_has_to_follow(what: str, tmp_path: Path) -> None:
+    """Whoever seals an edited certificate again has to make everything else follow from it."""
+    change, said = SEALED_AGAIN[what]
+    path = tmp_path / "win.json"
+    path.write_text(dumps(sealed(record().model_copy(update=change(record())))), encoding="utf-8")
+    with pytest.raises(RecordError, match=said):
+        read_certificate(path)
 
 
-def test_lines_pinned_in_l2_break_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was set aside before the candidate was imported is no fault of it; a driver without the call says 0."""
-    pinned = 1 << 20
-
-    class Driver:
-        def cuCtxGetLimit(self, size: Any, limit: int) -> int:  # noqa: N802  the driver's name
-            size._obj.value = pinned
-            return 0 if limit == 6 else 1
-
-    drivers: list[type[Driver]] = [Driver]
-    monkeypatch.setattr(clocks, "_driver", lambda: drivers[0]() if drivers else None)
-    monkeypatch.setattr(evaluation, "_is_initialized", lambda: True)
-    source = SourceFile(path="candidate.py", sha256="", text="def kernel(x):\n    return x\n")
-    loader = evaluation._Loader(EvaluationTask(source=source, function="kernel", strict=True))
-    for owner, name, value in ((os, "chdir", print), (sys, "path", [*sys.path]), (sys, "modules", {**sys.modules})):
-        monkeypatch.setattr(owner, name, value)
-    loader.function()
-    pinned = 16 << 20
-    with pytest.raises(evaluation.BrokenRule, match=r"^harness: it sets 16.0 MiB of L2 aside"):
-        loader.check()
-    drivers.clear()
-    loader.check()
+def test_a_file_that_was_opened_must_be_the_same(tmp_path: Path) -> None:
+    """A neighbour that has changed since is named."""
+    neighbour, path = tmp_path / "ops.py", tmp_path / "win.json"
+    neighbour.write_text("A = 1\n", encoding="utf-8")
+    path.write_text(dumps(sealed(record().model_copy(update={"files": {str(neighbour): _sha256("A = 1\n")}}))), encoding="utf-8")
+    read_certificate(path)
+    neighbour.write_text("A = 2\n", encoding="utf-8")
+    with pytest.raises(RecordError, match=r"ops\.py is not the file that was evaluated"):
+        read_certificate(path)
 
 
-class Array:
-    """An array as CuPy has it: DLPack on its device, a comparison that gives an array, and no NumPy."""
-
-    def __init__(self, values: torch.Tensor) -> None:
-        self.values = values
-
-    def __dlpack__(self, **settings: Any) -> Any:
-        return self.values.__dlpack__(**settings)
-
-    def __dlpack_device__(self) -> Any:
-        return self.values.__dlpack_device__()
-
-    def __eq__(self, other: object) -> Any:
-        return Array(self.values == other)
-
-    __hash__ = None  # type: ignore[assignment]  # as CuPy's: no key of a table
-
-
-def test_arrays_of_other_libraries_are_results() -> None:
-    """Alone, and in tuples and dicts: each is the memory that it shares, and never an object that is compared by its text."""
-    x = torch.arange(6.0).reshape(2, 3)
-    assert evaluation.taken(Array(x), []).data_ptr() == x.data_ptr()
-    found = evaluation._parts(evaluation.taken({"a": Array(x), "b": (Array(x), 1)}, []), strict=True)
-    assert [type(part) for part in found.values()] == [torch.Tensor, torch.Tensor, Value]
-    assert all(torch.equal(part, x) for part in found.values() if isinstance(part, torch.Tensor))
+def test_a_certificate_is_confirmed_by_figures() -> None:
+    """The verdict again is not enough: the intervals have to meet. Wide limits are named."""
+    assert confirmation(record(), record()) == (True, "Certificate confirmed: faster then, faster now (2.0000 and 2.0000).")
+    slower = record().model_copy(update={"speedup": 1.2, "speedup_low": 1.19, "speedup_high": 1.21})
+    is_same, said = confirmation(record(), slower)
+    assert not is_same
+    assert "NOT confirmed" in said
+    assert "Their intervals do not meet." in said
+    assert loosened(Rules()) == ""
+    assert loosened(Rules(rtol=1, atol=1)) == "rtol 1, atol 1"
 
 
 @pytest.mark.parametrize(("text", "size"), [("4000MB", 4000 << 20), ("1.5 GiB", 3 << 29), ("512", 512), (512, 512)])

@@ -153,7 +153,7 @@ def test_pure_modules() -> None:
 
 
 def test_torch_loads_where_something_is_timed() -> None:
-    """Only hosts, clocks, workers, and what these alone use, import torch when they are imported."""
+    """Only hosts, clocks, workers, the referee, and what these alone use, import torch when they are imported."""
     modules = {each.module for each in all_imports() if within(each, "torch", "triton") and each.at_start}
     names = (
         "host",
@@ -169,9 +169,12 @@ def test_torch_loads_where_something_is_timed() -> None:
     allowed = {
         "ratchet.core.bench.clocks",
         "ratchet.tune.child",
-        "ratchet.lab.child.evaluation",
+        "ratchet.lab.child.memory",
+        "ratchet.lab.child.once",
         "ratchet.lab.child.experiment",
-        "ratchet.lab.child.guard",
+        "ratchet.lab.contents",
+        "ratchet.lab.numerics",
+        "ratchet.lab.referee",
         "ratchet.core.launches.__init__",
         "ratchet.core.launches.capture",
         *(f"ratchet.core.bench.child.{name}" for name in names),

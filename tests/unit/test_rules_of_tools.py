@@ -1,4 +1,4 @@
-"""When tools stop measuring: evaluations, experiments, micro-benchmarks, and the finals of a search."""
+"""When tools stop measuring: experiments, micro-benchmarks, and the finals of a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.lab.records.experiment import WHOLE
-from ratchet.lab.rules import CandidateRule, ExperimentRule, MicroRule, changes_of
+from ratchet.lab.rules import ExperimentRule, MicroRule, changes_of
 from ratchet.tune.judge import FINAL_PAIRS, USUAL, FinalsRule
 from tests import examples
 
@@ -22,10 +22,6 @@ def case(name: str, ratio: float, pairs: int, noise: float = 0.001) -> CaseRun:
 @pytest.mark.parametrize(
     ("rule", "ratio", "noise", "is_open"),
     [
-        (CandidateRule(20), 0.5, 0.001, False),
-        (CandidateRule(20), 1.5, 0.001, False),
-        (CandidateRule(20), 1.0, 0.001, False),
-        (CandidateRule(20), 1.0, 0.3, True),
         (ExperimentRule(20, WHOLE), 0.5, 0.001, False),
         (ExperimentRule(20, WHOLE), 1.0, 0.3, True),
         (MicroRule((8, 20)), 0.3, 0.001, False),
@@ -33,7 +29,7 @@ def case(name: str, ratio: float, pairs: int, noise: float = 0.001) -> CaseRun:
     ],
 )
 def test_tools_stop_once_it_is_clear(rule: Rule, ratio: float, noise: float, is_open: bool) -> None:
-    """A candidate, a change and a micro-benchmark take more pairs while noise hides what they do, or while there are too few."""
+    """A change and a micro-benchmark take more pairs while noise hides what they do, or while there are too few."""
     assert bool(rule.undecided([case("a/x", ratio, 12, noise)])) == is_open
     assert rule.undecided([case("a/x", ratio, 2)]) == ["a/x"]
 

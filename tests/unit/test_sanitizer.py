@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from ratchet.core.bench.child.profile_target import ProfileTarget
-from ratchet.core.bench.tree_spec import Timeouts, TreeSpec
+from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.errors import UnfitError, UsageError
-from ratchet.lab.measure.evaluation import CASE, find_sanitizer, sanitizer_errors, write_tree
-from ratchet.lab.records.evaluation import EvaluationTask, InputSpec, SourceFile
+from ratchet.lab.records.evaluation import InputSpec, SourceFile
+from ratchet.lab.sanitizer import find_sanitizer, sanitizer_errors
 
 pytestmark = pytest.mark.no_cover
 
@@ -29,7 +27,7 @@ if text == "hang":
 if text == "run":
     text = "========= ERROR SUMMARY: 0 errors" if subprocess.run(words[words.index("--log-file") + 2:]).returncode == 0 else ""
 elif trouble is not None:
-    pathlib.Path(target["status"]).write_text(json.dumps(dict(case="evaluate/default", trouble=trouble)))
+    pathlib.Path(target["status"]).write_text(trouble)
 if text:
     pathlib.Path(log).write_text("========= COMPUTE-SANITIZER\\n" + text + "\\n")
 else:
@@ -47,27 +45,27 @@ RACE = """\
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> ProfileTarget:
-    """A file under evaluation on the CPU."""
+def command(tmp_path: Path) -> list[str]:
+    """The command that calls a file on the CPU."""
     source = SourceFile(path=str(tmp_path / "one.py"), sha256="", text="def kernel(x):\n    return x + 1\n")
-    task = EvaluationTask(source=source, function="kernel", inputs=(InputSpec(shape=(4,)),), folder=str(tmp_path))
-    path = write_tree(tmp_path / "head", task)
-    spec = TreeSpec(path, path, "bench", (), "cpu", 1, None, Timeouts(60, 60))
-    return ProfileTarget(spec, (CASE,), 1)
+    inputs = [InputSpec(shape=(4,)).model_dump_json()]
+    task = {"source": source.model_dump(), "function": "kernel", "maker": None, "maker_function": "", "inputs": inputs}
+    return child_command("ratchet.lab.child.once", **task, device="cpu", seed=1, status=tmp_path / "status")
 
 
-def error_of(target: ProfileTarget, folder: Path, log: str, trouble: str | None = "", limit_s: float = 60) -> str:
+def error_of(command: list[str], folder: Path, log: str, trouble: str | None = "", limit_s: float = 60) -> str:
     program = folder / "compute-sanitizer"
     program.write_text(STAND_IN.format(python=sys.executable, log=log, trouble=trouble), encoding="utf-8")
     program.chmod(0o755)
-    return sanitizer_errors(target, "memcheck", find_sanitizer({"PATH": str(folder)}), folder, dict(os.environ), limit_s)
+    found = find_sanitizer({"PATH": str(folder)})
+    return sanitizer_errors(command, folder / "status", "memcheck", found, folder, dict(os.environ), limit_s)
 
 
 @pytest.mark.slow
-def test_a_file_under_evaluation_is_run(target: ProfileTarget, tmp_path: Path) -> None:
-    """The program that profilers look at calls it, and a summary without errors is none."""
-    assert error_of(target, tmp_path, "run") == ""
-    assert json.loads((tmp_path / "memcheck.status").read_text(encoding="utf-8")) == {"case": CASE, "trouble": ""}
+def test_a_file_under_evaluation_is_run(command: list[str], tmp_path: Path) -> None:
+    """It is called, and a summary without errors is none."""
+    assert error_of(command, tmp_path, "run") == ""
+    assert (tmp_path / "status").read_text(encoding="utf-8") == ""
 
 
 @pytest.mark.parametrize(
@@ -80,11 +78,11 @@ def test_a_file_under_evaluation_is_run(target: ProfileTarget, tmp_path: Path) -
         (RACE, "Error: Race reported between Write access at kernel(float *)+0x50 and Read access at kernel(float *)+0x90 [64 hazards]"),  # noqa: E501  as it is printed
     ],
 )  # fmt: skip
-def test_the_summary_decides(log: str, error: str, target: ProfileTarget, tmp_path: Path) -> None:
+def test_the_summary_decides(log: str, error: str, command: list[str], tmp_path: Path) -> None:
     """The first error is named with its place; warnings are no errors. An error counts even if the call failed because of it."""
-    assert error_of(target, tmp_path, log) == error
+    assert error_of(command, tmp_path, log) == error
     if error:
-        assert error_of(target, tmp_path, log, "CUDA error: an illegal memory access") == error
+        assert error_of(command, tmp_path, log, "CUDA error: an illegal memory access") == error
 
 
 @pytest.mark.parametrize(
@@ -92,14 +90,14 @@ def test_the_summary_decides(log: str, error: str, target: ProfileTarget, tmp_pa
     [
         ("", None, "gave no result: no device"),
         ("========= ERROR SUMMARY: 0 errors", "out of memory", "gave no result: out of memory"),
-        ("========= ERROR SUMMARY: 0 errors", None, "gave no result: the case was not called"),
+        ("========= ERROR SUMMARY: 0 errors", None, "gave no result: the file was not called"),
         ("hang", None, "gave no result: it did not end within 1 s"),
     ],
 )
-def test_what_came_to_no_end_is_no_result(log: str, trouble: str | None, why: str, target: ProfileTarget, tmp_path: Path) -> None:
+def test_what_came_to_no_end_is_no_result(log: str, trouble: str | None, why: str, command: list[str], tmp_path: Path) -> None:
     """A tool that was asked for and saw nothing never reads as one that found nothing."""
     with pytest.raises(UnfitError, match=why):
-        error_of(target, tmp_path, log, trouble, 1 if log == "hang" else 60)
+        error_of(command, tmp_path, log, trouble, 1 if log == "hang" else 60)
 
 
 def test_a_missing_tool_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

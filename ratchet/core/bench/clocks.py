@@ -44,7 +44,6 @@ _TRIES = 3
 """Leads in a row that have to be too short before a case is taken for one that no lead helps."""
 CALLS = 20
 """Calls in one replay of a graph."""
-_PERSISTING_L2 = 6  # CU_LIMIT_PERSISTING_L2_CACHE_SIZE in cuda.h
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,6 @@ def _release_persisting_l2() -> None:
     """Undo what a kernel pinned in L2, which no flush evicts; a driver without the call has nothing to undo."""
     if (driver := _driver()) is not None and hasattr(driver, "cuCtxResetPersistingL2Cache"):
         driver.cuCtxResetPersistingL2Cache()
-
-
-def persisting_l2_bytes() -> int:
-    """Return how much of L2 this process has set aside for lines that it pins; 0 where the driver cannot say."""
-    found, driver = ctypes.c_size_t(), _driver()
-    is_known = driver is not None and driver.cuCtxGetLimit(ctypes.byref(found), _PERSISTING_L2) == 0
-    return found.value if is_known else 0
 
 
 @functools.cache

@@ -223,8 +223,6 @@ class Checked(Record):
 
 DECLARATION = "declaration"
 """The stage of a workload whose parameters contradict each other."""
-RULE = "rule"
-"""The stage of a candidate that did what an evaluation forbids."""
 
 
 class Trouble(Record):

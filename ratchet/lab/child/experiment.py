@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from ratchet.core.bench.child import outputs
@@ -23,7 +24,6 @@ from ratchet.core.bench.clocks import warm_up
 from ratchet.core.cache import scratch_folder
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Device
-from ratchet.lab.child.evaluation import apart, read_parts, write_parts
 from ratchet.lab.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 
 if TYPE_CHECKING:
@@ -259,6 +259,50 @@ def _tensors(result: object) -> dict[str, torch.Tensor]:
 
 
 # What a worker answers
+
+
+def write_parts(parts: Mapping[str, Part], file: Path) -> list[dict[str, Any]]:
+    """Write the bytes of all tensors to a file, one after the other, and return the layout of all parts."""
+    layout: list[dict[str, Any]] = []
+    with file.open("wb", buffering=0) as stream:
+        for place, part in parts.items():
+            if isinstance(part, Value):
+                layout.append({"place": place, "dtype": "", "shape": [], "value": repr(part.value)[:1000]})
+                continue
+            plain = part.contiguous().reshape(-1).cpu()
+            plain.view(torch.uint8).numpy().tofile(stream)
+            layout.append({"place": place, "dtype": str(part.dtype).removeprefix("torch."), "shape": list(part.shape)})
+    return layout
+
+
+def read_parts(file: Path, layout: Sequence[Mapping[str, Any]], device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors that `write_parts` wrote. Raises ValueError where the file is shorter than it said."""
+    with file.open("rb") as stream:
+        for part in layout:
+            if not part["dtype"]:
+                continue
+            dtype = getattr(torch, part["dtype"])
+            count = int(np.prod(part["shape"], dtype=np.int64))
+            raw = np.fromfile(stream, np.uint8, count * dtype.itemsize)
+            if raw.size != count * dtype.itemsize:
+                raise ValueError(f"{part['place']} was not written whole")
+            plain = torch.from_numpy(raw).view(dtype) if count else torch.empty(0, dtype=dtype)
+            yield part["place"], plain.reshape(part["shape"]).to(device)
+
+
+def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, bool]:
+    """Return the largest absolute difference (NaN where there is one), and whether all elements are close, as in allclose."""
+    if not expected.numel():
+        return 0.0, True
+    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
+        off = (found.to(torch.float64) - expected.to(torch.float64)).abs().max().item()
+        return off, bool((found == expected).all())
+    wide = torch.promote_types(expected.dtype, torch.float32)
+    found, expected = found.to(wide), expected.to(wide)
+    away = (found - expected).abs()
+    away = torch.where(found == expected, torch.zeros_like(away), away)  # equal infinities
+    close = away <= atol + rtol * expected.abs()
+    return away.max().item(), bool(close.all())
 
 
 def _answer_hot_spots(worker: Worker) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The answers of workers in experiments and evaluations: see `ratchet.core.bench.messages`."""
+"""The answers of workers in experiments: see `ratchet.core.bench.messages`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ratchet.core.bench.messages import Bytes, Line
-from ratchet.core.records import Count, NotNegative, Record
+from ratchet.core.bench.messages import Line
+from ratchet.core.records import Count, Record
 from ratchet.lab.records.experiment import Equality, Floors, ProfileBaseline
 
 
@@ -18,28 +18,6 @@ class WrittenPart(Record):
     dtype: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,20}$")]
     shape: tuple[Count, ...]
     value: Line = ""
-
-
-class Probed(Record):
-    """The layout of a candidate's results, which it wrote to a file."""
-
-    parts: Annotated[tuple[WrittenPart, ...], Field(max_length=256)]
-    peak_bytes: Bytes
-    aliases: bool
-
-
-class Compared(Record):
-    """How far a candidate's results are from the baseline's, by the baseline's process."""
-
-    peak_bytes: Bytes
-    output_bytes: Bytes
-    """Bytes of results that are not memory of an argument: at least these are written."""
-    problem: Line = ""
-    """``rule: what is wrong``."""
-    skipped: Line = ""
-    largest: float | None = None
-    error: NotNegative | None = None
-    baseline_error: NotNegative | None = None
 
 
 class StartProfile(Record):

@@ -1,7 +1,7 @@
-"""The evaluation of a candidate file against a baseline file: what to call with which inputs, what was seen, and the verdict.
+"""The evaluation of a candidate file against a baseline file: what was called with which inputs, what was seen, and the verdict.
 
-`ratchet.lab.evaluate` makes the task and the record, `ratchet.core.bench` fills in what it sees, `ratchet.lab.judge`
-decides. ``--json`` prints the record, ``--certify`` writes it with both sources. Pure.
+`ratchet.lab.referee` fills in what it sees, `ratchet.lab.judge` decides, `ratchet.lab.certificate` seals. ``--json`` prints the
+record, ``--certify`` writes it with both sources. Pure.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
-from ratchet.core.records.run import Side, WorkerSamples
+from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Comparison
 
-TASK_FILE = "evaluation.json"
-"""Holds the task of a host, in its tree."""
 _INPUT = re.compile(r"(?P<shape>\d+(?:x\d+)*)(?::(?P<dtype>[a-z]+\d*\w*))?(?::(?P<low>-?\d+)\.\.(?P<high>-?\d+))?")
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
@@ -65,23 +63,6 @@ class SourceFile(Record):
     """Empty where the record is printed without sources."""
 
 
-class EvaluationTask(Record):
-    """The task of one host: the file, the function in it, and the way to make its arguments."""
-
-    source: SourceFile
-    function: str
-    inputs: tuple[InputSpec, ...] = ()
-    maker: SourceFile | None = None
-    """The file whose function ``maker_function`` makes the arguments from a seed and a device, in place of ``inputs``."""
-    maker_function: str = ""
-    folder: str = "."
-    """The folder in which the command was called: the files may read others from there."""
-    tolerance: Positive = 1e-2
-    """Largest relative error, by norm, of results that are checked between pairs."""
-    strict: bool = False
-    """Whether results must be plain tensors and the harness as it was: so for the candidate."""
-
-
 InputKind = Literal["random", "structured", "large", "other shape"]
 
 
@@ -92,31 +73,46 @@ class Probe(Record):
     seed: int
     problem: str = ""
     """Why the candidate's result is not the baseline's, as a clause; empty where it is."""
-    largest: float | None = None
-    """The largest absolute difference; None where it is not a number, or nothing could be compared."""
+    largest: NotNegative | None = None
+    """The largest absolute difference of finite elements; None where nothing could be compared."""
     error: NotNegative | None = None
     baseline_error: NotNegative | None = None
     """Relative errors of both results against the baseline in float64, in units of the type's epsilon, where that works."""
-    output_bytes: Count = 0
-    """Bytes of the results that are new memory."""
     skipped: str = ""
     """Why these inputs say nothing."""
 
 
-class Slope(Record):
-    """Milliseconds a call by the parent's clock: the time of 2K calls less that of K calls, divided by K. What is not timed
-    (new inputs, emptying the cache) is in it, on both sides alike."""
+class Timed(Record):
+    """The times of one pair by the referee's clock: seconds from a message with inputs until all of its results were there."""
 
-    baseline_ms: tuple[float, ...]
-    candidate_ms: tuple[float, ...]
+    process: Count
+    """Number of the fresh processes, one a side, that were timed."""
+    calls: Annotated[int, Field(ge=1)]
+    """K: the first time of a side is that of one message with K calls, the second that of one with 2K."""
+    baseline_s: tuple[Positive, Positive]
+    candidate_s: tuple[Positive, Positive]
+
+
+class TimingPlan(Record):
+    """What was decided before the first time was taken."""
+
+    pairs: Annotated[int, Field(ge=1)]
+    processes: Annotated[int, Field(ge=1)]
+    """Fresh processes of each side among which the pairs are shared."""
+    calls: Annotated[int, Field(ge=1)]
+    """The least K; each pair draws its own, up to half as many more."""
+    checked: Count
+    """Calls of each message whose results are compared; they are drawn once the results are there."""
+    round_trip_s: NotNegative = 0.0
+    """Time of a message with no call."""
+    transport_s: NotNegative = 0.0
+    """Time in which this machine copies the results of one call; both sides' times contain it."""
 
 
 class Violation(Record):
     """Something that a candidate must not do, or a limit that it exceeds."""
 
-    rule: Literal[
-        "outputs", "memory", "inputs", "deferred", "patched", "precision", "impossible", "failed", "harness", "sanitizer"
-    ]
+    rule: Literal["outputs", "memory", "inputs", "precision", "failed", "sanitizer"]
     message: str
     """Completes the line ``Constraint violated: …``."""
     detail: str = ""
@@ -135,8 +131,47 @@ class Rules(Record):
     """Whether a result that is much less precise than the baseline's is a violation."""
 
 
-class EvaluationRecord(Record):
-    """One evaluation, whole enough to be run again by ``ratchet evaluate --verify``."""
+class Observed(Record):
+    """All that the referee saw: the verdict follows from it."""
+
+    rules: Rules
+    seeds: tuple[int, ...]
+    """Seeds of all inputs; drawn after the sources were read."""
+    plan: TimingPlan | None = None
+    samples: tuple[Timed, ...] = ()
+    alone_s: tuple[Positive, ...] = ()
+    """Seconds of one call of the baseline, timed again when no process of the candidate was left."""
+    probes: tuple[Probe, ...] = ()
+    checked_calls: Count = 0
+    """Timed calls whose results were compared."""
+    violations: tuple[Violation, ...] = ()
+    peaks: dict[Side, Count] = {}
+    trouble: str = ""
+    """Why the baseline, or the machine, gave nothing to compare with."""
+    contained: tuple[str, ...] = ()
+    """What confined the processes: see docs/evaluate.md."""
+
+
+class EvaluationResult(Record):
+    """The verdict and its figures, which follow from what was seen: `ratchet.lab.judge.judged`."""
+
+    verdict: EvaluationVerdict
+    headline: str
+    """One sentence."""
+    speedup: Positive | None = None
+    speedup_low: Positive | None = None
+    speedup_high: Positive | None = None
+    """The interval of the speed-up, baseline time / candidate time."""
+    baseline_ms: Positive | None = None
+    optimized_ms: Positive | None = None
+    comparison: Comparison | None = None
+    """Candidate time / baseline time, of all calls of both messages of a pair."""
+    slope: Comparison | None = None
+    """The same of one call more: the time of 2K calls less that of K calls, divided by K."""
+
+
+class EvaluationRecord(EvaluationResult):
+    """One evaluation, whole enough to be judged and run again by ``ratchet evaluate --verify``."""
 
     schema_version: Literal[1] = 1
     started_at: AwareDatetime
@@ -151,25 +186,26 @@ class EvaluationRecord(Record):
     maker_function: str = ""
     function: str
     inputs: tuple[InputSpec, ...] = ()
-    rules: Rules
-    seeds: tuple[int, ...]
-    """Seeds of all inputs; drawn after the sources were read."""
-    verdict: EvaluationVerdict
-    headline: str
-    """One sentence."""
-    speedup: Positive | None = None
-    speedup_low: Positive | None = None
-    speedup_high: Positive | None = None
-    """The interval of the speed-up, baseline time / candidate time."""
-    baseline_ms: Positive | None = None
-    optimized_ms: Positive | None = None
-    baseline_peak_bytes: Count | None = None
-    peak_bytes: Count | None = None
-    comparison: Comparison | None = None
+    files: dict[str, str] = {}
+    """SHA-256 of other files of the user that the processes say they opened."""
+    observed: Observed
     violations: tuple[Violation, ...] = ()
-    probes: tuple[Probe, ...] = ()
-    slope: Slope | None = None
     kernels: dict[Side, tuple[str, ...]] = {}
-    """Names of the kernels that each side launched: information, no judgement."""
-    samples: dict[Side, tuple[WorkerSamples, ...]] = {}
+    """Names of the kernels that each side says it launched: information, no judgement."""
     warnings: tuple[str, ...] = ()
+    seals: dict[str, str] = {}
+    """Of a certificate: the SHA-256 of each other field, and under an empty name that of all of these."""
+
+
+class EarlierCertificate(Record):
+    """What is still read of certificates whose samples an earlier evaluator took: enough to evaluate the sources again."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    baseline: SourceFile
+    candidate: SourceFile
+    maker: SourceFile | None = None
+    maker_function: str = ""
+    function: str
+    inputs: tuple[InputSpec, ...] = ()
+    rules: Rules

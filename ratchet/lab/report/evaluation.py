@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ratchet.core import units
 from ratchet.core.untrusted import clean
@@ -20,24 +20,28 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
         yield f"baseline_ms: {record.baseline_ms:.4f}"
         yield f"optimized_ms: {record.optimized_ms:.4f}"
         yield f"kernel_time_ms: {record.optimized_ms:.4f}"
-    if record.peak_bytes is not None:
-        yield f"peak_memory_mb: {record.peak_bytes / MIB:.2f}"
+    peaks = record.observed.peaks
+    if "head" in peaks:
+        yield f"peak_memory_mb: {peaks['head'] / MIB:.2f}"
     yield f"verdict: {record.verdict}"
     yield clean(record.headline)
     for violation in record.violations:
         if violation.detail:
             yield f"  {clean(violation.detail)}"
-    if record.baseline_peak_bytes is not None and record.peak_bytes is not None:
-        both = f"{units.size(record.baseline_peak_bytes)} → {units.size(record.peak_bytes)}"
-        yield f"Peak memory, baseline → candidate: {both}."
-    compared = [probe for probe in record.probes if not probe.skipped]
+    if len(peaks) > 1:
+        yield f"Peak memory, baseline → candidate: {units.size(peaks['reference'])} → {units.size(peaks['head'])}."
+    probes = record.observed.probes
+    compared = [probe for probe in probes if not probe.skipped]
     if compared and not any(violation.rule != "memory" for violation in record.violations):
         same = [probe.kind for probe in compared if not probe.problem]
         made = f"{clean(record.maker_function)} of {units.plural(len(same), 'seed')}" if record.maker else ""
         yield f"Same results on inputs that neither file had seen: {made or ', '.join(dict.fromkeys(same))}."
-    for probe in record.probes:
+    for probe in probes:
         if probe.skipped:
             yield f"Not compared on {probe.kind} inputs: {clean(probe.skipped)}."
+    if record.observed.checked_calls:
+        yield f"Compared besides: {units.plural(record.observed.checked_calls, 'timed call')}, drawn afterwards."
+    yield f"Containment: {describe_containment(record.observed.contained)}."
     for side, kernels in record.kernels.items():
         name = "baseline" if side == "reference" else "candidate"
         yield f"Kernels of the {name}: {', '.join(clean(kernel, 80) for kernel in kernels) or 'none'}."
@@ -45,9 +49,19 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
         yield f"Note: {clean(warning)}"
 
 
-def verified_line(before: EvaluationRecord, now: EvaluationRecord) -> str:
-    """Compare an evaluation with the certificate that it ran again."""
-    speeds = " and ".join(f"{one.speedup:.4f}" if one.speedup else "no speed-up" for one in (before, now))
-    same = "confirmed" if before.verdict == now.verdict else "NOT confirmed"
-    other = "" if before.evaluator == now.evaluator else " The evaluator is another version."
-    return f"Certificate {same}: {before.verdict} then, {now.verdict} now ({speeds}).{other}"
+_MEANING = {
+    "pid": "processes of their own",
+    "ipc": "shared memory of their own",
+    "net": "no network",
+    "mount": "files read-only",
+    "cores": "cores and priority fixed",
+}
+
+
+def describe_containment(parts: Sequence[str]) -> str:
+    """Say what confined the files, and what this machine did not allow."""
+    missing = [meaning for part, meaning in _MEANING.items() if part not in parts]
+    held = ", ".join(meaning for part, meaning in _MEANING.items() if part in parts)
+    if not missing:
+        return f"full ({held})"
+    return f"{f'partial ({held}' if held else 'none ('}{'; ' if held else ''}not here: {', '.join(missing)})"

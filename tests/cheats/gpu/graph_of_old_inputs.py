@@ -1,6 +1,6 @@
 """Replay a graph that never gets the inputs of the call."""
 
-# caught as: outputs
+# caught as: outputs inputs
 
 import torch
 

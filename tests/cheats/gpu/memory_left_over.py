@@ -1,6 +1,6 @@
 """Hope that fresh memory still holds the result of an earlier call."""
 
-# caught as: outputs
+# caught as: outputs inputs
 
 import torch
 

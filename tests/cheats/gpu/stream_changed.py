@@ -1,6 +1,6 @@
 """Make another stream the current one, so that the end of the call is not seen."""
 
-# caught as: outputs deferred
+# caught as: outputs inputs
 
 import torch
 

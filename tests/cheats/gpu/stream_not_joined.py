@@ -1,6 +1,6 @@
 """Work on another stream that waits for the call's, and is not waited for."""
 
-# caught as: outputs deferred
+# caught as: outputs inputs
 
 import torch
 

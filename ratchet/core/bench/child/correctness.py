@@ -36,10 +36,6 @@ SMALL_BYTES = 16 << 20
 """A result up to this size is copied before it is poisoned: should the next one be wrong, was this one right?"""
 
 
-class BrokenRule(Exception):
-    """Something that a candidate must not do. The message begins with the rule's name and a colon."""
-
-
 class WrongResult(Exception):
     """An output of the workload that disagrees with its reference."""
 

@@ -34,7 +34,6 @@ from ratchet.core.bench.child.outputs import Part, kind
 from ratchet.core.bench.child.trace import kernels_ms, trace
 from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
 from ratchet.core.bench.cores import keep_to
-from ratchet.core.bench.messages import RULE
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import described
 from ratchet.core.identical import Noticed
@@ -155,8 +154,6 @@ class Worker:
             return _OPERATIONS[stage](self, **{name: value for name, value in message.items() if name != "op"})
         except correctness.WrongResult as error:
             return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
-        except correctness.BrokenRule as error:
-            return {"stage": RULE, "trouble": str(error), "last_lines": []}
         except _OutOfGpuMemory as error:
             lines = str(error).splitlines()[:3]
             return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
@@ -329,12 +326,7 @@ class Worker:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self.current()
         case, tuning = job.case, job.tuning
-        shown = getattr(job.call.workload, "timed", None)  # a tool may keep the result of the last call that was timed
-        timed = [part.model_dump() for part in shown.evidence(job.call.workload)] if shown else []
         del job
-        if timed:  # on inputs that came with that call, so others would add nothing
-            self.release()
-            return {"error": 0.0, "evidence": timed}
         self.release()
         checked = self._checked(TimedCall(self.tree.build(case, seed, tuning)), evidence=evidence)
         self.release()

@@ -1,0 +1,359 @@
+"""Run a file of the user for the referee: take inputs, call, write results into memory of the referee, say done.
+
+It decides nothing. It has no rule, no clock and no expected value, and nobody believes it more than the bytes that it writes.
+`lab.runners` starts it with one JSON argument and a socket for each side. It imports torch and forks a process for each side,
+which confines itself (`child.containment`) and forks a fresh process for each run; it stops, continues and ends these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import linecache
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ratchet.core.processes import die_with_parent
+from ratchet.lab.child import containment
+
+if TYPE_CHECKING:
+    import torch
+
+    from ratchet.core.bench.wire import Channel
+    from ratchet.lab.child.memory import Memory
+
+LONGEST_TEXT = 500
+CACHES = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "XDG_CACHE_HOME",
+    "CUDA_CACHE_PATH",
+    "NUMBA_CACHE_DIR",
+    "CUPY_CACHE_DIR",
+    "TMPDIR",
+)
+"""Folders of compiled code, which each side has for itself."""
+
+
+def main() -> None:
+    """Import torch once, then fork a process for each side, which confines itself and serves the referee.
+
+    One parent for all: their memory begins with the same layout, of which a few per cent of any time depend.
+    """
+    options = json.loads(sys.argv[1])
+    import torch
+
+    importlib.import_module("ratchet.core.bench.child.calls")
+    importlib.import_module("ratchet.lab.child.memory")
+    if options["imports_triton"]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("triton")
+    if options["cores"]:
+        os.sched_setaffinity(0, options["cores"])
+        torch.set_num_threads(len(options["cores"]))
+    os.chdir(options["folder"])
+    controls = [socket.socket(fileno=descriptor) for descriptor in options["controls"]]
+    for number, (control, writable) in enumerate(zip(controls, options["writable"], strict=True)):
+        control.set_inheritable(False)
+        if (pid := os.fork()) == 0:
+            for other in controls[:number] + controls[number + 1 :]:
+                other.close()
+            _begin(control, Path(writable), options)
+        control.sendall(json.dumps({"pid": pid}).encode() + b"\n")
+    for control in controls:
+        control.close()
+    for _ in controls:
+        os.wait()
+
+
+def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -> None:
+    os.setsid()
+    for name in CACHES:
+        os.environ[name] = str(writable / name.lower())
+    tempfile.tempdir = None
+    holds = containment.enter(options["parts"], writable, [Path(path) for path in options["visible"]])
+    control.sendall(json.dumps({"holds": holds}).encode() + b"\n")
+    _serve(control, holds, options["device"])
+
+
+def _serve(control: socket.socket, holds: Sequence[str], device: str) -> None:
+    runner, answer = 0, {}
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 3)
+        if not text:
+            containment.send_all(signal.SIGKILL)
+            os._exit(0)
+        match text.decode().strip():
+            case "fork":
+                if (runner := os.fork()) == 0:
+                    control.close()
+                    _become_runner(descriptors, holds, device)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            case "stop":
+                containment.send_all(signal.SIGSTOP)
+            case "go":
+                containment.send_all(signal.SIGCONT)
+            case "end":
+                containment.send_all(signal.SIGKILL)
+            case "status":
+                answer = {"status": _status(runner)}
+        control.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _status(pid: int) -> int | None:
+    """Return how a child ended; None where it still runs a second later."""
+    for _ in range(100):
+        with contextlib.suppress(ChildProcessError):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    return None
+
+
+def _become_runner(descriptors: Sequence[int], holds: Sequence[str], device: str) -> None:
+    connection, output, pages = descriptors
+    for place in (1, 2):
+        os.dup2(output, place)
+    os.close(output)
+    with open(os.devnull) as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), 0)
+    die_with_parent()
+    containment.give_up_rights(holds)
+    containment.dumpable(is_dumpable=True)
+    from ratchet.core.bench.wire import Channel, Disconnected
+
+    channel = Channel(socket.socket(fileno=connection))
+    runner = Runner(device, pages)
+    with contextlib.suppress(Disconnected):
+        while True:
+            _answer(channel, runner, channel.receive(None))
+    os._exit(0)
+
+
+def _answer(channel: Channel, runner: Runner, message: dict[str, Any]) -> None:
+    nonce, wish = message.pop("nonce"), message.pop("wish")
+    try:
+        answer = getattr(runner, wish)(**message) or {}
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the code of a user may raise anything
+        answer = {"trouble": f"{type(error).__name__}: {error}"[:LONGEST_TEXT]}
+    channel.send({"nonce": nonce, **answer})
+
+
+class Runner:
+    """The file of one side, and where its arguments and results lie. Each public method is one wish of the referee."""
+
+    def __init__(self, device: str, descriptor: int) -> None:
+        import torch
+
+        from ratchet.core.bench.child import calls, outputs
+
+        self._torch, self._outputs, self._seed = torch, outputs, calls.seed_all
+        self._device = torch.device(device)
+        self._descriptor = descriptor
+        self._memory: Memory | None = None
+        self.function: Callable[..., Any]
+        self._arguments: list[list[Any]] = []
+        self._results: list[dict[str, torch.Tensor]] = []
+        self._last: Any = None
+        self._opened: list[str] = []
+
+    def map(self, handle: str, size: int) -> None:
+        """Open the memory of the referee."""
+        from ratchet.lab.child.memory import DeviceMemory, HostMemory
+
+        self._arguments, self._results, self._last = [], [], None  # earlier memory stays open: the file may have kept an argument
+        self._memory = DeviceMemory(handle, size) if handle else HostMemory(self._descriptor, size)
+
+    def load(self, path: str, text: str, function: str, seed: int) -> None:
+        """Import a file, whose text is this, and find its function."""
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)  # tracebacks and Triton read it here
+        sys.addaudithook(self._note)
+        sys.path.append(str(Path(path).parent))
+        module = types.ModuleType(Path(path).stem)
+        module.__file__ = path
+        sys.modules.setdefault(module.__name__, module)  # for pickles and dataclasses, which look their module up
+        self._seed(seed)
+        exec(compile(text, path, "exec"), vars(module))  # noqa: S102  the file that was asked for
+        found = getattr(module, function, None)
+        if not callable(found):
+            has = ", ".join(name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+            raise AttributeError(f"{Path(path).name} has no function {function} (it has: {has[:200] or 'none'})")
+        self.function = found
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str) and len(self._opened) < 10_000:
+            self._opened.append(arguments[0])
+
+    def opened(self) -> dict[str, Any]:
+        """Return the files that were opened or imported; information, which a file can keep to itself."""
+        modules = [path for module in list(sys.modules.values()) if isinstance(path := getattr(module, "__file__", None), str)]
+        return {"paths": sorted({str(Path(path).absolute()) for path in [*self._opened, *modules]})[:20_000]}
+
+    def make(self, seed: int) -> dict[str, Any]:
+        """Call the function with a seed and a device, and describe the arguments that it makes."""
+        leaves: list[torch.Tensor] = []
+        tree = self._described(self.made(seed), leaves)
+        self._last = {str(number): leaf for number, leaf in enumerate(leaves)}
+        return {"tree": tree, "parts": self._layout(self._last)}
+
+    def made(self, seed: int) -> list[Any]:
+        """Return the arguments that the function makes."""
+        self._seed(seed)
+        made = self.function(seed, str(self._device))
+        return list(made) if isinstance(made, tuple | list) else [made]
+
+    def _described(self, node: Any, leaves: list[torch.Tensor]) -> Any:
+        if isinstance(node, self._torch.Tensor) or type(node).__module__ == "numpy":
+            leaves.append(self._outputs.tensor(node, "an argument"))
+            return {"tensor": len(leaves) - 1}
+        if isinstance(node, tuple | list):
+            kind = "tuple" if isinstance(node, tuple) else "list"
+            return {kind: [self._described(each, leaves) for each in node]}
+        if isinstance(node, Mapping):
+            return {"dict": [[key, self._described(each, leaves)] for key, each in node.items()]}
+        if node is None or isinstance(node, bool | int | float | str):
+            return {"value": node}
+        raise TypeError(f"an argument is a {type(node).__name__}: make tensors, arrays, numbers, text, or trees of these")
+
+    def plan(self, tree: Any, arguments: Sequence[Any], results: Sequence[Any], stride: int, slots: int) -> None:
+        """Take note of where arguments and results of each slot lie: dtype, shape and place of every tensor in the first one."""
+        self._arguments, self._results = [], []
+        for slot in range(slots):
+            placed = [self._tensor(part, slot * stride) for part in arguments]
+            self._arguments.append([built(node, placed) for node in tree["list"]])
+            self._results.append({part["place"]: self._tensor(part, slot * stride) for part in results})
+
+    def _tensor(self, part: Mapping[str, Any], offset: int) -> torch.Tensor:
+        if self._memory is None:
+            raise ValueError("there is no memory yet")
+        return self._memory.tensor(part["offset"] + offset, getattr(self._torch, part["dtype"]), part["shape"])
+
+    def call(self, seed: int, *, wide: bool = False) -> dict[str, Any]:
+        """Call once with the arguments of the first slot, keep the result, and describe it. ``wide``: in float64."""
+        arguments = self._arguments[0]
+        if wide:
+            arguments = [self._widened(argument) for argument in arguments]
+        self._seed(seed)
+        self._last = self._parts(self.function(*arguments), arguments)
+        self._wait()
+        return {"parts": self._layout(self._last)}
+
+    def _widened(self, node: Any) -> Any:
+        if isinstance(node, self._torch.Tensor):
+            return node.double() if node.is_floating_point() else node
+        if isinstance(node, tuple | list):
+            return type(node)(self._widened(each) for each in node)
+        return {key: self._widened(each) for key, each in node.items()} if isinstance(node, dict) else node
+
+    def write(self, results: Sequence[Any]) -> None:
+        """Write the result that was kept."""
+        for part in results:
+            self._tensor(part, 0).copy_(self._last[part["place"]].detach())
+        self._wait()
+
+    def batch(self, count: int, seed: int) -> None:
+        """Call with the arguments of the first slots, and write each result before the next call."""
+        function, arguments = self.function, self._arguments
+        self._seed(seed)
+        for slot in range(count):
+            self._last = result = function(*arguments[slot])
+            self._write(result, slot, slot)
+        self._wait()
+
+    def again(self, slot: int, of: int) -> None:
+        """Write the last result once more, to another slot, whatever became of its arguments."""
+        self._write(self._last, slot, of)
+        self._wait()
+
+    def _write(self, result: Any, slot: int, of: int) -> None:
+        places = self._results[slot]
+        if type(result) is self._torch.Tensor and len(places) == 1:
+            found: Any = (result,)
+        elif type(result) is tuple and len(result) == len(places) and all(type(one) is self._torch.Tensor for one in result):
+            found = result
+        else:
+            parts = self._parts(result, self._arguments[of])
+            if parts.keys() != places.keys():
+                raise ValueError(f"this time it returns {', '.join(parts)}")
+            found = [parts[place] for place in places]
+        for part, (place, to) in zip(found, places.items(), strict=True):
+            if part.shape != to.shape or part.dtype != to.dtype:
+                raise ValueError(f"this time {place} is {part.dtype} {tuple(part.shape)}")
+            to.copy_(part.detach())
+
+    def _parts(self, result: Any, arguments: Sequence[Any]) -> dict[str, torch.Tensor]:
+        """Return a result as tensors by their places; what is no number becomes the digest of its text."""
+        if result is None:
+            result = [argument for argument in arguments if isinstance(argument, self._torch.Tensor)]
+        return {place: self._plain(leaf, place) for place, leaf in self._outputs.leaves(self._as_torch(result), "output")}
+
+    def _plain(self, leaf: Any, place: str) -> torch.Tensor:
+        if isinstance(leaf, bool) or (isinstance(leaf, int) and abs(leaf) < 2**63):
+            return self._torch.tensor(leaf, dtype=self._torch.bool if isinstance(leaf, bool) else self._torch.int64)
+        part = self._outputs.part(leaf, place)
+        if isinstance(part, self._torch.Tensor):
+            return part
+        digest = hashlib.sha256(f"{type(part.value).__name__} {part.value!r}".encode("utf-8", "surrogateescape")).digest()
+        return self._torch.frombuffer(bytearray(digest), dtype=self._torch.uint8)
+
+    def _as_torch(self, node: Any) -> Any:
+        if hasattr(node, "__dlpack__"):
+            is_known = isinstance(node, self._torch.Tensor) or type(node).__module__ == "numpy"
+            return node if is_known else self._torch.utils.dlpack.from_dlpack(node)
+        if isinstance(node, Mapping):
+            return {key: self._as_torch(value) for key, value in node.items()}
+        if isinstance(node, tuple | list) and len(node) <= self._outputs.JOINED:
+            return [self._as_torch(value) for value in node]
+        return node
+
+    def _layout(self, parts: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
+        return [
+            {"place": place, "dtype": str(part.dtype).removeprefix("torch."), "shape": list(part.shape)}
+            for place, part in parts.items()
+        ]
+
+    def _wait(self) -> None:
+        if self._device.type == "cuda":
+            self._torch.cuda.synchronize()
+
+    def kernels(self) -> dict[str, Any]:
+        """Return the names of the kernels that a call launches; information, like all that this process says."""
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CUDA]) as found:
+            self.function(*self._arguments[0])
+            self._wait()
+        on_gpu = [event.name for event in found.events() if str(event.device_type).endswith("CUDA")]
+        names = [name for name in on_gpu if not name.startswith("Mem")]
+        return {"names": list(dict.fromkeys(names))[:100]}
+
+
+def built(node: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
+    """Return the argument that `Runner._described` described."""
+    ((kind, content),) = node.items()
+    match kind:
+        case "tensor":
+            return tensors[content]
+        case "value":
+            return content
+        case "dict":
+            return {key: built(each, tensors) for key, each in content}
+    each = [built(one, tensors) for one in content]
+    return tuple(each) if kind == "tuple" else each
+
+
+if __name__ == "__main__":
+    main()

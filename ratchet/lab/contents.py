@@ -1,0 +1,141 @@
+"""Draw the arguments of calls: each has a content of its own, which nobody can know before it is handed over.
+
+`lab.referee` calls it, for both sides alike. Where the user has a maker of arguments, that runs in a confined process too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ratchet.lab.child.memory import Memory, aligned
+from ratchet.lab.records.evaluation import InputKind, InputSpec
+from ratchet.lab.runners import Done, MadeArguments, Part, Runner, RunnerTrouble
+
+_BANDS = 7
+SEED_BITS = 63
+
+
+class Contents:
+    """A source of arguments of one kind; ``tree`` and ``parts`` say what they are, as `child.runner` takes them."""
+
+    def __init__(
+        self, specs: Sequence[InputSpec], maker: Runner | None, device: str, seed: int, kind: InputKind = "random"
+    ) -> None:
+        """Take arguments from ``specs`` or, where there is one, from the maker. Raises RunnerTrouble."""
+        self.kind, self.device = kind, torch.device(device)
+        self._specs, self._maker, self._seed = specs, maker, seed
+        if maker is None:
+            self.tree, self.parts = _described(specs, kind)
+            return
+        maker.fork(seed)
+        made = maker.ask("make", MadeArguments, seed=seed)
+        self.tree, self.parts = made.tree, made.parts
+        self._layout = placed(self.parts)
+        maker.map(self.bytes)
+        maker.stop()
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the arguments of a call take."""
+        return sum(part["end"] - part["offset"] for part in placed(self.parts))
+
+    def of_kind(self, kind: InputKind) -> Contents:
+        """Return contents of another kind, which may have another shape; a maker has one kind only."""
+        return self if self._maker else Contents(self._specs, None, self.device.type, self._seed, kind)
+
+    @property
+    def has_kinds(self) -> bool:
+        return self._maker is None
+
+    def made(self, seed: int) -> list[torch.Tensor]:
+        """Return one content in memory that no runner has. Raises RunnerTrouble."""
+        tensors = [torch.empty(part.shape, dtype=getattr(torch, part.dtype), device=self.device) for part in self.parts]
+        self.fill(tensors, seed)
+        return tensors
+
+    def fill(self, tensors: Sequence[torch.Tensor], seed: int) -> None:
+        """Write one content into the tensors of a call, and wait until it is there. Raises RunnerTrouble."""
+        if self._maker is not None:
+            self._make(self._maker, tensors, seed)
+        else:
+            specs = [spec for spec in self._specs if spec.number is None]
+            for number, (spec, to) in enumerate(zip(specs, tensors, strict=True)):
+                _draw(spec, to, torch.Generator(self.device).manual_seed(derived(seed, number)), self.kind)
+        settle(self.device)
+
+    def _make(self, maker: Runner, tensors: Sequence[torch.Tensor], seed: int) -> None:
+        maker.go()
+        made = maker.ask("make", MadeArguments, seed=seed)
+        if made.parts != self.parts or made.tree != self.tree:
+            raise RunnerTrouble(None, "--inputs makes arguments of other shapes, types or values for another seed")
+        maker.ask("write", Done, results=self._layout)
+        maker.stop()
+        for there, to in zip(tensors_of(maker.map(self.bytes), self._layout), tensors, strict=True):
+            to.copy_(there)
+
+
+def _described(specs: Sequence[InputSpec], kind: InputKind) -> tuple[dict[str, Any], tuple[Part, ...]]:
+    parts: list[Part] = []
+    nodes: list[dict[str, Any]] = []
+    for spec in specs:
+        if spec.number is not None:
+            nodes.append({"value": int(spec.number) if spec.number.is_integer() else spec.number})
+            continue
+        shape = tuple(max(1, size * 3 // 4) for size in spec.shape) if kind == "other shape" else spec.shape
+        nodes.append({"tensor": len(parts)})
+        parts.append(Part(place=str(len(parts)), dtype=spec.dtype, shape=shape))
+    return {"list": nodes}, tuple(parts)
+
+
+def settle(device: torch.device) -> None:
+    """Wait until a GPU has done what it was told to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def derived(seed: int, number: int) -> int:
+    """Return a seed of its own for each number."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:8], "big") >> (64 - SEED_BITS)
+
+
+def placed(parts: Sequence[Part], start: int = 0) -> list[dict[str, Any]]:
+    """Return the place, dtype and shape of each tensor with the byte at which it lies, and the one after it."""
+    found = []
+    for part in parts:
+        size = torch.Size(part.shape).numel() * getattr(torch, part.dtype).itemsize
+        found.append({**part.model_dump(mode="json"), "offset": start, "end": start + aligned(size)})
+        start += aligned(size)
+    return found
+
+
+def tensors_of(memory: Memory, layout: Sequence[dict[str, Any]], offset: int = 0) -> list[torch.Tensor]:
+    """Return the tensors of a layout, so many bytes further on."""
+    return [memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"]) for part in layout]
+
+
+def _draw(spec: InputSpec, to: torch.Tensor, generator: torch.Generator, kind: InputKind) -> None:
+    if not spec.is_float:
+        to.copy_(torch.randint(spec.low, spec.high, to.shape, generator=generator, device=to.device))
+        return
+    to.normal_(generator=generator)
+    if kind == "large":
+        to *= 64
+    elif kind == "structured":
+        _structure(to)
+
+
+def _structure(made: torch.Tensor) -> None:
+    """Give bands of rows what random numbers never are: zeros, ones, a ramp, a large offset, tiny and large values, outliers."""
+    rows = made.view(-1) if made.dim() < 2 or len(made) < _BANDS else made
+    zeros, ones, ramp, offset, tiny, large, outliers = rows.tensor_split(_BANDS)
+    zeros.zero_()
+    ones.fill_(1)
+    ramp.copy_(torch.linspace(-2, 2, ramp.numel(), device=made.device).view(ramp.shape))
+    offset.add_(16)
+    tiny.mul_(1e-3)
+    large.mul_(32)
+    outliers.reshape(-1)[::97] *= 256

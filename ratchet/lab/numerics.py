@@ -1,0 +1,177 @@
+"""Compare results as numerics people do: values in place, ties of indices, and both errors against float64.
+
+`lab.referee` calls it, in its own process, with plain tensors. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+FACTOR = 16.0
+"""A result may be this many times as far from the float64 result as the baseline's is, in its row."""
+SHORT_ROW = 16
+"""Rows of fewer elements are taken together: in a few, the baseline's error can be nothing by chance."""
+ULPS = 2
+"""Results may differ by so many units in the last place of their type, where that is more than rtol."""
+LESS_PRECISE, LEAST_EPS = 16.0, 64.0
+"""A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
+LEAST_EPS_APART = 512.0
+"""The same, where the baseline does not run in float64 (its distance from the baseline), or has no error at all."""
+
+Results = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """How far two results are apart."""
+
+    largest: float = 0.0
+    """The largest absolute difference of two elements that are no NaN or infinity."""
+    wrong: str = ""
+    """The first part that differs."""
+    not_finite: bool = False
+    """Whether only one of the two is NaN or infinite somewhere."""
+
+
+def closeness(
+    found: Results,
+    expected: Results,
+    rtol: float,
+    atol: float,
+    *,
+    sources: Sequence[torch.Tensor] = (),
+    scaled: bool = False,
+    exact: Results | None = None,
+) -> Closeness:
+    """Compare results that have the same places, types and shapes.
+
+    ``sources`` are the arguments: an index counts as equal where it selects an equal value of them or of a result. ``scaled``:
+    the absolute tolerance is at least rtol of a part's size. ``exact`` is the baseline's result in float64.
+    """
+    largest, wrong, not_finite = 0.0, "", False
+    selected_from = [*sources, *expected.values()]
+    for place, value in expected.items():
+        other = found[place]
+        if torch.equal(other, value):
+            continue
+        away, close = _apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled else atol)
+        if not bool(close.all()) and exact is not None and place in exact:
+            close |= _no_further(other, value, exact[place])
+        if not bool(close.all()) and value.dtype in (torch.int64, torch.int32):
+            close |= _ties(other, value, selected_from)
+        largest = max(largest, away)
+        if not bool(close.all()):
+            wrong = wrong or place
+            not_finite = not_finite or bool((_is_finite(other) != _is_finite(value)).any())
+    return Closeness(largest, wrong, not_finite)
+
+
+def _apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, torch.Tensor]:
+    """Return the largest difference, and which elements are close: as in allclose, with NaN and infinities in place."""
+    if not expected.numel():
+        return 0.0, torch.ones_like(expected, dtype=torch.bool)
+    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
+        away = (found.to(torch.float64) - expected.to(torch.float64)).abs()
+        return float(away.max()), found == expected
+    rtol = max(rtol, ULPS * torch.finfo(expected.dtype).eps)
+    wide = torch.promote_types(expected.dtype, torch.float32)
+    found, expected = found.to(wide), expected.to(wide)
+    away, limit = (found - expected).abs(), expected.abs().mul_(rtol).add_(atol)
+    close = away <= limit
+    if math.isfinite(most := float(away.max())) and bool(close.all()):
+        return most, close
+    same = (found == expected) | (found.isnan() & expected.isnan())
+    away = torch.where(same, torch.zeros_like(away), away)
+    finite = away[away.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0, same | ((away <= limit) & limit.isfinite())
+
+
+def _no_further(found: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Return which elements are as near to the float64 result as the baseline's are in the same row, times a factor."""
+    mine, own = ((side.to(exact.dtype) - exact).abs() for side in (found, expected))
+    own = torch.where(own.isfinite(), own, torch.zeros_like(own))
+    of_row = own.amax(-1, keepdim=True) if own.dim() > 1 and own.shape[-1] >= SHORT_ROW else own.max()
+    return mine <= FACTOR * of_row
+
+
+def _ties(found: torch.Tensor, expected: torch.Tensor, sources: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return which indices select the same value as the baseline's: from one tensor, along one dimension, none of them twice."""
+    for source in sources:
+        for dim in range(source.dim()):
+            for reduced in (False, True):  # topk keeps the dimension, argmax removes it unless asked
+                indices = [side.unsqueeze(dim) if reduced and side.dim() < source.dim() else side for side in (found, expected)]
+                if indices[0].dim() != source.dim() or not _selects(source, indices, dim):
+                    continue
+                mine, own = (source.gather(dim, index.to(torch.int64)) for index in indices)
+                if bool((mine == own).all()) and _repeats(indices[0], dim) <= _repeats(indices[1], dim):
+                    return torch.ones_like(found, dtype=torch.bool)
+    return found == expected
+
+
+def _selects(source: torch.Tensor, indices: Sequence[torch.Tensor], dim: int) -> bool:
+    """Return whether all indices are places along a dimension of a tensor."""
+    shapes = [[size for place, size in enumerate(one.shape) if place != dim] for one in (source, indices[0])]
+    return shapes[0] == shapes[1] and all(
+        one.numel() > 0 and int(one.min()) >= 0 and int(one.max()) < source.shape[dim] for one in indices
+    )
+
+
+def _repeats(indices: torch.Tensor, dim: int) -> int:
+    ordered = indices.sort(dim).values
+    return int((ordered.diff(dim=dim) == 0).sum())
+
+
+def precision_errors(
+    found: Results, expected: Results, exact: Results | None, sources: Sequence[torch.Tensor] = ()
+) -> tuple[float, float | None]:
+    """Return both errors against float64, relative to the size of a part, in units of its type's epsilon.
+
+    A Python number has the epsilon of the arguments: it is a float64 whatever it was computed in.
+
+    Where the baseline does not compute in float64, its error is None and the other one is the distance from the baseline.
+    """
+    errors = [0.0, 0.0]
+    least = min((torch.finfo(one.dtype).eps for one in sources if one.dtype.is_floating_point), default=0.0)
+    for place, value in expected.items():
+        if not value.dtype.is_floating_point or not value.numel():
+            continue
+        truth = (value if exact is None else exact[place]).to(torch.float64)
+        finite = truth.isfinite()
+        size = float(truth[finite].square().mean().sqrt()) if bool(finite.any()) else 0.0
+        for number, side in enumerate((found[place], value)):
+            away = (side.to(torch.float64) - truth)[finite]
+            off = float(away[away.isfinite()].square().mean().sqrt()) if away.numel() else 0.0
+            epsilon = torch.finfo(value.dtype).eps if value.dtype != torch.float64 else max(least, torch.finfo(torch.float64).eps)
+            if size and math.isfinite(off):
+                errors[number] = max(errors[number], off / size / epsilon)
+    return errors[0], errors[1] if exact is not None else None
+
+
+def is_far(found: Results, expected: Results) -> bool:
+    """Return whether results are so far apart that one of them may be much less precise: a quick look at every call."""
+    for place, value in expected.items():
+        if not value.dtype.is_floating_point or torch.equal(found[place], value):
+            continue
+        size, off = (float(side.float().norm()) for side in (value, found[place] - value))
+        if not off <= LEAST_EPS * torch.finfo(value.dtype).eps * size:  # also where one of them is no number
+            return True
+    return False
+
+
+def is_less_precise(error: float, own: float | None) -> bool:
+    """Return whether an error is much larger than the baseline's or, where that is unknown or nothing, large by itself."""
+    return error > LEAST_EPS_APART if not own else error > max(LESS_PRECISE * own, LEAST_EPS)
+
+
+def _rms(part: torch.Tensor) -> float:
+    wide = part.abs().to(torch.float64)
+    finite = wide[wide.isfinite()]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def _is_finite(part: torch.Tensor) -> torch.Tensor:
+    return part.isfinite() if part.dtype.is_floating_point or part.dtype.is_complex else torch.ones_like(part, dtype=torch.bool)

@@ -1,0 +1,552 @@
+"""Compare and time two files of a user that run in confined processes: the referee of `ratchet evaluate`.
+
+It holds inputs, expected results, clock and seeds; it imports nothing of the user and reads no pickle. `lab.evaluate` calls it,
+`lab.judge` decides from what it returns. docs/evaluate.md says why each step is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ratchet.core.records.run import SIDES, Side
+from ratchet.core.report.progress import Progress
+from ratchet.lab import numerics
+from ratchet.lab.contents import Contents, derived, placed, settle, tensors_of
+from ratchet.lab.numerics import Closeness, Results, closeness
+from ratchet.lab.records.evaluation import (
+    InputKind,
+    Observed,
+    Probe,
+    Rules,
+    Timed,
+    TimingPlan,
+    Violation,
+)
+from ratchet.lab.runners import Done, KernelNames, OpenedFiles, Part, Parts, Runner, RunnerTrouble
+
+_WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
+KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
+"""Kinds of inputs, and which of the seeds each is made from."""
+OTHER_SHAPE: InputKind = "other shape"
+ONE_SHAPE = "The candidate works at the given shape only"
+SEEDS = len(KINDS) + 2
+"""Seeds of an evaluation: one for each kind of input, and the last one for what is timed."""
+CHECKED = 4
+"""Results of each message that are compared."""
+LOOKS = 10
+"""Calls whose precision is all looked at; of later ones a share is, which nobody can foresee."""
+MESSAGE_S = {"cpu": 0.02, "cuda": 0.01}
+"""Seconds that K calls take, if there is memory for as many inputs."""
+MOST_CALLS = 1024
+MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 6 << 30}
+"""Most memory of one side for the inputs and results of a message."""
+FEW = 8
+"""Calls of the messages from which the plan takes the time of one."""
+LONG_S = 0.05
+"""A call that takes longer is never given more inputs than the next two."""
+PREPARE_S = {"cpu": 4.0, "cuda": 8.0}
+"""Seconds for drawing inputs, and for fresh processes: both bound the plan before anything is timed."""
+ALONE = 5
+"""Messages of the baseline when the candidate is gone."""
+_HINTS = {
+    "has no function": "Name another function of both files with --function.",
+    "positional argument": "Repeat --input for each argument, or make them with --inputs FILE:FUNCTION.",
+    "hung: no answer": "It may be an endless loop; for code that is only slow raise --case-timeout.",
+    "allocate memory": "Give smaller inputs with --input.",
+    "out of memory": "Give smaller inputs with --input.",
+}
+"""Words of a failure, and what to try."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Results, and arguments after a call, as the referee has copied them."""
+
+    results: Results
+    arguments: Results
+
+    @property
+    def all(self) -> Results:
+        return {**self.results, **self.arguments}
+
+
+@dataclass
+class Seen:
+    """What was seen so far."""
+
+    probes: list[Probe] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    samples: list[Timed] = field(default_factory=list)
+    alone_s: list[float] = field(default_factory=list)
+    peaks: dict[Side, int] = field(default_factory=dict)
+    kernels: dict[Side, tuple[str, ...]] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    plan: TimingPlan | None = None
+    checked: int = 0
+    trouble: str = ""
+
+
+class Table:
+    """The memory of one side: slots with the arguments and the results of one call each."""
+
+    def __init__(self, runner: Runner, contents: Contents, promise: Sequence[Part], slots: int) -> None:
+        """Share memory with the runner, and tell it what lies where. Raises RunnerTrouble."""
+        self.runner, self.slots, self._tree = runner, slots, contents.tree
+        self._arguments = placed(contents.parts)
+        self.results = placed(promise, contents.bytes)
+        self._stride = self.results[-1]["end"] if self.results else contents.bytes
+        runner.map(self._stride * slots)
+        self.announce()
+
+    def announce(self) -> None:
+        """Tell the runner what lies where. Raises RunnerTrouble."""
+        layout = {"arguments": self._arguments, "results": self.results, "stride": self._stride, "slots": self.slots}
+        self.runner.ask("plan", Done, tree=self._tree, **layout)
+
+    def arguments(self, slot: int) -> list[torch.Tensor]:
+        return self._tensors(self._arguments, slot)
+
+    def snapshot(self, slot: int) -> Snapshot:
+        """Copy results and arguments of a slot at once; what is written there later does not count."""
+        results = [one.clone() for one in self._tensors(self.results, slot)]
+        arguments = [one.clone() for one in self.arguments(slot)]
+        return Snapshot(
+            {part["place"]: one for part, one in zip(self.results, results, strict=True)}, dict(enumerate_arguments(arguments))
+        )
+
+    def rewritten(self, slot: int) -> Results:
+        """Overwrite the arguments of the last call, have its result written again to the last slot, and return that."""
+        for argument in self.arguments(slot):
+            flat = argument.view(-1)
+            flat.logical_not_() if argument.dtype == torch.bool else flat.view(torch.uint8).bitwise_not_()
+            settle(argument.device)
+        self.runner.ask("again", Done, slot=self.slots - 1, of=slot)
+        return self.snapshot(self.slots - 1).results
+
+    def _tensors(self, layout: Sequence[dict[str, Any]], slot: int) -> list[torch.Tensor]:
+        return tensors_of(self.runner.map(self._stride * self.slots), layout, slot * self._stride)
+
+
+def enumerate_arguments(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield arguments by the names that they have among results."""
+    for number, one in enumerate(tensors, 1):
+        yield f"argument {number} after the call", one
+
+
+class Referee:
+    """One evaluation: two runners, the contents of calls, and what was seen."""
+
+    def __init__(
+        self,
+        runners: Mapping[Side, Runner],
+        rules: Rules,
+        seeds: Sequence[int],
+        pairs: int,
+        progress: Progress,
+    ) -> None:
+        self._runners, self._rules = runners, rules
+        self._contents: Contents
+        self._seeds, self._pairs, self._progress = seeds, pairs, progress
+        self._device = torch.device(runners["head"].device)
+        self._choose = random.SystemRandom()
+        self._promise: tuple[Part, ...] = ()
+        self._changes: dict[str, bool] = {}
+        """Whether the baseline changes an argument."""
+        self._keeps = True
+        """Whether the baseline's results are memory of their own."""
+        self._start_s = 0.0
+        self._looks = 0
+        self.seen = Seen()
+
+    def observe(self, contents: Contents) -> None:
+        """Compare, then time; what breaks a rule or fails ends it."""
+        self._contents = contents
+        try:
+            with contextlib.suppress(_Enough):
+                self._probe()
+                self._enough()
+                self._time()
+        except RunnerTrouble as error:
+            self.note(error)
+
+    def observed(self, contained: Sequence[str]) -> Observed:
+        """Return the part of it that the verdict follows from."""
+        seen = self.seen
+        peak = seen.peaks.get("head", 0)
+        if peak > self._rules.memory_limit_bytes:
+            seen.violations.append(Violation(rule="memory", message=f"peak memory {peak / 2**20:.0f}MB exceeds limit"))
+        return Observed(
+            rules=self._rules,
+            seeds=tuple(self._seeds),
+            plan=seen.plan,
+            samples=tuple(seen.samples),
+            alone_s=tuple(seen.alone_s),
+            probes=tuple(seen.probes),
+            checked_calls=seen.checked,
+            violations=tuple(seen.violations),
+            peaks=seen.peaks,
+            trouble=seen.trouble,
+            contained=tuple(contained),
+        )
+
+    @contextlib.contextmanager
+    def _turn(self, side: Side) -> Iterator[Runner]:
+        """Let the processes of one side run; those of the other are held."""
+        runner = self._runners[side]
+        runner.go()
+        try:
+            yield runner
+        finally:
+            with contextlib.suppress(RunnerTrouble):
+                runner.stop()
+
+    def note(self, error: RunnerTrouble) -> None:
+        """Take note of a file that failed."""
+        hint = next((hint for words, hint in _HINTS.items() if words in error.message), "")
+        if error.side == "head":
+            self.seen.violations.append(Violation(rule="failed", message=error.message, detail=hint))
+        else:
+            who = "The baseline" if error.side else "The maker of inputs"
+            self.seen.trouble = f"{who} failed: {error.message}{f'. {hint}' if hint else ''}"
+
+    def _enough(self) -> None:
+        if any(violation.rule != "memory" for violation in self.seen.violations) or self.seen.trouble:
+            raise _Enough
+
+    def _fork(self, side: Side) -> None:
+        """Start a fresh process for a file, and hold it. Raises RunnerTrouble."""
+        began = time.monotonic()
+        self._runners[side].fork(derived(self._seeds[-1], 0))
+        self._runners[side].stop()
+        self._start_s = max(self._start_s, time.monotonic() - began)
+
+    # Comparing on inputs of each kind.
+
+    def _probe(self) -> None:
+        self._progress.stage("Comparing results on fresh inputs")
+        for side in SIDES:
+            self._fork(side)
+        kinds: list[tuple[InputKind, int]] = [*KINDS, (OTHER_SHAPE, len(KINDS))]
+        if not self._contents.has_kinds:
+            kinds = [("random", number) for number in range(SEEDS - 1)]
+        for number, (kind, seed) in enumerate(kinds):
+            contents = self._contents.of_kind(kind)
+            try:
+                self._probe_one(contents, self._seeds[seed], is_first=number == 0)
+            except RunnerTrouble as error:
+                if error.side is None or (kind != OTHER_SHAPE and (number == 0 or error.side == "head")):
+                    raise
+                if error.message.startswith(("hung", "crashed")):
+                    self._fork(error.side)
+                if error.side == "head":
+                    self.seen.notes.append(f"{ONE_SHAPE}: at another one it says: {error.message}")
+                elif kind != OTHER_SHAPE:
+                    self.seen.notes.append(
+                        f"The baseline does not work on {kind} inputs, which were not compared: {error.message}"
+                    )
+            self._enough()
+
+    def _probe_one(self, contents: Contents, seed: int, *, is_first: bool) -> None:
+        taken: dict[Side, Snapshot] = {}
+        promise: tuple[Part, ...] = ()
+        for side in ("reference", "head"):
+            with self._turn(side) as runner:
+                table = Table(runner, contents, (), 1)
+                contents.fill(table.arguments(0), seed)
+                described = runner.ask("call", Parts, seed=seed % 2**31).parts
+                if side == "reference":
+                    promise = described
+                elif problem := _structural(described, promise):
+                    self._add(contents.kind, seed, Violation(rule="failed", message=problem))
+                    return
+                table = Table(runner, contents, promise, 2)
+                contents.fill(table.arguments(0), seed)
+                runner.ask("batch", Done, count=1, seed=seed % 2**31)
+                taken[side] = table.snapshot(0)
+                self._take_peak(side)
+                if is_first:
+                    self._spoil(side, table, taken[side])
+        base = taken["reference"]
+        if is_first:
+            self._promise = promise
+            before = dict(enumerate_arguments(contents.made(seed)))
+            self._changes = {place: not _same(value, base.arguments[place]) for place, value in before.items()}
+        self._compare(contents, seed, taken["head"], base, self._exact(contents, promise, seed), precise=is_first)
+
+    def _take_peak(self, side: Side) -> None:
+        peak = self._runners[side].peak_bytes() + self._contents.bytes
+        self.seen.peaks[side] = max(self.seen.peaks.get(side, 0), peak)
+
+    def _spoil(self, side: Side, table: Table, taken: Snapshot) -> None:
+        """See whether results stay as they are when the arguments are overwritten: the candidate's must if the baseline's do."""
+        is_kept = not closeness(table.rewritten(0), taken.results, 0.0, 0.0).wrong
+        if side == "reference":
+            self._keeps = is_kept
+        elif self._keeps and not is_kept:
+            self.seen.violations.append(_returned_argument())
+
+    def _exact(self, contents: Contents, promise: Sequence[Part], seed: int) -> Results | None:
+        """Return the baseline's result in float64; None where it does not compute in that."""
+        wide = tuple(part.model_copy(update={"dtype": _WIDE.get(part.dtype, part.dtype)}) for part in promise)
+        try:
+            with self._turn("reference") as runner:
+                table = Table(runner, contents, wide, 1)
+                contents.fill(table.arguments(0), seed)
+                if runner.ask("call", Parts, seed=seed % 2**31, wide=True).parts != wide:
+                    return None
+                runner.ask("write", Done, results=table.results)
+                found = table.snapshot(0).results
+        except RunnerTrouble as error:
+            if error.message.startswith(("hung", "crashed")):
+                raise
+            return None  # written for one type
+        return {place: value for place, value in found.items() if value.dtype in (torch.float64, torch.complex128)}
+
+    def _compare(
+        self, contents: Contents, seed: int, found: Snapshot, expected: Snapshot, exact: Results | None, *, precise: bool = False
+    ) -> None:
+        """Compare one call, and note what that says."""
+        if problem := self._changed_arguments(found, expected):
+            self._add(contents.kind, seed, Violation(rule="inputs", message=problem))
+            return
+        near = self._closeness(found, expected, exact, scaled=contents.kind not in ("random", OTHER_SHAPE))
+        if near.wrong:
+            off = "nan" if near.not_finite else f"{near.largest:.2e}"
+            detail = f"{near.wrong}, on {contents.kind} inputs of seed {seed}"
+            self._add(
+                contents.kind, seed, Violation(rule="outputs", message=f"outputs differ by {off}", detail=detail), near.largest
+            )
+        elif not precise:
+            self._add(contents.kind, seed, None, near.largest)
+        else:
+            error, own = numerics.precision_errors(found.results, expected.results, exact, list(expected.arguments.values()))
+            self._add(contents.kind, seed, self._imprecise(error, own), near.largest, error, own)
+
+    def _imprecise(self, error: float, own: float | None) -> Violation | None:
+        if not self._rules.same_precision or not numerics.is_less_precise(error, own):
+            return None
+        of_baseline = "taken from the baseline, which does not run in it" if own is None else f"the baseline's {own:.3g}"
+        return Violation(
+            rule="precision",
+            message=f"precision is {error / max(own or 1.0, 1.0):.0f} times worse than the baseline's",
+            detail=f"error against float64 in units of the type's epsilon: {error:.3g}, {of_baseline}",
+        )
+
+    def _closeness(self, found: Snapshot, expected: Snapshot, exact: Results | None = None, *, scaled: bool = False) -> Closeness:
+        sources, rules = list(expected.arguments.values()), self._rules
+        return closeness(found.all, expected.all, rules.rtol, rules.atol, sources=sources, scaled=scaled, exact=exact)
+
+    def _changed_arguments(self, found: Snapshot, expected: Snapshot) -> str:
+        for place, value in expected.arguments.items():
+            if not self._changes.get(place, True) and not _same(found.arguments[place], value):
+                return f"it changes {place.removesuffix(' after the call')}, the baseline does not"
+        return ""
+
+    def _add(
+        self,
+        kind: InputKind,
+        seed: int,
+        violation: Violation | None,
+        largest: float | None = None,
+        error: float | None = None,
+        own: float | None = None,
+    ) -> None:
+        problem = violation.message if violation else ""
+        self.seen.probes.append(Probe(kind=kind, seed=seed, problem=problem, largest=largest, error=error, baseline_error=own))
+        if violation and kind == OTHER_SHAPE:
+            self.seen.notes.append(f"{ONE_SHAPE}: at another one its result is wrong.")
+        elif violation:
+            self.seen.violations.append(violation)
+
+    # Timing, by a plan that is fixed before.
+
+    def _time(self) -> None:
+        plan = self.seen.plan = self._planned()
+        self._progress.start(1, plan.pairs)
+        process = -1
+        for pair in range(plan.pairs):
+            self._progress.case("evaluate", pair, pair, plan.pairs)
+            if process < (process := pair * plan.processes // plan.pairs):
+                tables = self._fresh(2 * (plan.calls + plan.calls // 2), again=process > 0)
+            calls = plan.calls + self._choose.randrange(plan.calls // 2 + 1)
+            took_s = {count: self._message(tables, count) for count in self._shuffled([calls, 2 * calls])}
+            both = {side: (took_s[calls][side], took_s[2 * calls][side]) for side in SIDES}
+            self.seen.samples.append(Timed(process=process, calls=calls, baseline_s=both["reference"], candidate_s=both["head"]))
+            self._enough()
+        for side in SIDES:
+            with self._turn(side) as runner:
+                self.seen.opened |= set(runner.ask("opened", OpenedFiles).paths)
+                self._take_peak(side)
+                if self._device.type == "cuda":
+                    with contextlib.suppress(RunnerTrouble):  # information only
+                        self.seen.kernels[side] = runner.ask("kernels", KernelNames).names
+        self._runners["head"].end()
+        self._progress.stage("Timing the baseline alone")
+        for _ in range(ALONE):
+            self.seen.alone_s.append(
+                self._message({"reference": tables["reference"]}, 2 * plan.calls)["reference"] / (2 * plan.calls)
+            )
+
+    def _planned(self) -> TimingPlan:
+        """Return how often to call, by the times of a few calls, and by what inputs and processes cost."""
+        self._progress.stage("Planning")
+        began = time.monotonic()
+        self._contents.made(derived(self._seeds[-1], 1))
+        draw_s = max(time.monotonic() - began, 1e-6)
+        device = self._device.type
+        bytes_ = self._contents.bytes + sum(part["end"] - part["offset"] for part in placed(self._promise))
+        free = torch.cuda.mem_get_info()[0] / 4 if device == "cuda" else MEMORY_BYTES[device]
+        most = min(free, MEMORY_BYTES[device]) / max(bytes_, 1) - 1
+        tables = self._tables(FEW if most >= FEW else 1)
+        once_s = self._quickest(tables, 1)
+        round_trip_s = statistics.median(self._runners["reference"].timed(0, 0) for _ in range(9))
+        call_s = once_s - round_trip_s
+        if most >= FEW and once_s < LONG_S:
+            call_s = (self._quickest(tables, FEW) - once_s) / (FEW - 1)
+        bounds = (
+            MESSAGE_S[device] / max(call_s, 1e-7),
+            most / 3,
+            PREPARE_S[device] / (4.5 * self._pairs * draw_s),
+            MOST_CALLS if once_s < LONG_S else 1,
+        )
+        processes = min(self._pairs, PREPARE_S[device] / max(2 * self._start_s, 1e-3))
+        return TimingPlan(
+            pairs=self._pairs,
+            processes=max(1, int(processes)),
+            calls=max(1, int(min(bounds))),
+            checked=CHECKED,
+            round_trip_s=round_trip_s,
+            transport_s=self._copy_s(),
+        )
+
+    def _quickest(self, tables: Mapping[Side, Table], count: int) -> float:
+        """Return the seconds of such a message at its quickest, of the slower side."""
+        took_s = [self._message(tables, count) for _ in range(3)]
+        return max(min(one[side] for one in took_s) for side in SIDES)
+
+    def _copy_s(self) -> float:
+        """Return the seconds in which results like the promised ones are copied once."""
+        there, here = ([torch.empty(part.shape, dtype=getattr(torch, part.dtype)) for part in self._promise] for _ in range(2))
+        there, here = ([one.to(self._device) for one in side] for side in (there, here))
+        times = []
+        for _ in range(5):
+            settle(self._device)
+            began = time.perf_counter()
+            for one, to in zip(there, here, strict=True):
+                to.copy_(one)
+            settle(self._device)
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    def _tables(self, slots: int) -> dict[Side, Table]:
+        """Share memory for so many calls, and one result more, with each side."""
+        tables: dict[Side, Table] = {}
+        for side in SIDES:
+            with self._turn(side) as runner:
+                tables[side] = Table(runner, self._contents, self._promise, slots + 1)
+        return tables
+
+    def _fresh(self, slots: int, *, again: bool) -> dict[Side, Table]:
+        """Start fresh processes, unless these are the first, and warm them up."""
+        if again:
+            for side in SIDES:
+                self._fork(side)
+        tables = self._tables(slots)
+        for _ in range(2):
+            self._message(tables, min(2, slots))
+        return tables
+
+    def _message(self, tables: Mapping[Side, Table], count: int) -> dict[Side, float]:
+        """Send one message with so many fresh inputs to each side, and return how long each took until its results were there."""
+        first = self._choose.randrange(2**62)
+        for slot in range(count):
+            drawn, *others = (table.arguments(slot) for table in tables.values())
+            self._contents.fill(drawn, derived(self._seeds[-1], first + slot))
+            for other in others:
+                for one, to in zip(drawn, other, strict=True):
+                    to.copy_(one)
+        settle(self._device)
+        took_s: dict[Side, float] = {}
+        taken: dict[Side, dict[int, Snapshot]] = {}
+        chosen = self._choose.sample(range(count), min(count, CHECKED))  # no process of the files can see what is drawn here
+        for side in self._shuffled(list(tables)):
+            table = tables[side]
+            took_s[side] = table.runner.timed(count, first % 2**31)
+            taken[side] = {slot: table.snapshot(slot) for slot in (*chosen, count - 1)}
+            with self._turn(side):
+                if self._keeps and closeness(table.rewritten(count - 1), taken[side][count - 1].results, 0.0, 0.0).wrong:
+                    self.seen.violations += [_returned_argument()] if side == "head" else []
+        if len(tables) > 1:
+            for slot in chosen:
+                self._check(taken["head"][slot], taken["reference"][slot], derived(self._seeds[-1], first + slot), tables)
+        return took_s
+
+    def _check(self, found: Snapshot, expected: Snapshot, seed: int, tables: Mapping[Side, Table]) -> None:
+        """Hold one call of a message against the baseline's on the same content; what looks wrong, against float64, too."""
+        self.seen.checked += 1
+        if self.seen.violations:
+            return
+        is_looked_at = bool(self._changed_arguments(found, expected) or self._closeness(found, expected).wrong)
+        if not is_looked_at and numerics.is_far(found.results, expected.results):
+            is_looked_at = self._choose.random() < LOOKS / (LOOKS + self._looks)
+            self._looks += 1
+        if is_looked_at:
+            exact = self._exact(self._contents, self._promise, seed)
+            self._compare(self._contents, seed, found, expected, exact, precise=True)
+            with self._turn("reference"):
+                tables["reference"].announce()
+
+    def _shuffled(self, items: list[Any]) -> list[Any]:
+        self._choose.shuffle(items)
+        return items
+
+
+class _Enough(Exception):
+    """Nothing more needs to be seen."""
+
+
+@contextlib.contextmanager
+def on_other_cores(cores: Sequence[int]) -> Iterator[None]:
+    """Keep this process off the cores on which the files run, if there are others."""
+    before, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    if others := before - set(cores):
+        os.sched_setaffinity(0, others)
+        torch.set_num_threads(len(others))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+        torch.set_num_threads(threads)
+
+
+def _returned_argument() -> Violation:
+    return Violation(rule="inputs", message="its result changes when its argument does afterwards, the baseline's does not")
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8))
+
+
+def _structural(found: Sequence[Part], expected: Sequence[Part]) -> str:
+    """Return how two results differ in their places, types or shapes."""
+    ours, theirs = ({part.place: part for part in side} for side in (found, expected))
+    for place in ours:
+        if place not in theirs:
+            return f"it returns {place}, the baseline does not"
+    for place, part in theirs.items():
+        if place not in ours:
+            return f"the baseline returns {place}, it does not"
+        mine, its = (f"{one.dtype} {tuple(one.shape)}" for one in (part, ours[place]))
+        if mine != its:
+            return f"{place} is {its}, the baseline's {mine}"
+    return ""

@@ -1,0 +1,342 @@
+"""Start and lead the confined processes that run a file of the user: the referee's end of docs/evaluate.md.
+
+One `Runner` is one file: a process that has torch and is confined, and a fresh fork of it that has imported the file. What it
+says is checked as a message of a stranger; what it computes is read from memory of this process, as bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from ratchet.core import units
+from ratchet.core.bench import wire
+from ratchet.core.bench.messages import parse
+from ratchet.core.bench.tree_spec import child_command
+from ratchet.core.errors import HostError, WorkerError
+from ratchet.core.processes import Output, end_guard
+from ratchet.core.records import Record
+from ratchet.core.records.run import Side
+from ratchet.core.untrusted import clean, last_lines
+from ratchet.lab.child.runner import CACHES
+from ratchet.lab.records.evaluation import SourceFile
+
+if TYPE_CHECKING:
+    from ratchet.lab.child.memory import Memory
+
+Answer = TypeVar("Answer", bound=Record)
+START_S = 120.0
+"""Longest time in which a process may import torch."""
+QUIET = {
+    "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}  # fmt: skip
+"""Threads without work sleep at once. No helper processes compile."""
+
+
+class Part(Record):
+    """One tensor among arguments or results."""
+
+    place: Annotated[str, Field(max_length=300)] = ""
+    dtype: Annotated[str, Field(pattern=r"^(float|bfloat|complex|u?int|bool)\d{0,3}(_\w{1,12})?$")]
+    shape: Annotated[tuple[Annotated[int, Field(ge=0, le=2**40)], ...], Field(max_length=64)]
+
+
+class Parts(Record):
+    """The tensors of a result."""
+
+    parts: Annotated[tuple[Part, ...], Field(max_length=4096)]
+
+
+class MadeArguments(Parts):
+    """The arguments that a maker has made: their tree, in which tensors are numbered."""
+
+    tree: dict[str, Any]
+
+
+class OpenedFiles(Record):
+    paths: Annotated[tuple[str, ...], Field(max_length=20_000)]
+
+
+class KernelNames(Record):
+    names: Annotated[tuple[Annotated[str, Field(max_length=2000)], ...], Field(max_length=100)]
+
+
+class Done(Record):
+    pass
+
+
+class RunnerTrouble(WorkerError):
+    """A file of ``side`` failed."""
+
+    def __init__(self, side: Side | None, message: str) -> None:
+        super().__init__(clean(message))
+        self.side = side
+
+
+class CannotShare(HostError):
+    """Memory of the GPU that a runner cannot open; fewer namespaces may help."""
+
+
+class Runner:
+    """One file of the user, in processes of its own."""
+
+    def __init__(
+        self, side: Side | None, source: SourceFile, function: str, device: str, timeout_s: float, connection: socket.socket
+    ) -> None:
+        """Lead the process at the other end of a connection; ``ready`` waits for it."""
+        from ratchet.lab.child.memory import new_pages
+
+        self.side, self.source, self.function, self.device, self.timeout_s = side, source, function, device, timeout_s
+        self.holds: tuple[str, ...] = ()
+        self.memory: Memory | None = None
+        self._outgrown: list[Memory] = []
+        self._pages = new_pages()
+        self._connection, self._control = connection, wire.Channel(connection)
+        self._channel: wire.Channel | None = None
+        self._output = Output()
+        self._pid = self._before_bytes = self._device_bytes = self._peak_bytes = 0
+
+    def ready(self, output: Output) -> None:
+        """Wait until the process is confined. Raises HostError with the end of what was printed until then."""
+        try:
+            self._pid = int(self._control.receive(START_S)["pid"])
+            self.holds = tuple(map(str, self._control.receive(START_S)["holds"]))
+        except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError):
+            said = " | ".join(last_lines(output.text(), 3)) or "it printed nothing"
+            raise HostError(f"The process for {self.source.path} did not start: {said}", "") from None
+
+    def fork(self, seed: int) -> None:
+        """Replace the process that runs the file by a fresh one, and import the file. Raises RunnerTrouble."""
+        if self._channel is not None:
+            self.end()
+            self._channel.close()
+        ours, theirs = socket.socketpair()
+        self._output = Output()
+        with theirs, self._output.handed_over() as writer:
+            self._tell("fork", theirs.fileno(), writer, self._pages)
+        self._channel = wire.Channel(ours)
+        self._device_bytes = self._peak_bytes = 0
+        self._share(self.memory or self._new_memory(0))
+        self._before_bytes = self._held_bytes() - self.memory_bytes
+        self.ask("load", Done, path=self.source.path, text=self.source.text, function=self.function, seed=seed)
+
+    def map(self, size: int) -> Memory:
+        """Return memory of so many bytes, or more, which the runner can write to as well."""
+        old = self.memory
+        if old is not None and old.size >= size:
+            return old
+        memory = self._share(self._new_memory(size))
+        if old is not None:
+            self._outgrown.append(old)
+        return memory
+
+    def _new_memory(self, size: int) -> Memory:
+        from ratchet.lab.child import memory
+
+        try:
+            return memory.mapped(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
+        except OSError as error:
+            raise HostError(
+                f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
+            ) from None
+
+    def _share(self, memory: Memory) -> Memory:
+        """Let the runner open the memory. Raises CannotShare."""
+        try:
+            self.ask("map", Done, handle=memory.handle, size=memory.size)
+        except OSError as error:
+            raise CannotShare(f"This GPU cannot share memory between processes: {error}.", "") from None
+        except RunnerTrouble as error:
+            if "cuIpc" in error.message:
+                raise CannotShare(f"The GPU's driver shares no memory with a confined process: {error.message}", "") from None
+            raise
+        self.memory = memory
+        return memory
+
+    @property
+    def memory_bytes(self) -> int:
+        """The size of the memory that is shared."""
+        return self.memory.size if self.memory else 0
+
+    def timed(self, count: int, seed: int) -> float:
+        """Have the first slots called in one message; return the seconds it took until all processes of this side stood still.
+
+        The clock begins before they run, so that nothing can look at the inputs earlier, and ends when none of them can write any
+        more: what a thread or another process would finish later is not there. Raises RunnerTrouble.
+        """
+        used_bytes = self._used_bytes()
+        began = perf_counter()
+        self.go()
+        self._answered("batch", Done, count=count, seed=seed)
+        self.stop()
+        took_s = perf_counter() - began
+        self._count(used_bytes)
+        return took_s
+
+    def ask(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
+        """Send a wish and return the answer. Raises RunnerTrouble."""
+        used_bytes = self._used_bytes()
+        answer = self._answered(wish, expected, **arguments)
+        if wish != "map":  # a context, and our own memory
+            self._count(used_bytes)
+        return answer
+
+    def _answered(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
+        if self._channel is None:
+            raise RunnerTrouble(self.side, "no process of it has been started")
+        nonce = secrets.token_hex(8)  # so that no answer can be written before its question
+        try:
+            self._channel.send({"wish": wish, "nonce": nonce, **arguments})
+            message = self._channel.receive(self.timeout_s)
+            if message.pop("nonce", None) != nonce:
+                raise wire.ProtocolError("an answer to no question")
+            if "trouble" in message:
+                raise RunnerTrouble(self.side, str(message["trouble"]))
+            return parse(message, expected)
+        except wire.Timeout:
+            raise RunnerTrouble(self.side, f"hung: no answer within {self.timeout_s:g} s") from None
+        except wire.Disconnected:
+            raise RunnerTrouble(self.side, f"crashed: {self._end()}") from None
+        except wire.ProtocolError as error:
+            raise RunnerTrouble(self.side, f"it does not follow the protocol: {error}") from None
+
+    def _count(self, used_bytes: int) -> None:
+        """Count what is in use on the GPU now, and was not before: only this side could take it."""
+        self._device_bytes += self._used_bytes() - used_bytes
+        self._peak_bytes = max(self._peak_bytes, self._device_bytes)
+
+    def _used_bytes(self) -> int:
+        """Return the memory of the GPU that is in use, of which only the side that is asked can take more meanwhile."""
+        if self.device == "cpu":
+            return 0
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        return total - free
+
+    def _end(self) -> str:
+        status = self._tell("status").get("status")
+        if isinstance(status, int) and status < 0:
+            with contextlib.suppress(ValueError):
+                return f"its process died of {signal.Signals(-status).name}"
+        return "its process ended" + (f": {lines[0]}" if (lines := last_lines(self._output.text(), 1)) else "")
+
+    def stop(self) -> None:
+        """Hold all processes of this side, whatever they do: nothing of it runs while the other side is timed."""
+        self._tell("stop")
+
+    def go(self) -> None:
+        """Let the processes of this side run."""
+        self._tell("go")
+
+    def end(self) -> None:
+        """End the processes that ran the file."""
+        self._tell("end")
+        while self._outgrown:
+            self._outgrown.pop().close()
+
+    def _tell(self, word: str, *descriptors: int) -> dict[str, Any]:
+        try:
+            socket.send_fds(self._connection, [word.encode()], descriptors)
+            return self._control.receive(START_S)
+        except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
+            raise RunnerTrouble(self.side, "the process that it was forked from is gone") from None
+
+    def peak_bytes(self) -> int:
+        """Return the most memory that the file has held since before it was imported, in all its processes, without ours."""
+        if self.device == "cpu":
+            self._peak_bytes = max(self._peak_bytes, self._held_bytes(peak=True) - self._before_bytes - self.memory_bytes)
+        return self._peak_bytes
+
+    def _held_bytes(self, *, peak: bool = False) -> int:
+        parent = next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid
+        runner, *others = _below(parent) or [0]
+        own = _field_bytes(runner, "status", "VmHWM:" if peak else "VmRSS:")
+        return own + sum(_field_bytes(pid, "smaps_rollup", "Pss:") for pid in others)
+
+    def close(self) -> None:
+        """End all processes."""
+        if self._channel is not None:
+            self._channel.close()
+        self._control.close()
+        os.close(self._pages)
+
+
+@contextlib.contextmanager
+def started(
+    sources: Mapping[str, tuple[Side | None, SourceFile, str]],
+    options: Mapping[str, Any],
+    scratch: Path,
+    environ: Mapping[str, str],
+    timeout_s: float,
+) -> Iterator[Callable[[], dict[str, Runner]]]:
+    """Begin to start a confined process for each source, and yield a function that waits for them; end them afterwards.
+
+    ``options`` are those of `child.runner`. The function raises HostError.
+    """
+    pairs = {name: socket.socketpair() for name in sources}
+    for name in sources:
+        for cache in ("tmp", *(cache.lower() for cache in CACHES)):
+            (scratch / name / cache).mkdir(parents=True)
+    controls = [theirs.fileno() for _, theirs in pairs.values()]
+    output = Output()
+    with output.handed_over() as writer:
+        process = subprocess.Popen(
+            child_command(
+                "ratchet.lab.child.runner", controls=controls, writable=[scratch / name for name in sources], **options
+            ),
+            env={**environ, **QUIET},
+            stdin=subprocess.PIPE,
+            stdout=writer,
+            stderr=writer,
+            pass_fds=controls,
+            start_new_session=True,
+        )
+    for _, theirs in pairs.values():
+        theirs.close()
+    runners: dict[str, Runner] = {}
+
+    def ready() -> dict[str, Runner]:
+        for name, (side, source, function) in sources.items():
+            runners[name] = Runner(side, source, function, options["device"], timeout_s, pairs[name][0])
+            runners[name].ready(output)
+        return runners
+
+    try:
+        yield ready
+    finally:
+        for runner in runners.values():
+            runner.close()
+        for ours, _ in pairs.values():
+            ours.close()
+        end_guard(process)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, listing.read_text(encoding="ascii").split())
+    return found
+
+
+def _below(pid: int) -> list[int]:
+    return [one for child in _children(pid) for one in (child, *_below(child))]
+
+
+def _field_bytes(pid: int, file: str, name: str) -> int:
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii").splitlines()
+        return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
+    return 0

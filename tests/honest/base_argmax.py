@@ -1,0 +1,5 @@
+"""A baseline."""
+
+
+def kernel(x):
+    return x.argmax(-1)

@@ -1,0 +1,6 @@
+"""A baseline."""
+
+
+def kernel(x):
+    x.mul_(2).tanh_()
+    return x

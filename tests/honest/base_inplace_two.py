@@ -1,0 +1,6 @@
+"""A baseline."""
+
+
+def kernel(x, y):
+    x += y
+    y.zero_()

@@ -1,0 +1,5 @@
+"""A baseline."""
+
+
+def kernel(x):
+    return x.sum(0)
