@@ -315,10 +315,10 @@ def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
         run, since = [], 0
     counts = {place: sum(op.name == "aten::select" for op in ops) for place, ops in runs.items()}
     for ops in _after_parts(line):
-        place, repeated = Counter((op.name, line.place(op)) for op in ops).most_common(1)[0]
+        (_, walked), repeated = Counter((op.name, line.place(op)) for op in ops).most_common(1)[0]
         if repeated >= 32 and line.true_us(ops[0].start, ops[-1].end) < 20 * LONG_US * repeated:
-            runs[place[1]] += ops
-            counts[place[1]] = counts.get(place[1], 0) + repeated
+            runs[walked] += ops
+            counts[walked] = counts.get(walked, 0) + repeated
     for place, ops in runs.items():
         idle_us, work = _claim_ops(line, ops)
         count = counts[place]
