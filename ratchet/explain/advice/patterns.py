@@ -77,6 +77,15 @@ PATTERNS = {
             capture="a tensor that is kept is safe in a graph, a copy from values on the host breaks capture",
         ),
         Pattern(
+            "growing-cat",
+            "memory",
+            "Collect the parts in a list and call torch.cat once, or write into a tensor that has room for all of them.",
+            "nearly all of this time; it grows with the square of the number of steps",
+            PREALLOCATE,
+            is_per_call=False,
+            capture="shapes that change cannot be captured; a tensor with room for all can",
+        ),
+        Pattern(
             "gemm-loop",
             "dispatch",
             "Multiply all at once: torch.bmm(A, B), or torch.matmul of stacked tensors.",

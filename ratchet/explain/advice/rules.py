@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+import statistics
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -39,11 +40,14 @@ TF32_GAIN = 3.0
 _PRODUCTS = frozenset(f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "matmul", "linear"))
 _FACTORIES = frozenset(
     f"aten::{name}{like}"
-    for name in ("zeros", "ones", "full", "rand", "randn", "randint", "arange", "linspace", "eye")
+    for name in ("zeros", "ones", "full", "rand", "randn", "arange", "linspace", "eye")
     for like in ("", "_like")
 )
 _MAKERS = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 """Functions that make a tensor of numbers of the host, and do nothing else."""
+_PARTS = frozenset(f"aten::{name}" for name in ("unbind", "split", "chunk"))
+"""Operators that give all rows or parts at once, to be walked through."""
+_FROM_NUMPY = re.compile(r"<built-in method (?:from_numpy|as_tensor|asarray) ")
 _READS = ("print", "item", "cpu", "tolist", "numpy", "format", "__repr__", "__str__", "__format__")
 """Functions all of whose work is for reading a value."""
 _TAKES = frozenset(f"aten::{name}" for name in ("select", "slice", "unbind", "split", "chunk", "narrow"))
@@ -221,6 +225,29 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
         what = f"A tensor is created again {len(group)} times, {how}: {_us((idle_us + _sum(work)) / len(group))} each time."
         seen = _Seen(place, len(group))
         yield _finding(line, "tensor-per-call", seen, idle_us + _sum(work), what, "transfer" if of_numbers else None)
+    for place, pieces in _left(line, "python").items():  # walking through a list takes longer than the operators within
+        if len(pieces) >= FEWEST and (place.call in _MAKERS or place.call.endswith("Tensor")):
+            lost = _claim(pieces)
+            what = (
+                f"A tensor is made of a Python list {len(pieces)} times, number by number: {_us(lost / len(pieces))} each time."
+            )
+            yield _finding(line, "tensor-per-call", _Seen(place, len(pieces)), lost, what)
+
+
+def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
+    """A tensor that grows by concatenation, so that each step copies all that there is. The growing time shows it."""
+    for place, ops in grouped([op for op in line.ops if op.name == "aten::cat"], line.place, 12).items():
+        times_us = [_sum(line.work_of.get(id(op), ())) if line.gpu else line.true_us(op.start, op.end) for op in ops]
+        third = len(ops) // 3
+        first, middle, last = (statistics.median(part) for part in (times_us[:third], times_us[third:-third], times_us[-third:]))
+        if not first < middle < last or last < 1.5 * first:
+            continue
+        _claim_ops(line, ops)
+        lost = sum(times_us) - min(times_us) * len(ops)
+        what = (
+            f"A tensor grows by torch.cat {len(ops)} times, and each copies it whole: {_us(first)} at first, {_us(last)} at last."
+        )
+        yield _finding(line, "growing-cat", _Seen(place, len(ops)), lost, what)
 
 
 # Dispatch: many calls where one would do.
@@ -286,12 +313,30 @@ def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
         if len(selects) >= 10 and line.true_us(run[0].start, run[-1].end) < 20 * LONG_US * len(selects):
             runs[line.place(selects[0])] += run
         run, since = [], 0
+    counts = {place: sum(op.name == "aten::select" for op in ops) for place, ops in runs.items()}
+    for ops in _after_parts(line):
+        (_, walked), repeated = Counter((op.name, line.place(op)) for op in ops).most_common(1)[0]
+        if repeated >= 32 and line.true_us(ops[0].start, ops[-1].end) < 20 * LONG_US * repeated:
+            runs[walked] += ops
+            counts[walked] = counts.get(walked, 0) + repeated
     for place, ops in runs.items():
         idle_us, work = _claim_ops(line, ops)
-        count = sum(op.name == "aten::select" for op in ops)
+        count = counts[place]
         lost = 0.9 * (idle_us + _sum(work))
         what = f"A Python loop takes {count} rows of a tensor one by one: {_us(lost / count)} lost at each."
         yield _finding(line, "indexing-loop", _Seen(place, count), lost, what)
+
+
+def _after_parts(line: Timeline) -> Iterator[list[HostEvent]]:
+    """Yield the operators between one that gives all parts of a tensor and the next such one."""
+    run: list[HostEvent] | None = None
+    for op in (*line.ops, None):
+        if op is None or op.name in _PARTS:
+            if run:
+                yield run
+            run = []
+        elif run is not None and id(op) not in line.claimed:
+            run.append(op)
 
 
 def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
@@ -355,7 +400,10 @@ def _is_full_float32(work: GpuEvent, peak: float) -> bool:
 
 
 def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
-    """Kernels that work on float64."""
+    """Work on float64 that comes from NumPy, or from one operand among float32; on a GPU, where it is slow, any."""
+    if not line.gpu:
+        yield from _double_on_cpu(line)
+        return
     launched = [(work, work.call.parent) for work in line.gpu if work.kind == "kernel" and work.call and work.call.parent]
     wide = [work for work, op in launched if _is_free(line, work) and _has_double(op)]
     if len(wide) < FEWEST:
@@ -364,6 +412,19 @@ def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
     place = max(by_place, key=lambda where: _sum(by_place[where]))
     what = f"{len(wide)} kernels work on float64, which often comes from NumPy: {_us(_sum(wide))}."
     yield _finding(line, "double-precision", _Seen(place, len(wide)), _sum(wide) / 2, what)
+
+
+def _double_on_cpu(line: Timeline) -> Iterator[AdviceFinding]:
+    hosts = line.trace.host
+    enters = any(event.kind == "python" and _FROM_NUMPY.match(event.name) for event in hosts)
+    mixes = any(_has_double(op) and "float" in op.types for op in hosts if op.kind == "op")
+    wide = [op for op in line.ops if id(op) not in line.claimed and _has_double(op)]
+    if len(wide) < FEWEST or not (enters or mixes):
+        return
+    by_place = {place: _claim_ops(line, ops)[0] for place, ops in grouped(wide, line.place, 1).items()}
+    us = sum(by_place.values())
+    what = f"{len(wide)} operators work on float64, which {'comes from NumPy' if enters else 'one operand brings in'}: {_us(us)}."
+    yield _finding(line, "double-precision", _Seen(max(by_place, key=by_place.__getitem__), len(wide)), us / 2, what)
 
 
 def _has_double(op: HostEvent) -> bool:
@@ -428,7 +489,7 @@ def unfinished_copies(line: Timeline) -> Iterator[AdviceFinding]:
 
 
 RULES: tuple[Rule, ...] = (
-    *(pageable_copies, loader_stalls, allocations, tensors_per_call, gemm_loops, small_batches, indexing_loops),
+    *(pageable_copies, loader_stalls, allocations, tensors_per_call, growing_cats, gemm_loops, small_batches, indexing_loops),
     *(elementwise_chains, float32_products, double_precision, waits, host_gaps, small_kernels, unfinished_copies),
 )
 """In the order in which they claim time."""

@@ -1,0 +1,5 @@
+"""A product in float64."""
+
+
+def kernel(x):
+    return x @ x.T

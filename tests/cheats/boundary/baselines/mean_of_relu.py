@@ -1,0 +1,7 @@
+"""One number of a large matrix."""
+
+import torch
+
+
+def kernel(x):
+    return torch.relu(x).mean()

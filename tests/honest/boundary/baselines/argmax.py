@@ -1,0 +1,7 @@
+"""The place of the largest, of few different values."""
+
+import torch
+
+
+def kernel(x):
+    return torch.argmax(torch.round(x), -1)

@@ -1,0 +1,5 @@
+"""A number of Python."""
+
+
+def kernel(x):
+    return x.abs().max().item()

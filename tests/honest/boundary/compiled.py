@@ -1,0 +1,11 @@
+"""Compiled by torch.compile at its first call."""
+
+# baseline: masked_softmax
+
+import torch
+
+
+@torch.compile
+def kernel(x):
+    hidden = torch.ones_like(x, dtype=torch.bool).triu()
+    return torch.softmax(x.masked_fill(hidden, float("-inf")), -1)
