@@ -522,7 +522,10 @@ def runs() -> dict[str, RecordedRun]:
 
 def recorded_bytes(run: RecordedRun) -> bytes:
     """The file of a recorded run: one line of JSON, with times of seven digits."""
-    document = _rounded(run.model_dump(mode="json", exclude_defaults=True))
+    document = run.model_dump(mode="json", exclude_defaults=True)
+    if run.runs:
+        document["runs"] = {name: examples.listed(one, exclude_defaults=True) for name, one in run.runs.items()}
+    document = _rounded(document)
     return (json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 

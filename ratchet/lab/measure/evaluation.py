@@ -157,7 +157,7 @@ def measure_files(
             return found
         progress.start(1, task.rule.looks[-1])
         (timed,) = duet.measure([_FILES], {CASE: SIDES}, task.rule)
-        found.samples = {"reference": timed.reference, "head": timed.head}
+        found.samples = {"reference": tuple(timed.reference), "head": tuple(timed.head)}
         _note_failures(timed, found)
         if not found.violations and not found.trouble:
             progress.stage("Checking the times by another clock")
