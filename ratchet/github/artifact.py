@@ -33,7 +33,7 @@ from ratchet.core.records.run import CASE_NAME, Block, RunRecord, WorkerSamples
 from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
 from ratchet.github import reading_child
-from ratchet.github.contradictions import MOST_CASES, contradictions, with_own_figures
+from ratchet.github.contradictions import MOST_CASES, with_own_figures
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
@@ -84,7 +84,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
     if base is None:
         raise ArtifactError(f"The artifact has no {RUN}: the job ended before it wrote one.", "Its log says why.")
     record = _record(box, f"{base}{RUN}", workspace / RUN, reading_child.LARGEST_RUN, RunRecord)
-    wrong = list(contradictions(record))
+    record, wrong = with_own_figures(record)
     if wrong:
         raise ArtifactError(f"{RUN} contradicts itself: {first_of(wrong)}", _LOOK_AT_JOB)
     index, problems = f"{base}{PROFILES}", list[str]()
@@ -95,7 +95,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
         except ArtifactError as error:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
-    return Intake(with_own_figures(record), profiles, others, tuple(problems))
+    return Intake(record, profiles, others, tuple(problems))
 
 
 def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[Any]:
@@ -180,6 +180,7 @@ def _refuse_bomb(path: Path, name: str, kind: type[Record]) -> None:
     # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. The four variables hold no secret.
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind.__name__, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
+    environ["OPENBLAS_NUM_THREADS"] = "1"  # what NumPy maps for each thread would count against the bound of memory
     ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)
     if ended.status == reading_child.REFUSED:
         raise ArtifactError(str(json.loads(ended.output.splitlines()[-1])).replace(str(path), name), _LOOK_AT_JOB)

@@ -3,7 +3,7 @@
 `ratchet.github.artifact` starts it: ``python -m ratchet.github.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON
 can make a validator collect millions of errors; here that costs a child process and no more. Reads PATH, writes to stdout only.
 Exits with 0 for a valid record, with `REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer.
-A file of its own, since it imports records alone: what NumPy maps for its threads would count against the bound of memory.
+A file of its own, since it imports records alone: whatever else is in memory would count against the bound.
 """
 
 from __future__ import annotations

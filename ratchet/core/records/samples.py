@@ -10,13 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import math
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from types import MemberDescriptorType
-from typing import Annotated, Literal, NamedTuple, overload
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, overload
 
 from pydantic import Discriminator, Field, GetPydanticSchema, PlainSerializer, Tag, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -145,6 +144,8 @@ _SIDE = TypeAdapter(_Side, config=RULES)
 
 def pack(workers: Sequence[WorkerSamples]) -> str:
     """Return the workers as text of 64 different characters; samples that are no whole ticks are rounded (`_LEAST_TICKS`)."""
+    import numpy as np  # not where this file is read: commands that touch no samples start without it
+
     if isinstance(workers, PackedWorkers):
         return base64.b64encode(workers.packed).decode()
     rows = tuple(
@@ -162,28 +163,32 @@ def pack(workers: Sequence[WorkerSamples]) -> str:
         )
         for one in workers
     )
-    samples = [ms for worker in workers for block in worker.blocks for ms in packed_samples(block)]
+    samples = np.frombuffer(b"".join(packed_samples(block) for worker in workers for block in worker.blocks))
     decimals, ticks = _ticks(samples)
-    least, step, raw = 0, 1, array("d", samples).tobytes()
-    if ticks:
-        least = min(ticks)
-        step = math.gcd(*(tick - least for tick in ticks)) or 1
-        raw = array("q", [(tick - least) // step for tick in ticks]).tobytes()
-    planes = b"".join(raw[place::8] for place in range(8))
+    least, step, raw = 0, 1, samples
+    if ticks.size:
+        least = int(ticks.min())
+        step = int(np.gcd.reduce(ticks - least)) or 1
+        raw = (ticks - least) // step
+    planes = np.frombuffer(raw.tobytes(), np.uint8).reshape(-1, 8).T.tobytes()
     return base64.b64encode(zlib.compress(_SIDE.dump_json(_Side(decimals, least, step, rows)) + b"\n" + planes, 9)).decode()
 
 
-def _ticks(samples: Sequence[float]) -> tuple[int, list[int]]:
-    """Return the decimals of a tick in milliseconds, and the ticks; `_DOUBLES` where no ticks are good enough."""
-    shortest = min(samples, default=1.0)
-    decimals, ticks = _NS, [round(ms * 10**_NS) for ms in samples]
-    if any(abs(tick / 10**_NS - ms) > _EXACT * shortest for tick, ms in zip(ticks, samples, strict=True)):
+def _ticks(samples: Any) -> tuple[int, Any]:
+    """Return the decimals of a tick in milliseconds, and the ticks; `_DOUBLES` and none where no ticks are good enough."""
+    import numpy as np
+
+    if not samples.size:
+        return _NS, samples.astype(np.int64)
+    shortest, decimals = float(samples.min()), _NS
+    ticks = np.rint(samples * 10**_NS)
+    if np.abs(ticks / 10**_NS - samples).max() > _EXACT * shortest:
         while decimals < _MOST_DECIMALS and round(shortest * 10**decimals) < _LEAST_TICKS:
             decimals += 1
-        ticks = [round(ms * 10**decimals) for ms in samples]
-        while decimals > _NS and not any(tick % 10 for tick in ticks):
-            decimals, ticks = decimals - 1, [tick // 10 for tick in ticks]
-    return (_DOUBLES, []) if max(ticks, default=0) > _MOST_TICKS else (decimals, ticks)
+        ticks = np.rint(samples * 10**decimals)
+        while decimals > _NS and not np.any(np.fmod(ticks, 10)):
+            decimals, ticks = decimals - 1, ticks / 10
+    return (_DOUBLES, ticks[:0]) if ticks.max() > _MOST_TICKS else (decimals, ticks.astype(np.int64))
 
 
 class PackedWorkers(Sequence[WorkerSamples]):
@@ -231,6 +236,8 @@ class PackedWorkers(Sequence[WorkerSamples]):
 @functools.lru_cache(maxsize=8)  # a judge looks at both sides of a case again and again
 def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
     """Return the workers. Raises ValueError where these bytes are not as `pack` makes them."""
+    import numpy as np
+
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(packed, LARGEST_SIDE)
@@ -243,36 +250,36 @@ def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
     count, lengths = len(planes) // 8, [block[2] for row in side.rows for block in row.blocks]
     if not unpacking.eof or unpacking.unused_data or len(planes) % 8 or sum(lengths) != count:
         raise ValueError("the samples are not as many as the blocks have")
-    raw = bytearray(len(planes))
-    for place in range(8):
-        raw[place::8] = planes[place * count : (place + 1) * count]
-    if side.decimals == _DOUBLES:
-        samples = array("d", bytes(raw))
-    else:
-        unit = 10**side.decimals
-        samples = array("d", [(side.least + side.step * number) / unit for number in array("q", bytes(raw))])
-    if not all(LEAST_MS <= ms < MOST_MS for ms in samples):
+    numbers = np.frombuffer(planes, np.uint8).reshape(8, -1).T.copy().view(np.int64 if side.decimals else np.float64)
+    samples = (side.least + side.step * numbers) / 10**side.decimals if side.decimals else numbers
+    if not np.all((samples >= LEAST_MS) & (samples < MOST_MS)):
         raise ValueError(f"a sample is not between {LEAST_MS} and {MOST_MS} ms")
-    workers, end = [], 0
+    raw, workers, end = samples.tobytes(), [], 0
     for row in side.rows:
-        blocks = []
+        blocks: list[Block] = []
         for index, position, length, throttled, exposed in row.blocks:
-            blocks.append(_block(index, position, samples[end : end + length], throttled, exposed))
-            end += length
-        workers.append(WorkerSamples(**row._asdict() | {"blocks": tuple(blocks)}))
+            blocks.append(_made(Block, (index, position, array("d", raw[end : end + 8 * length]), throttled, exposed)))
+            end += 8 * length
+        workers.append(_made(WorkerSamples, (*row[:-1], tuple(blocks))))
     return tuple(workers)
 
 
-_SETTERS = tuple(Block.__dict__[name].__set__ for name in ("index", "position", "throttled", "exposed"))
+Made = TypeVar("Made", Block, WorkerSamples)
+_SETTERS: dict[type, tuple[Callable[[object, object], None], ...]] = {
+    Block: tuple(
+        _SLOT.__set__ if name == "samples_ms" else Block.__dict__[name].__set__
+        for name in ("index", "position", "samples_ms", "throttled", "exposed")
+    ),
+    WorkerSamples: tuple(WorkerSamples.__dict__[name].__set__ for name in _Row._fields),
+}
 
 
-def _block(index: int, position: int, samples_ms: array[float], throttled: bool, exposed: bool) -> Block:
-    """Make a block of values that were checked: its own checks would take most of the time of reading a run."""
-    block = object.__new__(Block)
-    for put, value in zip(_SETTERS, (index, position, throttled, exposed), strict=True):
-        put(block, value)
-    _SLOT.__set__(block, samples_ms)
-    return block
+def _made(kind: type[Made], values: Iterable[object]) -> Made:
+    """Make a value of fields that were checked: its own checks would take most of the time of reading a run."""
+    made = object.__new__(kind)
+    for put, value in zip(_SETTERS[kind], values, strict=True):
+        put(made, value)
+    return made
 
 
 def _form(value: object) -> str:
