@@ -525,6 +525,8 @@ def recorded_bytes(run: RecordedRun) -> bytes:
     document = run.model_dump(mode="json", exclude_defaults=True)
     if run.runs:
         document["runs"] = {name: examples.listed(one, exclude_defaults=True) for name, one in run.runs.items()}
+    if run.earlier:
+        document["earlier"] = examples.listed(run.earlier, exclude_defaults=True)
     document = _rounded(document)
     return (json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 

@@ -129,8 +129,9 @@ def test_figures_come_from_samples() -> None:
     """Whatever figures a record claims, those of its samples take their place; without samples or work there are none."""
     lying = altered(performance=examples.performance(1e-6), reference_performance=examples.performance(1e6))
     idle = lying.model_copy(update={"name": "a/idle", "head": (), "reference": ()})
-    unknown = lying.model_copy(update={"name": "a/unknown", "workload": None, "reference_workload": None})
-    told = with_own_figures(run_of(lying, idle, unknown, best=(lying,), anchors=(lying,)))
+    unknown = idle.model_copy(update={"name": "a/unknown", "workload": None, "reference_workload": None})
+    told, wrong = with_own_figures(run_of(lying, idle, unknown, best=(lying,), anchors=(lying,)))
+    assert wrong == []
     for case in (told.cases[0], told.best[0], told.anchors[0]):
         assert case.performance == performance(CASE.head, examples.WORKLOAD, 0.95)
         assert case.reference_performance == performance(CASE.reference, examples.WORKLOAD, 0.95)
