@@ -243,7 +243,7 @@ def hostile() -> RecordedRun:
             "url": "javascript:alert(1)",
             "problem": HOSTILE,
             "stale_for": HOSTILE,
-            "edited_baseline": True,
+            "changes": ("baseline",),
             "notes": (HOSTILE, "::error::x"),
             "paths": {"x": "../../etc/passwd", "$(reboot);x": "/etc/passwd"},
         },
@@ -423,7 +423,7 @@ def runs() -> dict[str, RecordedRun]:
             "The head moved while it was measured, and the pull request edits the baseline.",
             same,
             fast,
-            page={"stale_for": "4e" * 20, "edited_baseline": True},
+            page={"stale_for": "4e" * 20, "changes": ("baseline",)},
         ),
         "problem": RecordedRun(
             about="The job with the GPU died.",

@@ -321,7 +321,9 @@ def test_the_newest_run_may_be_published_again(scene: Scene) -> None:
     assert scene.publish().verdict == "pass"
     scene.measured.attempt = 2
     assert scene.publish(run_id=RUN).verdict == "pass"
-    assert [check.external_id for check in scene.state.checks.values()] == [f"{RUN}.1", f"{RUN}.1", f"{RUN}.2"]
+    assert [check.external_id for check in scene.state.checks.values()] == [
+        f"{RUN}.{attempt}:{REFERENCE}:main" for attempt in (1, 1, 2)
+    ]
 
 
 @pytest.mark.parametrize("event", ["workflow_dispatch", "push"])

@@ -81,12 +81,6 @@ def test_the_pull_request_of_a_merge(fake: FakeGitHub, github: GitHub) -> None:
     assert github.pulls_of_commit("e" * 40) == ()
 
 
-def test_all_changed_files(fake: FakeGitHub, github: GitHub) -> None:
-    """Files come from all pages."""
-    fake.state.pulls[7].files = [f"bench/kernel_{number}.py" for number in range(130)] + ["results/baseline.json"]
-    assert github.changed_files(7) == tuple(fake.state.pulls[7].files)
-
-
 def test_a_pull_request_is_opened_once(fake: FakeGitHub, github: GitHub) -> None:
     """A second time, the open one from the same branch gets the title and the body."""
     fake.state.branches["ratchet/baseline"] = "e" * 40
