@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does with
 
 WORKFLOWS = ".github/workflows"
 MEASURES = "cuda_benchmark_ratchet.yml"
-"""The file of the workflow that measures; RATCHET_WORKFLOW names another one."""
+"""The file of the workflow that measures; MEASURING_WORKFLOW names another one."""
 SETTINGS = "pyproject.toml"
 LARGEST_SETTINGS = 2**20
 """Characters of a settings file of a stranger that is read to see whether it says something else."""
@@ -29,7 +29,7 @@ LARGEST_SETTINGS = 2**20
 
 def measuring_path(environ: Mapping[str, str]) -> str:
     """Return the path of the workflow whose samples count."""
-    return f"{WORKFLOWS}/{PurePosixPath(environ.get('RATCHET_WORKFLOW') or MEASURES).name}"
+    return f"{WORKFLOWS}/{PurePosixPath(environ.get('MEASURING_WORKFLOW') or MEASURES).name}"
 
 
 def is_foreign(run: WorkflowRun, environ: Mapping[str, str]) -> bool:

@@ -225,7 +225,8 @@ class State:
         for path, content in here.items():
             if path.startswith(folder and f"{folder}/"):
                 name, slash, _ = path[len(folder) + bool(folder) :].partition("/")
-                inside = {other: text for other, text in here.items() if other.startswith(f"{folder and folder + '/'}{name}/")}
+                start = f"{folder and folder + '/'}{name}/"
+                inside = {other.removeprefix(start): text for other, text in here.items() if other.startswith(start)}
                 digest = hashlib.sha1(repr(sorted(inside.items()) if slash else content).encode()).hexdigest()
                 self._trees[digest] = f"{ref}:{folder and folder + '/'}{name}"
                 found[name] = (name, "tree" if slash else "blob", digest)
