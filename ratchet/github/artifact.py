@@ -56,7 +56,7 @@ MEMORY_BYTES = 384 * 2**20
 SECONDS = 60
 """Limits of the child that reads one file. Whatever it can read takes no more here, where the work needs memory too."""
 
-_SPLIT = f"One run has at most {MOST_CASES:,} cases: split a larger suite, as docs/scale.md of ratchet says."
+_SPLIT = f"One run has at most {MOST_CASES:,} cases: split a larger suite by `ratchet check --shard`."
 _LOOK_AT_JOB = "Measure again; if it comes back, look at what the job uploaded."
 
 

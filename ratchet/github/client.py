@@ -368,11 +368,16 @@ class GitHub(Connection):
 
     def _tree(self, sha: str) -> dict[str, str]:
         """Return name → hash of the entries of a commit or tree. Raises UnreachableError where GitHub leaves some out."""
+
+        def read() -> tuple[bool, dict[str, str]]:
+            tree = self._api.get_git_tree(sha)
+            entries = {known(entry.path, "path"): known(entry.sha, "hash") for entry in tree.tree}
+            return bool(tree.raw_data.get("truncated")), entries
+
         if sha not in self._trees:
-            tree = self._tries().call(f"Reading the tree of {sha}", lambda: self._api.get_git_tree(sha))
-            if tree.raw_data.get("truncated"):
+            is_cut, self._trees[sha] = self._tries().call(f"Reading the tree of {sha}", read)
+            if is_cut:
                 raise UnreachableError(f"GitHub leaves out a part of the tree {sha[:10]}, which is too large.", "")
-            self._trees[sha] = {known(entry.path, "path"): known(entry.sha, "hash") for entry in tree.tree}
         return self._trees[sha]
 
     @cached_property

@@ -86,6 +86,8 @@ BLOCK_TWICE = tuple(replace(worker, blocks=worker.blocks[:1] * 2) for worker in 
         (run_of(CASE, anchors=(timed(1.0, "a/b"),)), "A case was measured against the anchor and is not among the cases."),
         (run_of(altered(name="a")), NO_NAME),
         (run_of(altered(name="a/b/c")), NO_NAME),
+        (run_of(altered(name="a/b\u3164c")), NO_NAME),
+        (run_of(altered(name="\uffa0/b")), NO_NAME),
         (run_of(altered(name="a/@octocat")), NO_NAME),
         (run_of(altered(name=f"a/{'x' * 101}")), NO_NAME),
         (run_of(altered(in_head=False)), f"The case 1 {ABSENT.format('head')}."),

@@ -336,7 +336,7 @@ def test_a_pull_request_with_another_base_is_judged_again(slow: Slow) -> None:
 
 
 def test_a_workflow_of_the_pull_request_publishes_nothing(slow: Slow) -> None:
-    """After the honest red run, another workflow of the same name uploads what it likes: the verdict stays red, with one check."""
+    """After the honest red run, another workflow of the same name uploads what it likes: the verdict stays, with one check."""
     scene, run = slow
     scene.report(run)
     report = scene.report(replace(run, id=run.id + 1_000, path=".github/workflows/x.yml"))
