@@ -237,7 +237,6 @@ def test_workflows_call_the_commit_that_was_installed(origin: dict[str, Any] | N
 
 def test_workflows_of_another_commit_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`init --check` names the command that compares with the templates of the pinned commit."""
-    (tmp_path / "repo").mkdir()
     new_repository(tmp_path / "repo", {"a.py": "x = 1\n"})
     values = files.workflow_values(f"octo/ratchet@{'a' * 40}", "gpu", "python3", "main")
     for name, text in files.TEMPLATES.items():
