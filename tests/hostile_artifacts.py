@@ -360,7 +360,7 @@ def lines() -> Iterator[Attack]:
         ("a list opened twice", lambda cases: [cases[0] + b'\n  ],\n  "cases": [\n    ' + cases[0]], "twice"),
         ("a field twice in a line", lambda cases: [cases[0][:-1] + b', "name": "a/b"}'], "twice"),
         ("5,001 lines", lambda cases: cases + [_named(cases[0], n) for n in range(5_000)], "5001 cases"),
-        ("50,000 lines", lambda cases: [_named(cases[0], n) for n in range(50_000)], "50000 cases"),
+        ("50,000 lines", lambda cases: [_named(cases[0], n) for n in range(50_000)], MEMORY),
         ("a line of 20 MB", lambda cases: [cases[0][:-1] + b" " * 20 * MIB + b"}"], LAYOUT),
         (
             "a line of a million objects",
