@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ratchet.core.judge.baseline.chain import ChainPlace, new_chain_entry
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Figures, FingerprintBaseline, Step, StepKind
@@ -319,3 +321,17 @@ def longer(case: CaseRun, times: int) -> CaseRun:
 def run_of(*cases: CaseRun, **changes: Any) -> RunRecord:
     """A check of these cases."""
     return run_record().model_copy(update={"cases": cases, **changes})
+
+
+def listed(record: RunRecord, *, exclude_defaults: bool = False) -> dict[str, Any]:
+    """The document of a run as earlier ratchets wrote it, with every sample in it."""
+    document: dict[str, Any] = record.model_dump(mode="json", exclude_defaults=exclude_defaults)
+    for name in ("cases", "best", "anchors"):
+        for case, written in zip(getattr(record, name), document.get(name, ()), strict=False):
+            for side in {"head", "reference"} & written.keys():
+                workers = tuple(getattr(case, side))
+                written[side] = _SIDE.dump_python(workers, mode="json", exclude_defaults=exclude_defaults)
+    return document
+
+
+_SIDE = TypeAdapter(tuple[WorkerSamples, ...])

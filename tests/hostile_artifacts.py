@@ -6,6 +6,7 @@ more for the job that publishes alone: what is shown, and what must never be gre
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 import io
@@ -16,6 +17,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from ratchet.core.records.run import CaseRun
 
 Json = dict[str, Any]
 Build = Callable[[Json, str], bytes]
@@ -40,7 +43,7 @@ class Attack:
 
 def attacks() -> list[Attack]:
     """Every artifact that is tried on every job that reads one."""
-    return [*archives(), *texts(), *records(), *runs(), *searches()]
+    return [*archives(), *texts(), *records(), *runs(), *lines(), *sides(), *searches()]
 
 
 def packed(*entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -103,7 +106,7 @@ def archives() -> Iterator[Attack]:
     yield Attack("its record twice", lambda good, name: _twice(text_of(good), name), "one name twice")
     yield Attack("a flat bomb", lambda good, name: packed((name, text_of(good)), ("x", bytes(90 * MIB))), "unpacks to far more")
     yield Attack("a bomb for a record", lambda good, name: packed((name, text_of(good) + b" " * 90 * MIB)), "unpacks to far more")
-    yield Attack("a bomb of a smaller ratio", lambda good, name: packed((name, text_of(good) + _ragged(70))), " MiB")
+    yield Attack("a bomb of a smaller ratio", lambda good, name: packed((name, text_of(good) + _ragged(170))), " MiB")
     yield Attack("a nested bomb", lambda good, name: packed((name, text_of(good)), ("x.zip", _nested())), "")
     yield Attack("an archive within", lambda good, name: packed(("x.zip", packed((name, text_of(good))))), "The artifact h")
     yield Attack("entries that overlap", lambda good, name: _overlapping(text_of(good), name), "holds more than 2 GiB")
@@ -222,7 +225,8 @@ def texts() -> Iterator[Attack]:
 
 SOME_NUMBER, SOME_TEXT = "environment.fingerprint.gpu_power_limit_w", "environment.python"
 """Places that records of runs and of searches have."""
-MEMORY = "more memory or time"
+MEMORY = "cannot be read in 512 MiB of memory"
+LAYOUT = "does not have one case a line"
 
 
 def stored(name: str, text: bytes) -> bytes:
@@ -302,16 +306,16 @@ def runs() -> Iterator[Attack]:
     wide = "x" * 2_000 + "\U0001f600" * 2_000
     for name, where, piece, times, said in (
         ("a case of a million samples", "cases.0.head.0.blocks.0.samples_ms", b"1.0", 1_000_000, ""),
-        ("30 million samples", "cases.0.head.0.blocks.0.samples_ms", b"1", 30_000_000, MEMORY),
-        ("a million and a half of blocks", "cases.0.head.0.blocks", block, 1_500_000, MEMORY),
-        ("half a million blocks", "cases.0.head.0.blocks", block, 500_000, "twice"),
-        ("three million empty objects", "cases.0.head.0.blocks", b"{}", 3_000_000, MEMORY),
-        ("a million cases", "cases", case, 1_000_000, MEMORY),
-        ("two million warnings", "warnings", b'""', 2_000_000, "holds more texts"),
+        ("30 million samples", "cases.0.head.0.blocks.0.samples_ms", b"1", 30_000_000, LAYOUT),
+        ("a million and a half of blocks", "cases.0.head.0.blocks", block, 1_500_000, LAYOUT),
+        ("a hundred thousand blocks", "cases.0.head.0.blocks", block, 120_000, "twice"),
+        ("three million empty objects", "cases.0.head.0.blocks", b"{}", 3_000_000, LAYOUT),
+        ("a million cases", "cases", case, 1_000_000, LAYOUT),
+        ("two million warnings", "warnings", b'""', 2_000_000, "holds more than"),
         ("100,000 warnings", "warnings", b'"x"', 100_000, "100000 warnings"),
-        ("warnings of 60 MB", "warnings", b'"' + b"x" * 9_000 + b'"', 6_900, "holds more texts"),
+        ("warnings of 60 MB", "warnings", b'"' + b"x" * 9_000 + b'"', 6_900, LAYOUT),
         ("warnings of wide characters", "warnings", f'"{wide}"'.encode(), 4_000, ""),
-        ("a million failures", "cases.0.failures", failure, 1_000_000, MEMORY),
+        ("a million failures", "cases.0.failures", failure, 1_000_000, LAYOUT),
         (
             "2,000 failures",
             "cases.0.failures",
@@ -322,6 +326,143 @@ def runs() -> Iterator[Attack]:
     ):
         # What is refused is refused by `take_in`, before either job does anything of its own: seconds and memory are spent once.
         yield Attack(name, _filled(where, piece, times), said, ("publish",) if said else RUNS)
+
+
+# Runs as `ratchet check` writes them: one case a line, the samples of a side in one text.
+
+
+def by_line(run: Json, edit: Callable[[list[bytes]], list[bytes]] = lambda cases: cases) -> bytes:
+    """The text of a run with its cases on lines of their own, which are ``edit``'s to change."""
+    whole = {**run, "cases": [packed_case(case) for case in run["cases"]]}
+    rest = {name: value for name, value in whole.items() if name not in ("cases", "best", "anchors")}
+    fields = [f"  {json.dumps(name)}: {json.dumps(value)}".encode() for name, value in rest.items()]
+    cases = b",\n    ".join(edit([json.dumps(case).encode() for case in whole["cases"]]))
+    return b"{\n" + b",\n".join([*fields, b'  "cases": [\n    ' + cases + b"\n  ]"]) + b"\n}\n"
+
+
+def packed_case(case: Json) -> Json:
+    """The case with its samples packed."""
+    made: Json = json.loads(CaseRun.model_validate_json(json.dumps(case), strict=True).model_dump_json())
+    return made
+
+
+def lines() -> Iterator[Attack]:
+    """What a reader of lines may get wrong, or be filled with."""
+    for name, edit, said in (
+        ("cases by line", lambda cases: cases, ""),
+        ("a case by line twice", lambda cases: cases * 2, "have the same name"),
+        ("an empty line among cases", lambda cases: [cases[0], b""], "is not JSON"),
+        ("a list for a case", lambda cases: [cases[0], b"[]"], "cases"),
+        ("a case of two lines", lambda cases: [cases[0].replace(b", ", b",\n", 1)], ""),
+        ("a comma and nothing", lambda cases: [cases[0] + b","], "is not JSON"),
+        ("two cases on a line", lambda cases: [cases[0] + b", " + cases[0]], "is not JSON"),
+        ("the end of the list within", lambda cases: [cases[0] + b'\n  ],\n  "best": [\n    ' + cases[0]], ""),
+        ("a list opened twice", lambda cases: [cases[0] + b'\n  ],\n  "cases": [\n    ' + cases[0]], "twice"),
+        ("a field twice in a line", lambda cases: [cases[0][:-1] + b', "name": "a/b"}'], "twice"),
+        ("5,001 lines", lambda cases: cases + [_named(cases[0], n) for n in range(5_000)], "5001 cases"),
+        ("50,000 lines", lambda cases: [_named(cases[0], n) for n in range(50_000)], MEMORY),
+        ("a line of 20 MB", lambda cases: [cases[0][:-1] + b" " * 20 * MIB + b"}"], LAYOUT),
+        (
+            "a line of a million objects",
+            lambda cases: [cases[0][:-1] + b', "failures": [' + b"{}," * 1_000_000 + b"{}]}"],
+            "failures",
+        ),
+        ("a line of five million lists", lambda cases: [_with_list(cases[0], "lost", b"[]", 5 * 10**6)], MEMORY),
+        ("a line of 100,000 lists in each other", lambda cases: [cases[0][:-1] + b', "lost": ' + b"[" * 100_000], "nested"),
+        ("a line that is no UTF-8", lambda cases: [cases[0].replace(b"training", b"\xff\xfe")], "is not UTF-8"),
+        (
+            "a name nobody sees",
+            lambda cases: [cases[0].replace(b"training_512", "\u3164".encode())],
+            "a name that no case can have",
+        ),
+        ("a line that commands", lambda cases: [b"::error::x\n    " + cases[0]], "is not JSON"),
+        ("an unknown field in a line", lambda cases: [cases[0][:-1] + b', "verdict": "pass"}'], "unknown field"),
+    ):
+        build = functools.partial(_by_line, edit)
+        yield Attack(name, build, said, RUNS)
+    yield Attack("lines with other ends", lambda run, name: stored(name, by_line(run).replace(b"\n", b"\r\n")), "", RUNS)
+    yield Attack("lines cut off", lambda run, name: stored(name, by_line(run)[:-9]), "is not JSON", RUNS)
+    yield Attack("something after the lines", lambda run, name: stored(name, by_line(run) + b"{}"), "is not JSON", RUNS)
+    yield Attack("a line without an end", lambda run, name: stored(name, by_line(run).replace(b"\n", b"")), "", RUNS)
+
+
+def _by_line(edit: Callable[[list[bytes]], list[bytes]], run: Json, name: str) -> bytes:
+    return stored(name, by_line(run, edit))
+
+
+def _named(case: bytes, number: int) -> bytes:
+    return json.dumps(json.loads(case) | {"name": f"b{number}/c", "head": EMPTY, "reference": EMPTY}).encode()
+
+
+def _with_list(case: bytes, field: str, piece: bytes, times: int) -> bytes:
+    return case.replace(f'"{field}": []'.encode(), f'"{field}": ['.encode() + b",".join([piece] * times) + b"]")
+
+
+def side_of(described: bytes, planes: bytes = b"") -> str:
+    return base64.b64encode(zlib.compress(described + b"\n" + planes)).decode()
+
+
+PACKED = "not as ratchet packs them"
+EMPTY = side_of(b"[6,0,1,[]]")
+ROW = b"[0,true,0.4,1,0.0,{},[],0,false,[[0,0,1,false,false]]]"
+ONE = (1_000_000).to_bytes(8, "little")
+"""A sample of a millisecond, in nanoseconds."""
+
+
+def one(row: bytes, planes: bytes = b"") -> str:
+    """A side of one worker."""
+    return side_of(b"[6,0,1,[" + row + b"]]", planes)
+
+
+def sides() -> Iterator[Attack]:
+    """What a packed side may hold."""
+    for name, text, said in (
+        ("no text of ours", "%%%", PACKED),
+        ("nothing compressed", "AAAA", PACKED),
+        ("nothing", "", PACKED),
+        ("a bomb of zeros", base64.b64encode(zlib.compress(bytes(400 * MIB), 9)).decode(), "more than 32 MiB"),
+        ("a bomb of lists", side_of(b"[6,0,1,[" + b"[]," * 10_000_000 + b"[]]]"), ""),
+        ("samples without a block", side_of(b"[6,0,1,[]]", ONE * 9), "not as many as the blocks have"),
+        ("blocks without samples", one(ROW), "not as many as the blocks have"),
+        (
+            "a block of a negative length",
+            side_of(b"[6,0,1,[" + ROW.replace(b"[0,0,1", b"[0,0,-1") + b"]]"),
+            "as ratchet packs them",
+        ),
+        ("a length of 2^63", one(ROW.replace(b"[0,0,1", b"[0,0,9223372036854775808")), "not as many"),
+        (
+            "a pair of 2^80",
+            side_of(b"[6,0,1,[" + ROW.replace(b"[0,true", b"[%d,true" % 2**80) + b"]]", ONE),
+            "as ratchet packs them",
+        ),
+        ("a sample of no time", one(ROW, bytes(8)), "is not between"),
+        ("a sample before its start", one(ROW, b"\xff" * 8), "is not between"),
+        ("a sample that is not a number", side_of(b"[0,0,1,[" + ROW + b"]]", b"\xff" * 8), "is not between"),
+        (
+            "a step that overflows",
+            side_of(b"[6,1,4503599627370496,[" + ROW + b"]]", b"\x7f" * 8),
+            "is not between",
+        ),
+        ("99 decimals", side_of(b"[99,0,1,[" + ROW + b"]]", ONE), PACKED),
+        ("half a sample", one(ROW, ONE + b"x"), "not as many as the blocks have"),
+        ("a second text behind it", base64.b64encode(base64.b64decode(EMPTY) * 2).decode(), "not as many as the blocks have"),
+        ("four million samples", one(ROW.replace(b"[0,0,1,", b"[0,0,4000000,"), ONE * 4_000_000), ""),
+        (
+            "a stage with a name of 3 MB",
+            side_of(b"[6,0,1,[" + ROW.replace(b"{}", b'{"' + b"x" * 3_000_000 + b'":[]}') + b"]]", ONE),
+            "packs them",
+        ),
+        ("an error of infinity", one(ROW.replace(b"0.0,{", b"1e999,{"), ONE), PACKED),
+    ):
+        build = functools.partial(_with_side, text)
+        yield Attack(f"a side of {name}", build, said, RUNS if said else ("publish",))
+
+
+def _with_side(text: str, run: Json, name: str) -> bytes:
+    def edit(cases: list[bytes]) -> list[bytes]:
+        return [json.dumps(json.loads(cases[0]) | {"head": text}).encode(), *cases[1:]]
+
+    return stored(name, by_line(run, edit))
 
 
 def _cases(run: Json, count: int) -> list[Json]:

@@ -49,9 +49,8 @@ class Poison:
 
 
 def document(run: RunRecord) -> Json:
-    """The record as JSON, to be copied and not to be changed."""
-    read: Json = json.loads(dumps(run))
-    return read
+    """The record as JSON with its samples listed, to be copied and not to be changed."""
+    return examples.listed(run)
 
 
 GREEN_JSON, RED_JSON = document(GREEN), document(RED)

@@ -243,7 +243,7 @@ def hostile() -> RecordedRun:
             "url": "javascript:alert(1)",
             "problem": HOSTILE,
             "stale_for": HOSTILE,
-            "edited_baseline": True,
+            "changes": ("baseline",),
             "notes": (HOSTILE, "::error::x"),
             "paths": {"x": "../../etc/passwd", "$(reboot);x": "/etc/passwd"},
         },
@@ -423,7 +423,7 @@ def runs() -> dict[str, RecordedRun]:
             "The head moved while it was measured, and the pull request edits the baseline.",
             same,
             fast,
-            page={"stale_for": "4e" * 20, "edited_baseline": True},
+            page={"stale_for": "4e" * 20, "changes": ("baseline",)},
         ),
         "problem": RecordedRun(
             about="The job with the GPU died.",
@@ -522,7 +522,12 @@ def runs() -> dict[str, RecordedRun]:
 
 def recorded_bytes(run: RecordedRun) -> bytes:
     """The file of a recorded run: one line of JSON, with times of seven digits."""
-    document = _rounded(run.model_dump(mode="json", exclude_defaults=True))
+    document = run.model_dump(mode="json", exclude_defaults=True)
+    if run.runs:
+        document["runs"] = {name: examples.listed(one, exclude_defaults=True) for name, one in run.runs.items()}
+    if run.earlier:
+        document["earlier"] = examples.listed(run.earlier, exclude_defaults=True)
+    document = _rounded(document)
     return (json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
 
 

@@ -77,7 +77,7 @@ def main() -> int:
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
         file.write(f"verdict={VERDICTS.get(status, 'unmeasured')}\n")
         file.write(f"regressions={regressions}\nimprovements={improvements}\n")
-        file.write(f"report-path={(results / 'ratchet_report.md').resolve()}\n")
+        file.write(f"report-path={(results / 'ratchet_report.md').absolute()}\n")  # a link's target may hold line breaks
     return 0
 
 

@@ -23,7 +23,11 @@ from ratchet.core.units import plural
 @click.option("--yes", is_flag=True, help="Ask nothing.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, as a diff.")
 @click.option("--check", "is_check", is_flag=True, help="Show how the workflows here differ from today's templates.")
-@click.option("--github", metavar="OWNER/ratchet@COMMIT", help="Write the workflows too, which call this commit of ratchet.")
+@click.option(
+    "--github",
+    metavar="OWNER/ratchet[@COMMIT]",
+    help="Write the workflows too, which call this commit (default: that which runs).",
+)
 @click.option("--runner", "labels", help=f"Labels of the GPU machine (default: {USUAL_LABELS}; with --check, as they are).")
 @click.option("--python", help=f"The Python with torch on that machine (default: {USUAL_PYTHON}; with --check, as it is).")
 @click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository.")

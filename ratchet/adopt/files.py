@@ -7,6 +7,7 @@ a file gets lines at its end, or is left alone.
 from __future__ import annotations
 
 import difflib
+import importlib.metadata
 import json
 import re
 import tomllib
@@ -78,8 +79,19 @@ class WorkflowValues:
         return cls(uses[1], uses[2], labels[1] if labels else "", python[1] if python else "", found)
 
 
+def installed_commit() -> str:
+    """Return the commit that this ratchet was installed from, as pip and uv write it down; empty where nobody knows."""
+    try:
+        text = importlib.metadata.distribution("gpu-ratchet").read_text("direct_url.json")
+        return str(json.loads(text or "{}").get("vcs_info", {}).get("commit_id", ""))
+    except (importlib.metadata.PackageNotFoundError, ValueError, AttributeError):
+        return ""
+
+
 def workflow_values(github: str, labels: str, python: str, branch: str) -> WorkflowValues:
     """Check what a person gave. Raises UsageError with what it may be."""
+    if "@" not in github:  # the templates are those of the ratchet that runs
+        github += f"@{installed_commit()}"
     named = _GITHUB.fullmatch(github)
     if not named:
         hint = "The commit is what `git ls-remote https://github.com/OWNER/ratchet HEAD` shows."

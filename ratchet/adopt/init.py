@@ -18,6 +18,7 @@ from ratchet.adopt.files import (
     PlannedFile,
     WorkflowValues,
     has_settings,
+    installed_commit,
     with_ignored,
     with_settings,
     workflow_values,
@@ -145,7 +146,10 @@ def write_plan(plan: InitPlan) -> None:
 
 
 def drift(request: InitRequest) -> list[PlannedFile]:
-    """Return the workflows of ratchet that differ from today's templates, filled with the request's values or else their own."""
+    """Return the workflows of ratchet that differ from today's templates, filled with the request's values or else their own.
+
+    Raises UsageError where they call another commit than that of the ratchet that runs: its templates are not theirs.
+    """
     repository = Repository(request.folder)
     branch = repository.default_branch()
     given = request.values(request.github, branch) if request.github else None
@@ -155,6 +159,14 @@ def drift(request: InitRequest) -> list[PlannedFile]:
     if not known:
         raise UsageError(
             f"{repository.root} has no workflow of ratchet.", "`ratchet init --github OWNER/ratchet@COMMIT` writes them."
+        )
+    ours = installed_commit()
+    others = sorted({values.commit for values in own.values()} - {ours})
+    if ours and others and not given:
+        raise UsageError(
+            f"The workflows call {', '.join(commit[:10] for commit in others)}, and these templates are those of {ours[:10]}.",
+            f"Compare by `uvx --from git+https://github.com/{known[0].repository}@{others[0]} ratchet init --check`; "
+            "to upgrade, give the new commit with --github.",
         )
     usual = max(known, key=lambda values: len(values.labels))  # two of the files name no labels
     python = next((values.python for values in known if values.python), USUAL_PYTHON)
@@ -250,7 +262,7 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
         return tuple(steps)
     home = repository.web_address()
     ratchet, _, commit = request.github.partition("@")
-    guide = f"https://github.com/{ratchet}/blob/{commit}/docs/github.md"
+    guide = f"https://github.com/{ratchet}/blob/{commit or installed_commit()}/docs/github.md"
     settings_page = f"{home}/settings" if home else "Settings"
     pages = (
         ("actions", "require approval for all external contributors; workflow permissions: read."),

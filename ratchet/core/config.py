@@ -311,7 +311,7 @@ def _validated(values: Mapping[str, Any], environ: Mapping[str, str], options: M
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        hint = "See the settings in docs/settings.md."
+        hint = "`ratchet settings` shows what each may be."
         if first["type"] == "extra_forbidden":
             hint = f"{units.did_you_mean(key, list(Settings.model_fields))} `ratchet settings` shows them all.".strip()
         place = "".join(f", {part}" if isinstance(part, str) else f", number {part + 1}" for part in first["loc"][1:])

@@ -134,13 +134,21 @@ class Remote(Repository):
         return answer_of(output), last_words(output)
 
     def first_parents(self, before: str, commit: str) -> list[str]:
-        """Return the commits that a push added to its branch, newest first, without merged ones; the commit alone if unknown.
+        """Return the commits after ``before`` up to a commit, newest first, without merged ones; the commit alone if unknown.
 
-        At most 50: each is a question to GitHub.
+        At most 200: each is a question to GitHub.
         """
         if not self.is_ancestor(before, commit):
             return [commit]
-        return self._run("rev-list", "--first-parent", "--max-count=50", f"{before}..{commit}", "--").split() or [commit]
+        return self._run("rev-list", "--first-parent", "--max-count=200", f"{before}..{commit}", "--").split() or [commit]
+
+    def changed_files(self, main: str, side: str, path: str) -> list[str]:
+        """Return what a branch changes beside ``path`` since it left another one."""
+        start = self._try("merge-base", main, side).stdout.strip()
+        if not start:
+            return [path]
+        listed = self._run("diff", "--name-only", "-z", "--no-renames", start, side, "--")
+        return [name for name in listed.split("\0") if name and name != path]
 
     def deepen(self) -> None:
         """Fetch the whole history, if the clone is shallow."""
@@ -161,9 +169,23 @@ class Remote(Repository):
         options = [word for word in words if word.startswith("--")]
         done = self._try(*_QUIET, *_BOUNDED, command, *flags, *options, "--", self.name, *(w for w in words if w not in options))
         if done.returncode != 0:
-            why = last_words(without_passwords(done.stderr))
-            raise GitError(f"git {command} from {self.name} failed: {why}.", "Check the network and the token, then run again.")
+            output = without_passwords(done.stderr)
+            raise GitError(f"git {command} from {self.name} failed: {last_words(output)}.", _hint(output))
         return done.stdout
+
+
+_UNREACHED = ("could not resolve", "unable to access", "timed out", "connection", "remote end hung up", "early eof")
+"""Words of git where the network is the reason, in lower case."""
+
+
+def _hint(output: str) -> str:
+    """Return where to look after git could not talk to the remote."""
+    lower = output.lower()
+    if any(word in lower for word in _DENIED):
+        return "Check the token: the job needs `contents: write`, and a checkout that keeps its credentials."
+    if any(word in lower for word in _UNREACHED):
+        return "Check the network, then run again."
+    return "Do what git says about the address, the branch or the disk of this machine, then run again."
 
 
 # One file of one branch.
@@ -276,6 +298,11 @@ def _next_commit(
         raise GitError(f"{remote.name} has no branch {target.main}.", "Name the branch with --onto.")
     main = tips[target.main]
     side = tips.get(target.side) if target.mode != "push" else None
+    if side and target.mode == "pull-request" and (others := remote.changed_files(main, side, path)):
+        raise GitError(
+            f"The branch {target.side} also changes {others[0]!a}, which no commit of ours does, and would merge that.",
+            f"Look at who pushed it, delete the branch {target.side}, and run the job again.",
+        )
     wanted = change(RemoteFile(main, remote.file_in(main, path), remote.file_in(side, path) if side else None))
     if wanted is None:
         return None

@@ -38,8 +38,8 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _START = re.compile(r"^(?:[-+](?=[\s-]|$)|=|#)")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9_.~/?=&%+-]*(?:#[A-Za-z0-9_-]+)?)?")
-_ACTED_ON = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)", re.IGNORECASE)
-"""Text that GitHub acts upon in a commit message: a mention, an issue that it closes, a word in brackets that skips workflows."""
+_ACTED_ON = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+"""Text that GitHub acts upon in a commit message: a mention, an issue, an address, a word in brackets that skips workflows."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
 _ANSI = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|\Z)"  # operating-system commands, such as links

@@ -8,6 +8,7 @@ give. Writes copies of them, and starts a child process to read a large one.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -20,25 +21,24 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 from ratchet import tools
 from ratchet.core.errors import ArtifactError, RecordError
 from ratchet.core.processes import run
 from ratchet.core.records import Record
-from ratchet.core.records.files import AnyRecord, load, save_bytes
+from ratchet.core.records.files import AnyRecord, replaced
 from ratchet.core.records.profile import CaseProfile, Profiles
 from ratchet.core.records.run import CASE_NAME, Block, RunRecord, WorkerSamples
 from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
 from ratchet.github import reading_child
-from ratchet.github.contradictions import contradictions, with_own_figures
+from ratchet.github.contradictions import MOST_CASES, with_own_figures
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
 """Folders of an artifact in which the files of a run may be."""
 TUNING = re.compile(rf"{TUNING_FOLDER}/[^/]+\.json")
-LARGEST_RUN = 64 * 2**20
 LARGEST_PROFILES = 8 * 2**20
 LARGEST_SEARCH = 4 * 2**20
 """Bytes of the record of a search, enough for eight thousand evaluations."""
@@ -50,14 +50,13 @@ LONGEST_TEXT = 10_000
 """Characters of one text of a record."""
 MOST_TEXTS, MOST_CHARACTERS = 1_000_000, 2**24
 """Texts of one record, and characters of them all: a report may carry every one, and a character may take four bytes."""
-MOST_BLOCKS = 1_000_000
-"""Blocks of samples of one run; the largest file that ratchet writes has two thirds of them."""
 QUICK = 256 * 2**10
 """Bytes. A smaller file is read without a child: it cannot hold enough faults to fill the memory."""
 MEMORY_BYTES = 2**29
 SECONDS = 60
 """Limits of the child that reads one file. Whatever it can read takes no more here, where the work needs memory too."""
 
+_SPLIT = f"One run has at most {MOST_CASES:,} cases: split a larger suite by `ratchet check --shard`."
 _LOOK_AT_JOB = "Measure again; if it comes back, look at what the job uploaded."
 
 
@@ -84,8 +83,8 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
     base = next((place for place in PLACES if f"{place}{RUN}" in box.sizes), None)
     if base is None:
         raise ArtifactError(f"The artifact has no {RUN}: the job ended before it wrote one.", "Its log says why.")
-    record = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
-    wrong = list(contradictions(record))
+    record = _record(box, f"{base}{RUN}", workspace / RUN, reading_child.LARGEST_RUN, RunRecord)
+    record, wrong = with_own_figures(record)
     if wrong:
         raise ArtifactError(f"{RUN} contradicts itself: {first_of(wrong)}", _LOOK_AT_JOB)
     index, problems = f"{base}{PROFILES}", list[str]()
@@ -96,7 +95,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
         except ArtifactError as error:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
-    return Intake(with_own_figures(record), profiles, others, tuple(problems))
+    return Intake(record, profiles, others, tuple(problems))
 
 
 def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[Any]:
@@ -134,11 +133,11 @@ def _opened(artifact: Path) -> Folder | Archive:
 
 def _record(box: Folder | Archive, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
     """Copy one file into the workspace and read it there. Raises ArtifactError."""
-    save_bytes(copy, box.read(name, most))
-    if copy.stat().st_size > QUICK:
+    box.copy(name, most, copy)
+    if kind is RunRecord or copy.stat().st_size > QUICK:  # a few packed samples of a run may be millions
         _refuse_bomb(copy, name, kind)
     try:
-        record = load(copy, kind)
+        record = reading_child.read_record(copy, kind)
     except RecordError as error:
         raise ArtifactError(error.message.replace(str(copy), name), _LOOK_AT_JOB) from None
     _refuse_extremes(record, name)
@@ -146,8 +145,8 @@ def _record(box: Folder | Archive, name: str, copy: Path, most: int, kind: type[
 
 
 def _refuse_extremes(record: Record, name: str) -> None:
-    """Bound numbers, texts and blocks everywhere, which a schema cannot; samples it does. Raises ArtifactError."""
-    texts = characters = blocks = 0
+    """Bound numbers and texts, which a schema cannot; packed samples have bounds of their own. Raises ArtifactError."""
+    texts = characters = 0
     waiting: list[object] = [record]
     while waiting:
         value = waiting.pop()
@@ -155,7 +154,6 @@ def _refuse_extremes(record: Record, name: str) -> None:
             if not -LARGEST_NUMBER < value < LARGEST_NUMBER:
                 raise ArtifactError(f"{name} holds a number beyond 1e30, which no run of ours writes.", _LOOK_AT_JOB)
         elif isinstance(value, Block):
-            blocks += 1
             waiting += (value.index, value.position)
         elif isinstance(value, str):
             texts += 1
@@ -170,8 +168,11 @@ def _refuse_extremes(record: Record, name: str) -> None:
             waiting += vars(value).values()
         elif isinstance(value, WorkerSamples):
             waiting += (getattr(value, field) for field in WorkerSamples.__slots__)
-    if texts > MOST_TEXTS or characters > MOST_CHARACTERS or blocks > MOST_BLOCKS:
-        raise ArtifactError(f"{name} holds more texts or blocks of samples than any run of ours.", _LOOK_AT_JOB)
+    if texts > MOST_TEXTS or characters > MOST_CHARACTERS:
+        raise ArtifactError(
+            f"{name} holds more than {MOST_TEXTS:,} texts, or {MOST_CHARACTERS // 2**20} million characters of text.",
+            _LOOK_AT_JOB,
+        )
 
 
 def _refuse_bomb(path: Path, name: str, kind: type[Record]) -> None:
@@ -179,11 +180,13 @@ def _refuse_bomb(path: Path, name: str, kind: type[Record]) -> None:
     # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. The four variables hold no secret.
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind.__name__, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
+    environ["OPENBLAS_NUM_THREADS"] = "1"  # what NumPy maps for each thread would count against the bound of memory
     ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)
     if ended.status == reading_child.REFUSED:
         raise ArtifactError(str(json.loads(ended.output.splitlines()[-1])).replace(str(path), name), _LOOK_AT_JOB)
     if ended.status != 0:
-        raise ArtifactError(f"{name} takes more memory or time to read than any run of ours.", _LOOK_AT_JOB)
+        limits = f"{MEMORY_BYTES // 2**20} MiB of memory and {SECONDS} s of time"
+        raise ArtifactError(f"{name} cannot be read in {limits}.", f"{_SPLIT} If it is small: {_LOOK_AT_JOB}")
 
 
 # The files of an artifact by name: a folder or a zip archive. All names, kinds, numbers and sizes are checked before anything
@@ -216,9 +219,10 @@ class Folder:
     sizes: Mapping[str, int]
     """Relative name with slashes → bytes, as far as known before reading."""
 
-    def read(self, name: str, most: int) -> bytes:
-        """Return the content. Raises ArtifactError, also for more than ``most`` bytes."""
-        return read_file(self.paths[name], name, most)
+    def copy(self, name: str, most: int, place: Path) -> None:
+        """Copy one file. Raises ArtifactError, also for more than ``most`` bytes."""
+        with _ordinary(self.paths[name], name) as stream:
+            _copy(stream, name, most, place)
 
 
 @dataclass(frozen=True)
@@ -228,14 +232,13 @@ class Archive:
     path: Path
     sizes: Mapping[str, int]
 
-    def read(self, name: str, most: int) -> bytes:
+    def copy(self, name: str, most: int, place: Path) -> None:
         """Unpack one file. Raises ArtifactError for a damaged archive, and for more than ``most`` bytes."""
         try:
             with zipfile.ZipFile(self.path) as packed, packed.open(name) as stream:
-                content = stream.read(most + 1)
+                _copy(stream, name, most, place)
         except (*_BROKEN, OSError):
             raise ArtifactError(f"{name} cannot be unpacked: the archive is damaged.", _HINT) from None
-        return _at_most(content, name, most)
 
 
 def folder_of(root: Path) -> Folder:
@@ -257,21 +260,25 @@ def archive_of(path: Path) -> Archive:
         raise ArtifactError("The artifact is not a zip archive, or is damaged.", _HINT) from None
 
 
-def read_file(path: Path, name: str, most: int) -> bytes:
-    """Read an ordinary file, never through a link. Raises ArtifactError, which calls it ``name``."""
+@contextlib.contextmanager
+def _ordinary(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open an ordinary file, never through a link. Raises ArtifactError, which calls it ``name``."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor has no path
             _refuse_unless_ordinary(os.fstat(stream.fileno()), name)
-            return _at_most(stream.read(most + 1), name, most)
+            yield stream
     except OSError as error:
         raise ArtifactError(f"{name} cannot be read: {error.strerror or error}.", _HINT) from None
 
 
-def _at_most(content: bytes, name: str, most: int) -> bytes:
-    if len(content) > most:
-        raise ArtifactError(f"{name} has more than {most // 2**20} MiB, so no run of ours wrote it.", _HINT)
-    return content
+def _copy(stream: IO[bytes], name: str, most: int, place: Path) -> None:
+    """Write at most ``most`` bytes of a stream to a file, a piece at a time. Raises ArtifactError for more."""
+    with replaced(place) as temporary, temporary.open("xb") as copy:
+        while piece := stream.read(2**20):
+            if copy.tell() + len(piece) > most:
+                raise ArtifactError(f"{name} has more than {most // 2**20} MiB.", _SPLIT if name.endswith(RUN) else _HINT)
+            copy.write(piece)
 
 
 def _walk(folder: Path, above: str = "", depth: int = 1) -> Iterator[tuple[str, int]]:

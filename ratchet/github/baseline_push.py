@@ -74,7 +74,7 @@ def push_baseline(
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
     taken = [taken_in(artifact, job, environ) for artifact in artifacts]
     runs = tuple(intake.run for intake in taken)
-    acceptances = acceptances_of_push(github, clone, runs, environ) if github else ()
+    acceptances = unrecorded_acceptances(github, clone, runs, job, environ) if github else ()
     moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
     try:
@@ -98,19 +98,28 @@ def push_baseline(
     return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
 
 
-def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]) -> list[str]:
-    """Return the measured commits and those of the same push: a merge queue pushes several pull requests at once."""
-    event = event_of(environ) if environ.get("GITHUB_EVENT_NAME") == "push" and environ.get("GITHUB_EVENT_PATH") else None
-    before = event.before if isinstance(event, PushEvent) else ""
-    pushed = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
-    return list(dict.fromkeys(commit for commits in pushed for commit in commits))
+def _unrecorded_commits(
+    github: GitHub, clone: Remote, runs: Sequence[RunRecord], job: WorkflowRun | None, environ: Mapping[str, str]
+) -> list[str]:
+    """Return the measured commits and those before them, back to the last one that such a run recorded, by GitHub's own list.
+
+    A push may go unrecorded: `[skip ci]` in the title of a squash, or no runner. Without such a run, those of the same push: a
+    merge queue pushes several pull requests at once.
+    """
+    last = github.last_success(job.path, job.head_branch, job.id) if job else None
+    before = last.head_sha if last else ""
+    if not before and environ.get("GITHUB_EVENT_NAME") == "push" and environ.get("GITHUB_EVENT_PATH"):
+        event = event_of(environ)
+        before = event.before if isinstance(event, PushEvent) else ""
+    found = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
+    return list(dict.fromkeys(commit for commits in found for commit in commits))
 
 
-def acceptances_of_push(
-    github: GitHub, clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]
+def unrecorded_acceptances(
+    github: GitHub, clone: Remote, runs: Sequence[RunRecord], job: WorkflowRun | None, environ: Mapping[str, str]
 ) -> tuple[Acceptance, ...]:
-    """Return the acceptances of the pull requests that the measured commits, and those of the same push, came with."""
-    commits = _pushed_commits(clone, runs, environ)
+    """Return the acceptances of the pull requests of all commits that no run has recorded, the latest first for each case."""
+    commits = _unrecorded_commits(github, clone, runs, job, environ)
     pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
     return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
 

@@ -1,4 +1,4 @@
-"""Commands of jobs that may write on GitHub: publish, command and notify. They never run the measured code.
+"""Commands of jobs that may write on GitHub: publish, recheck, command and notify. They never run the measured code.
 
 Loaded by `ratchet.core.cli` when one of them is called. They read GitHub's environment variables and talk to GitHub with
 GITHUB_TOKEN; publish also writes the outputs and the summary of its workflow step.
@@ -24,6 +24,7 @@ from ratchet.github.event_file import event_of
 from ratchet.github.notice_report import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
 from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
+from ratchet.github.recheck import recheck
 
 _report_id = click.option("--id", "report_id", default="default", help="Name of the report, if a pull request has several.")
 
@@ -87,6 +88,20 @@ def answer_command(report_id: str) -> int:
     """
     reply = answer(event_of(os.environ), GitHub.from_environ(os.environ), os.environ, report_id)
     print_result(None, [log_line(reply.sentence)], as_json=False)
+    return int(Exit.PASS)
+
+
+@click.command("recheck")
+@click.argument("numbers", type=click.IntRange(min=1), metavar="PULL...", nargs=-1)
+@_report_id
+def recheck_command(numbers: tuple[int, ...], report_id: str) -> int:
+    """Take back the verdicts of open pull requests that have another base by now.
+
+    PULL are their numbers (default: all that are open). Where the samples are still right, the run is published again; where not,
+    the check asks for a new run. Exits with 0 whatever it finds.
+    """
+    lines = list(recheck(numbers, report_id, GitHub.from_environ(os.environ), os.environ))
+    print_result(None, [log_line(line) for line in lines or ["Every verdict is about the present base."]], as_json=False)
     return int(Exit.PASS)
 
 

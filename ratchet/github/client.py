@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from github import GithubException
@@ -28,7 +28,17 @@ from ratchet.github.connection import (
     pull_of,
     workflow_run_of,
 )
-from ratchet.github.records import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Issue, Pull, StoredArtifact, WorkflowRun
+from ratchet.github.records import (
+    ANNOTATIONS_A_CALL,
+    CheckOutput,
+    CheckRun,
+    Comment,
+    Conclusion,
+    Issue,
+    Pull,
+    StoredArtifact,
+    WorkflowRun,
+)
 
 T = TypeVar("T")
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
@@ -73,11 +83,10 @@ class GitHub(Connection):
         """Return the open pull requests from a branch of this repository or a fork, newest first."""
         return self._find_pulls(head_repository, head_branch, self._tries())
 
-    def changed_files(self, number: int) -> tuple[str, ...]:
-        """Return the paths that a pull request touches; GitHub lists at most 3,000."""
+    def open_pulls(self) -> tuple[Pull, ...]:
+        """Return all open pull requests, newest first."""
         return self._tries().call(
-            f"Reading the files of pull request {number}",
-            lambda: tuple(known(file.filename, "file name") for file in self._api.get_pull(number).get_files()),
+            "Reading the open pull requests", lambda: tuple(map(pull_of, self._api.get_pulls(state="open")))
         )
 
     def open_pull(self, title: str, body: str, head: str, base: str, draft: bool) -> Pull:
@@ -129,6 +138,10 @@ class GitHub(Connection):
                 if ours is not None:
                     raise
                 tries.wait(error)
+
+    def edit_comment(self, comment_id: int, body: str) -> Comment:
+        """Write this body into a comment of our own."""
+        return self._edit_comment(comment_id, body, self._tries())
 
     def reply(self, number: int, body: str, marker: str) -> Comment:
         """Make a comment once: with the same marker again, return the first one as it is."""
@@ -186,6 +199,25 @@ class GitHub(Connection):
         """Return a workflow run, finished or not."""
         return self._tries().call(f"Reading workflow run {run_id}", lambda: workflow_run_of(self._api.get_workflow_run(run_id)))
 
+    def runs_of(self, sha: str) -> tuple[WorkflowRun, ...]:
+        """Return all runs of this repository's workflows on a commit, newest first."""
+        return self._tries().call(
+            f"Reading the workflow runs of {sha}", lambda: tuple(map(workflow_run_of, self._api.get_workflow_runs(head_sha=sha)))
+        )
+
+    def last_success(self, path: str, branch: str, before: int) -> WorkflowRun | None:
+        """Return the newest successful run of a workflow's file on a branch that is older than run ``before``.
+
+        Among the last hundred successful runs on that branch: None where none of these is.
+        """
+        wanted: Any = branch  # PyGithub asks for an object, of which it sends the name alone
+
+        def read() -> list[WorkflowRun]:
+            return [workflow_run_of(run) for run in self._api.get_workflow_runs(branch=wanted, status="success").get_page(0)]
+
+        page = self._tries().call(f"Reading the workflow runs on {branch}", read)
+        return max((run for run in page if run.path == path and run.id < before), key=lambda run: run.id, default=None)
+
     def artifacts(self, run_id: int) -> tuple[StoredArtifact, ...]:
         """Return a run's artifacts, those of earlier attempts and expired ones too."""
 
@@ -207,6 +239,18 @@ class GitHub(Connection):
             if "No commit found" in error.message:
                 raise
             return None
+
+    def object_at(self, path: str, commit: str) -> str | None:
+        """Return the hash of a file or folder at a commit; None if it has none. GoneError if GitHub does not know the commit.
+
+        Equal hashes mean equal content, however many files there are.
+        """
+        here, parts = commit, [part for part in path.split("/") if part not in ("", ".")]
+        for part in parts:
+            here = self._tree(here).get(part, "")
+            if not here:
+                return None
+        return here
 
     def permission(self, login: str) -> str:
         """Return a person's role: admin, maintain, write, triage, read or none. A custom role counts as the one it extends."""
@@ -267,15 +311,16 @@ class GitHub(Connection):
             if check_id is not None:
                 return check_id
 
-    def external_ids(self, name: str, sha: str) -> tuple[str, ...]:
-        """Return the external ids of all check runs of that name on a commit."""
+    def own_checks(self, name: str, sha: str) -> tuple[CheckRun, ...]:
+        """Return the check runs of that name on a commit that the App behind our token made, newest first."""
+        slug = self.bot.removesuffix("[bot]")
 
-        return self._external_ids(name, sha)
+        def read() -> list[CheckRun]:
+            found = self._api.get_commit(sha).get_check_runs(check_name=name, filter="all")
+            ours = [run for run in found if run.app is not None and run.app.slug == slug]
+            return [CheckRun(known(run.id, "number"), run.external_id or "", run.status == "completed") for run in ours]
 
-    def has_completed(self, name: str, sha: str, external_id: str) -> bool:
-        """Return whether a commit has a completed check run of this name and of ours (`open_check`)."""
-
-        return external_id in self._external_ids(name, sha, status="completed")
+        return tuple(sorted(self._tries().call(f"Reading the check runs on {sha}", read), key=lambda run: -run.id))
 
     def complete_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> None:
         """Complete a check run with the first 50 annotations, then add the others: it is complete whatever happens next."""
@@ -289,7 +334,11 @@ class GitHub(Connection):
             check.edit(status="completed", conclusion=conclusion, output=texts)
             known(check.conclusion, "conclusion")
 
-        tries.call(doing, complete)
+        try:
+            tries.call(doing, complete)
+        except RefusedError as error:  # of texts or annotations: without an answer, the check would stay open for ever
+            texts, rest = {"title": output.title or "ratchet", "summary": f"The details could not be shown: {error.message}"}, ()
+            tries.call(doing, complete)
         while rest:
             more = check_output_of(output, rest[:ANNOTATIONS_A_CALL])
             rest = rest[ANNOTATIONS_A_CALL:]
@@ -317,13 +366,23 @@ class GitHub(Connection):
             lambda: tuple(map(value, self._api.get_workflow_run(run_id).get_artifacts())),
         )
 
-    def _external_ids(self, name: str, sha: str, **status: str) -> tuple[str, ...]:
-        return self._tries().call(
-            f"Reading the check runs on {sha}",
-            lambda: tuple(
-                run.external_id or "" for run in self._api.get_commit(sha).get_check_runs(check_name=name, filter="all", **status)
-            ),
-        )
+    def _tree(self, sha: str) -> dict[str, str]:
+        """Return name → hash of the entries of a commit or tree. Raises UnreachableError where GitHub leaves some out."""
+
+        def read() -> tuple[bool, dict[str, str]]:
+            tree = self._api.get_git_tree(sha)
+            entries = {known(entry.path, "path"): known(entry.sha, "hash") for entry in tree.tree}
+            return bool(tree.raw_data.get("truncated")), entries
+
+        if sha not in self._trees:
+            is_cut, self._trees[sha] = self._tries().call(f"Reading the tree of {sha}", read)
+            if is_cut:
+                raise UnreachableError(f"GitHub leaves out a part of the tree {sha[:10]}, which is too large.", "")
+        return self._trees[sha]
+
+    @cached_property
+    def _trees(self) -> dict[str, dict[str, str]]:
+        return {}
 
     def _issues(self, label: str, marker: str, tries: RetryPolicy) -> tuple[Issue, ...]:
         found = tries.call(

@@ -84,12 +84,12 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
         inputs = {key: event.inputs.get(key, "") for key in _INPUTS}
         wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, inputs[key])]
         if wrong:
-            raise UsageError(f"The input {wrong[0]} is missing or not valid.", "A label starts this; see docs/github.md.")
+            raise UsageError(f"The input {wrong[0]} is missing or not valid.", "The label's job gives all three.")
         # The job that saw the label has its own token, and speaks for whoever set it; a person who starts the workflow by hand
         # speaks for nobody else.
         by = inputs["actor"] if event.actor == ACTIONS else event.actor
         return _answer_label(CommandContext(github, int(inputs["pr"]), by, None, environ, report_id), inputs["sha"])
-    raise UsageError("This event holds no command.", "Commands come by issue_comment, or by a label; see docs/github.md.")
+    raise UsageError("This event holds no command.", "Commands come by issue_comment, or by the label ratchet:accept.")
 
 
 def _answer_comment(event: CommentEvent, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:

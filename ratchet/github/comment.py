@@ -23,7 +23,7 @@ from ratchet.core.report import words
 from ratchet.core.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.core.untrusted import Markdown
 from ratchet.github.event import MOST_CASES, is_case
-from ratchet.github.records import Acceptance, Conclusion
+from ratchet.github.records import Acceptance, Change, Conclusion
 from ratchet.github.state import Gap, PublishedState, state_of
 
 
@@ -38,6 +38,8 @@ class MeasuredRun:
     base_ref: str
     url: str
     id: int
+    merge_base: str = ""
+    """The commit where the head left ``base_ref``: the verdict is about both. Empty without a pull request."""
     report_id: str = "default"
     stale_for: str | None = None
     """Hash of the pull request's head, where it is another one by now."""
@@ -52,8 +54,8 @@ class CommentPage:
     run: MeasuredRun
     problem: str = ""
     """One sentence: why there is no verdict; beside a verdict, what is missing from it."""
-    edited_baseline: bool = False
-    """The pull request changes the baseline file."""
+    changes: tuple[Change, ...] = ()
+    """What the pull request changes of the way in which it was measured."""
     acceptances: tuple[Acceptance, ...] = ()
     """Acceptances that cover a slowdown of this report; `ratchet.github.state.with_acceptances` has applied them."""
     log_url: str | None = None
@@ -242,8 +244,9 @@ def _needs_reason(case: CaseVerdict) -> bool:
 
 def _alerts(page: CommentPage) -> list[Markdown]:
     """Return sentences that a reader must know before believing the verdict."""
-    alerts = []
     base = untrusted.name(page.run.base_ref)
+    told = [(change, text.format(base=base)) for change, text in _CHANGES.items() if change in page.changes]
+    alerts = [text for change, text in told if change in _FIRST]
     if page.run.stale_for:
         now = untrusted.markdown(page.run.stale_for[:10])
         alerts.append(
@@ -253,12 +256,24 @@ def _alerts(page: CommentPage) -> list[Markdown]:
         alerts.append(str(untrusted.markdown(page.problem)))
     if page.log_url:
         alerts.append(f"Where to look: {untrusted.link(page.log_url, 'the publishing job')}.")
-    if page.edited_baseline:
-        alerts.append(
-            f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
-            "after a merge, or by `/ratchet accept`."
-        )
+    alerts += [text for change, text in told if change not in _FIRST]
     return [Markdown(alert) for alert in alerts]
+
+
+_CHANGES: dict[Change, str] = {
+    "workflow": "**The measuring workflow was changed in this pull request.** Read the change before you believe the samples.",
+    "workflow of the base": "**The measuring workflow of {base} is not that of the default branch.** Read it before you believe "
+    "the samples.",
+    "jobs": "**This pull request changes files of jobs** (`.github`). Read them before you believe the samples.",
+    "unknown": "GitHub does not know where the head left {base}, so nobody knows what it changes of the measurement.",
+    "settings": "This pull request changes the settings. It was judged by those of {base}.",
+    "benchmarks": "This pull request changes the benchmarks that it is measured by.",
+    "baseline": "**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by "
+    "itself after a merge, or by `/ratchet accept`.",
+}
+"""Sentences, in this order."""
+_FIRST = ("workflow", "workflow of the base")
+"""Whoever changed these can have any samples uploaded: nothing stands before that."""
 
 
 def _head(page: CommentPage) -> Markdown:

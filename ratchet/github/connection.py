@@ -156,6 +156,8 @@ class RetryPolicy:
 
 SECONDARY_WAIT_S = 60.0
 """The wait that GitHub asks for if it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
+_LONGEST_LIMIT_S = 86_400.0
+"""A limit ends within an hour; a header of nineteen digits is no time that anybody could wait for, or write down."""
 _LATER = "Run the job again; whatever was written stays, and is found again."
 _LONGEST = 300
 """Characters of GitHub's own words in a sentence of ours."""
@@ -257,10 +259,10 @@ def _wait_s(status: int, headers: Mapping[str, str], message: str) -> float | No
         return None
     retry_after, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
     if retry_after.isdecimal():
-        return float(retry_after)
+        return min(float(retry_after), _LONGEST_LIMIT_S)
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         # A second more: the limit ends somewhere within that second.
-        return max(0.0, int(reset) - time.time()) + 1
+        return max(0.0, min(int(reset), time.time() + _LONGEST_LIMIT_S) - time.time()) + 1
     return SECONDARY_WAIT_S if status == 429 or "rate limit" in message.lower() else None
 
 

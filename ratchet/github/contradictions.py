@@ -23,8 +23,24 @@ MOST_FAILURES = 1_000
 """Most failures of one case, lost workers included: each pair may lose some."""
 
 
-def contradictions(run: RunRecord) -> Iterator[str]:
-    """Describe each contradiction in a sentence, with the place of the case and never a text of the record."""
+def with_own_figures(run: RunRecord) -> tuple[RunRecord, list[str]]:
+    """Return the run with the figures of each side computed from its samples, and what contradicts itself in it.
+
+    Each contradiction is a sentence with the place of the case and never a text of the record.
+    """
+    wrong = [*_of_run(run)]
+    lists: dict[str, tuple[CaseRun, ...]] = {}
+    others = {"cases": ("case", run.cases), "best": ("case against the best commit", run.best)}
+    for field, (kind, cases) in (others | {"anchors": ("case against the anchor", run.anchors)}).items():
+        own = []
+        for place, case in enumerate(cases, 1):  # one after the other, since the samples of few are unpacked at once
+            wrong += (f"The {kind} {place} {what}." for what in _of_case(case, run))
+            own.append(case if wrong else _recomputed(case))
+        lists[field] = tuple(own)
+    return run.model_copy(update=lists), wrong
+
+
+def _of_run(run: RunRecord) -> Iterator[str]:
     if run.shard is not None:
         yield f"It is shard {run.shard} of a run: merge all shards first."
     if len(run.cases) > MOST_CASES:
@@ -40,15 +56,6 @@ def contradictions(run: RunRecord) -> Iterator[str]:
     for other, cases in others.items():
         if not {case.name for case in cases} <= set(names):
             yield f"A case was measured against the {other} and is not among the cases."
-    listed = {"case": run.cases} | {f"case against the {other}": cases for other, cases in others.items()}
-    for kind, cases in listed.items():
-        for place, case in enumerate(cases, 1):
-            yield from (f"The {kind} {place} {what}." for what in _of_case(case, run))
-
-
-def with_own_figures(run: RunRecord) -> RunRecord:
-    """Return the run with the figures of each side computed from its samples, whatever the record says."""
-    return run.model_copy(update={field: tuple(map(_recomputed, getattr(run, field))) for field in ("cases", "best", "anchors")})
 
 
 def _recomputed(case: CaseRun) -> CaseRun:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.core.errors import UsageError
 from ratchet.github.event import CommentEvent, DispatchEvent, Event, LabelEvent, WorkflowRunEvent, parse_event
+from ratchet.github.provenance import is_foreign, measuring_path
 from ratchet.github.records import Pull, WorkflowRun
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
@@ -36,8 +37,10 @@ class Subject:
     pull: Pull | None = None
     queued_onto: str = ""
     """In a merge queue, the commit that this entry is made on."""
+    merge_base: str = ""
+    """The commit where the pull request's head left ``base_ref``; empty where GitHub does not know it."""
     ended: str = ""
-    """``stale``, ``closed``, ``skipped``, ``waiting``, ``kept`` or ``older``: there is nothing to publish."""
+    """``stale``, ``closed``, ``skipped``, ``waiting``, ``foreign``, ``kept`` or ``older``: there is nothing to publish."""
     why: str = ""
     """One sentence about that."""
 
@@ -73,22 +76,30 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
     if isinstance(event, WorkflowRunEvent) and event.attempt < run.attempt:
         why = f"Attempt {event.attempt} of run {run.id} has ended, and attempt {run.attempt} has begun since: that one reports."
         return Subject(run, github.default_branch(), ended="older", why=why)
-    if run.conclusion == "skipped":
-        why = f"Run {run.id} was skipped, so nothing was measured and nothing is published."
-        return Subject(run, github.default_branch(), ended="skipped", why=why)
-    if run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
-        why = f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
-        return Subject(run, github.default_branch(), ended="waiting", why=why)
+    ended, why = _without_samples(run, environ)
+    if ended:
+        return Subject(run, github.default_branch(), ended=ended, why=why)
     if run.event in _PULL_EVENTS:
         pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
-        return _pull_subject(run, pulls, github.default_branch())
-    queue = _QUEUE.fullmatch(run.head_branch)
+        return _pull_subject(run, pulls, github)
+    queue = _QUEUE.fullmatch(run.head_branch) if run.event == "merge_group" else None  # anybody may push such a branch
     if queue:
         return Subject(run, queue[1], queued_onto=queue[2])
     # A check run on the head of a pull request counts there, whatever started the run: it is that pull request's.
     pulls = tuple(pull for pull in github.pulls_of_commit(run.head_sha) if (pull.state, pull.head_sha) == ("open", run.head_sha))
-    default = github.default_branch()
-    return _pull_subject(run, pulls, default) if pulls else Subject(run, default)
+    return _pull_subject(run, pulls, github) if pulls else Subject(run, github.default_branch())
+
+
+def _without_samples(run: WorkflowRun, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return how a run ended whose samples do not count, and why; empty for one whose samples do."""
+    if is_foreign(run, environ):
+        why = f"Run {run.id} is of {run.path}, not of {measuring_path(environ)}: only samples of that workflow are published."
+        return "foreign", why
+    if run.conclusion == "skipped":
+        return "skipped", f"Run {run.id} was skipped, so nothing was measured and nothing is published."
+    if run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
+        return "waiting", f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
+    return "", ""
 
 
 def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:
@@ -102,13 +113,18 @@ def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:
     return int(named)
 
 
-def _pull_subject(run: WorkflowRun, pulls: Sequence[Pull], default: str) -> Subject:
+def subject_on(run: WorkflowRun, pull: Pull, github: GitHub) -> Subject:
+    """Return the run as one of this pull request, on the base that it has now."""
+    return Subject(run, pull.base_ref, pull, merge_base=github.merge_base(pull.base_ref, run.head_sha) or "")
+
+
+def _pull_subject(run: WorkflowRun, pulls: Sequence[Pull], github: GitHub) -> Subject:
     """Find the pull request whose head was measured, among those from its branch: GitHub names none for a fork."""
     measured = [pull for pull in pulls if pull.head_sha == run.head_sha]
-    commit = run.head_sha[:10]
+    commit, default = run.head_sha[:10], github.default_branch()
     if measured:
         pull = min(measured, key=lambda pull: (pull.base_ref != default, pull.number))
-        return Subject(run, pull.base_ref, pull)
+        return subject_on(run, pull, github)
     if pulls:
         why = (
             f"{commit} was measured, but the head of #{pulls[0].number} is {pulls[0].head_sha[:10]} by now: its own run reports."

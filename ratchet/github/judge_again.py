@@ -28,6 +28,7 @@ from ratchet.github.artifact import Intake, take_in
 from ratchet.github.check_run import candidate_paths
 from ratchet.github.comment import CommentPage, MeasuredRun
 from ratchet.github.event_file import Subject
+from ratchet.github.provenance import changes_of
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 
@@ -78,8 +79,8 @@ class RunHistory:
         In a merge queue also the commit that the entry is made on, which the name of its branch has.
         """
         pull, head = self.subject.pull, self.subject.run.head_sha
-        bases = [self.subject.base_ref, *([pull.base_sha] if pull else [])]
-        left = [self.github.merge_base(base, head) for base in bases]
+        left = [self.subject.merge_base, self.github.merge_base(pull.base_sha, head)] if pull else []
+        left += [] if pull else [self.github.merge_base(self.subject.base_ref, head)]
         return tuple(dict.fromkeys(commit for commit in (self.subject.queued_onto, *left) if commit))
 
     def refuse_foreign(self) -> None:
@@ -239,7 +240,8 @@ class PageSources:
 def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -> CommentPage:
     """Return the page of a run without a verdict."""
     run = subject.run
-    return CommentPage(None, MeasuredRun(github.repository, run.head_sha, subject.base_ref, run.url, run.id, report_id), problem)
+    about = MeasuredRun(github.repository, run.head_sha, subject.base_ref, run.url, run.id, subject.merge_base, report_id)
+    return CommentPage(None, about, problem)
 
 
 def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
@@ -251,7 +253,9 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
     page = replace(
         blank_page(subject, github, material.report_id, ""),
         rules=rules.origin,
-        edited_baseline=_is_edited(subject.pull, rules, github),
+        changes=changes_of(subject.pull, subject.merge_base, rules.settings, rules.baseline_path, github, environ)
+        if subject.pull
+        else (),
     )
     try:
         intake = _take_in(material, github, environ)
@@ -336,11 +340,3 @@ def with_sent_profiles(report: ReportRecord, intake: Intake) -> ReportRecord:
         if profile.case in ratios and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     )
     return report.model_copy(update={"profiles": profiles})
-
-
-def _is_edited(pull: Pull | None, rules: BaseRules, github: GitHub) -> bool:
-    """Return whether the pull request changes the baseline by hand: it does so, and is not our own from its own branch here."""
-    if pull is None or rules.baseline_path not in github.changed_files(pull.number):
-        return False
-    ours = (github.bot, github.repository, rules.settings.baseline_branch)
-    return (pull.author, pull.head_repository, pull.head_ref) != ours

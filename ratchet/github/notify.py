@@ -21,7 +21,7 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.request import Request, load_baseline
 from ratchet.core.untrusted import clean
-from ratchet.github.baseline_push import acceptances_of_push, run_of_main, taken_in
+from ratchet.github.baseline_push import run_of_main, taken_in, unrecorded_acceptances
 from ratchet.github.client import GitHub
 from ratchet.github.judge_again import by_case, with_sent_profiles
 from ratchet.github.notice import IssuePlan, causes_of, confirmed, plan_issues, settled
@@ -66,7 +66,7 @@ def notify(
     baseline = load_baseline(clone.root / settings.results)
     intakes = [taken_in(artifact, job, environ) for artifact in artifacts]
     reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
-    acceptances = acceptances_of_push(github, clone, [one.run for one in intakes], environ)
+    acceptances = unrecorded_acceptances(github, clone, [one.run for one in intakes], job, environ)
     accepted = {one.case for report in reports for one in by_case(acceptances, report)}
     slow = [case for case in confirmed(reports) if case.name not in accepted and not case.is_silenced]
     profiles = {profile.case: profile for report in reversed(reports) for profile in report.profiles}

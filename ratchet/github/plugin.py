@@ -6,6 +6,7 @@ COMMANDS = {
             "ratchet.github.cli:publish_command",
             "Judge what a GPU job measured again, and publish the verdict on GitHub.",
         ),
+        "recheck": ("ratchet.github.cli:recheck_command", "Take back verdicts of pull requests that have another base by now."),
         "command": ("ratchet.github.cli:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
         "notify": ("ratchet.github.cli:notify_command", "Report a regression of main: one issue for each cause, and a webhook."),
     },
@@ -13,6 +14,7 @@ COMMANDS = {
 EXAMPLES = {
     "command": ("ratchet command --id nightly",),
     "notify": ("ratchet notify first/ second/ --issues --webhook slack",),
+    "recheck": ("ratchet recheck 7",),
     "publish": ("ratchet publish run-artifact/ --no-comment",),
 }
 SUBCOMMANDS = {"baseline": {"push": "ratchet.github.baseline_cli:push_command"}}

@@ -8,9 +8,8 @@ and a check run through GitHub's API, and files in the runner's temporary folder
 from __future__ import annotations
 
 import contextlib
-import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,13 @@ from ratchet.github.client import GitHub
 from ratchet.github.comment import CommentPage, marker, render_comment, run_id_of, sha_of
 from ratchet.github.event_file import Subject, subject_of
 from ratchet.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
+from ratchet.github.provenance import CheckedBase, is_foreign, known_checks
+from ratchet.github.records import Comment
 from ratchet.github.state import PublishedState
 
 CHECK = "ratchet"
-_RUN_AND_ATTEMPT = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,8})")
-"""The external id of our check runs."""
+MOST_COPIES = 20
+"""Comments that look like our report and are not the one that was written: they must not say something else beside it."""
 _UNFINISHED = "Publishing ended before there was a verdict: the log of the job that publishes says why."
 
 
@@ -98,42 +99,53 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
     run = subject.run
     server = f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
     log_url = f"{server}/actions/runs/{environ['GITHUB_RUN_ID']}" if environ.get("GITHUB_RUN_ID") else None
-    page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
-    name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
-    measured = f"{run.id}.{run.attempt}"
+    name = check_name(request.report_id)
+    about = CheckedBase(run.id, run.attempt, subject.merge_base, subject.base_ref if subject.pull else "")
     # GitHub shows the check run that was made last, so an older run must not make one after a newer.
-    newest = max(_reported(github.external_ids(name, run.head_sha)), default=(0, 0))
+    checks = known_checks(github.own_checks(name, run.head_sha), run.head_sha, github, environ)
+    newest = max(((one.run, one.attempt) for _, one in checks), default=(0, 0))
     if newest > (run.id, run.attempt):
         of = f"attempt {run.attempt} of run {run.id} changes nothing"
         why = f"Attempt {newest[1]} of run {newest[0]} has reported on {run.head_sha[:10]} already: {of}."
         return Publication(replace(subject, ended="older", why=why))
-    if not any(map(_find_artifact, filter(None, (request.place, request.models)))) and github.has_completed(
-        name, run.head_sha, measured
-    ):
+    has_verdict = about in (one for check, one in checks if check.completed)
+    if has_verdict and not any(map(_find_artifact, filter(None, (request.place, request.models)))):
         return _keep(subject, request, github)
-    check = github.open_check(name, run.head_sha, run.url, measured)
+    check = github.open_check(name, run.head_sha, run.url, str(about))
+    page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
     unfinished = Publication(subject, page, check_url=f"{server}/runs/{check}")
     done = unfinished
     try:
-        judged = _judge(unfinished, request, github, environ)
+        judged = _on_its_base(_judge(unfinished, request, github, environ), request, github)
         if judged.page:
             # Rendered once before it counts: `finally` must not meet a page that cannot be rendered.
             render_comment(judged.page)
             check_output(judged.page)
         done = judged
-        done = _comment(judged, request, github)
+        done = _comment(judged, request, github, environ)
     finally:
         if done.page:
             github.complete_check(check, *check_output(done.page))
         if done is unfinished:  # the check run first, since a cancelled job has little time left
-            _comment(unfinished, request, github)
+            _comment(unfinished, request, github, environ)
     return done
 
 
-def _reported(external_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """Yield run and attempt of the check runs that we made."""
-    for match in filter(None, map(_RUN_AND_ATTEMPT.fullmatch, external_ids)):
-        yield int(match[1]), int(match[2])
+def check_name(report_id: str) -> str:
+    """Return the name of the check run of a report."""
+    return CHECK if report_id == "default" else f"{CHECK} ({report_id})"
+
+
+def _on_its_base(done: Publication, request: PublishRequest, github: GitHub) -> Publication:
+    """Take the verdict back if the pull request has another base by now: it was about that of before."""
+    subject = done.subject
+    if subject.pull is None:
+        return done
+    now = github.pull(subject.pull.number).base_ref
+    if now == subject.base_ref:
+        return done
+    moved = f"The base changed from {subject.base_ref} to {now} while this was judged: start Ratchet report for run"
+    return replace(done, page=blank_page(subject, github, request.report_id, f"{moved} {subject.run.id} again."))
 
 
 def _keep(subject: Subject, request: PublishRequest, github: GitHub) -> Publication:
@@ -167,7 +179,7 @@ def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: 
         return replace(done, page=blank_page(subject, github, request.report_id, error.message), failed=error)
 
 
-def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publication:
+def _comment(done: Publication, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Publication:
     """Write or renew our comment, unless the pull request is closed, or the comment is of a later run."""
     pull, page = done.subject.pull, done.page
     if pull is None or page is None or not request.comment:
@@ -177,22 +189,28 @@ def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publ
         if now.state != "open":
             return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
         first = marker(page.run.report_id)
-        bodies = [
-            comment.body
-            for comment in github.comments(pull.number)
-            if comment.author == github.bot and comment.body.startswith(first)
-        ]
-        reported = run_id_of(bodies[-1]) if bodies else None
-        if reported and reported > page.run.id and (sha_of(bodies[-1]) == page.run.head_sha or now.head_sha != page.run.head_sha):
-            return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
+        ours = [one for one in github.comments(pull.number) if one.author == github.bot and one.body.startswith(first)]
+        later = _later(ours, page.run.id, now.head_sha, github, environ)
+        if later:
+            return replace(done, notes=(*done.notes, f"The later run {later} has reported already: its comment stays."))
         if now.head_sha != page.run.head_sha:
             page = replace(page, run=replace(page.run, stale_for=now.head_sha))
         comment = github.upsert_comment(pull.number, first, render_comment(page))
+        for other in [one for one in ours if one.id != comment.id][-MOST_COPIES:]:
+            github.edit_comment(other.id, f"This is no report of ratchet: [its report]({comment.url}) is another comment.")
         return replace(done, page=page, comment_url=comment.url)
     except LockedError:
         return replace(done, page=page, notes=(*done.notes, f"The conversation of #{pull.number} is locked: no comment."))
     except RatchetError as error:
         return replace(done, page=page, failed=done.failed or error)
+
+
+def _later(ours: Sequence[Comment], run_id: int, head: str, github: GitHub, environ: Mapping[str, str]) -> int | None:
+    """Return the later run on the present head that a comment tells of, if GitHub knows that run as one of the workflow."""
+    told = {run_id_of(one.body): sha_of(one.body) for one in ours}
+    later = [number for number, sha in told.items() if number and number > run_id and sha == head]
+    known = {run.id for run in github.runs_of(head) if not is_foreign(run, environ)} if later else set()
+    return max((number for number in later if number in known), default=None)
 
 
 def _find_artifact(place: Path) -> Path | None:

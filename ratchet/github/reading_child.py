@@ -1,9 +1,9 @@
-"""A child program that reads a record from an artifact within bounds of memory and time; `ratchet.github.artifact` starts it.
+"""Read a record from an artifact: a child program does so first, within bounds of memory and time.
 
-``python -m ratchet.github.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON can make a validator collect millions
-of errors; here that costs a child process and no more. Reads PATH, writes to stdout only. Exits with 0 for a valid record, with
-`REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer. A file of its own, since it imports
-records alone: what NumPy maps for its threads would count against the bound of memory.
+`ratchet.github.artifact` starts it: ``python -m ratchet.github.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON
+can make a validator collect millions of errors; here that costs a child process and no more. Reads PATH, writes to stdout only.
+Exits with 0 for a valid record, with `REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer.
+A file of its own, since it imports records alone: whatever else is in memory would count against the bound.
 """
 
 from __future__ import annotations
@@ -12,17 +12,36 @@ import json
 import resource
 import sys
 from pathlib import Path
+from typing import cast
 
 from ratchet import tools
 from ratchet.core.errors import RecordError
 from ratchet.core.records import Record
-from ratchet.core.records.files import load
+from ratchet.core.records.files import AnyRecord, load, run_of_lines
 from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import RunRecord
 
 REFUSED = 65
 """Exit status for an invalid record."""
 KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (RunRecord, Profiles, *tools.records().values())}
+LARGEST_RUN = 160 * 2**20
+"""Bytes: 5,000 cases of 20 pairs of 300 samples each have two thirds of it."""
+LARGEST_WHOLE = 8 * 2**20
+"""Bytes of a run that does not have one case a line, as files of earlier ratchets: such a one is held as a whole."""
+
+
+def read_record(path: Path, kind: type[AnyRecord], *, keep: bool = True) -> AnyRecord:
+    """Read a record; of a run, one case at a time, and without ``keep`` without samples. Raises RecordError."""
+    if kind is RunRecord:
+        with path.open("rb") as stream:
+            run = run_of_lines(stream, str(path), LARGEST_RUN, keep=keep)
+        if run is not None:
+            return cast(AnyRecord, run)
+        if path.stat().st_size > LARGEST_WHOLE:
+            raise RecordError(
+                f"{path} does not have one case a line, as this ratchet writes it: both jobs need the same one.", ""
+            )
+    return load(path, kind)
 
 
 def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
@@ -31,7 +50,7 @@ def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        load(Path(path), KINDS[kind])
+        read_record(Path(path), KINDS[kind], keep=False)
     except RecordError as error:
         sys.stdout.write(json.dumps(error.message))
         return REFUSED

@@ -18,6 +18,9 @@ Level = Literal["notice", "warning", "failure"]
 Conclusion = Literal["success", "failure", "neutral", "action_required"]
 """Conclusions of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
 
+Change = Literal["workflow", "workflow of the base", "jobs", "benchmarks", "settings", "baseline", "unknown"]
+"""A part of the measurement that a pull request changes, or, by the branch that it is based on, has otherwise."""
+
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""
 ANNOTATIONS_A_CALL = 50
@@ -91,6 +94,15 @@ class WorkflowRun:
     attempt: int
     started_at: datetime
     """When this attempt began."""
+
+
+@dataclass(frozen=True)
+class CheckRun:
+    """A check run that our own App made: GitHub itself says which App that was."""
+
+    id: int
+    external_id: str
+    completed: bool
 
 
 @dataclass(frozen=True)

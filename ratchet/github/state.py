@@ -183,8 +183,11 @@ def read_acknowledgement(body: str) -> tuple[Acceptance, ...]:
 
 
 def acknowledged_in(comments: Iterable[Comment], bot: str) -> tuple[Acceptance, ...]:
-    """Read the acknowledgements in our own comments; a copy by anybody else does not count."""
-    ours = [comment for comment in comments if comment.author == bot]
+    """Read the acknowledgements in our own comments, as we wrote them.
+
+    A copy by anybody else does not count, nor does an edited one: people who may write can edit the comments of a bot.
+    """
+    ours = [comment for comment in comments if comment.author == bot and comment.updated_at == comment.created_at]
     return tuple(acceptance for comment in ours for acceptance in read_acknowledgement(comment.body))
 
 

@@ -189,7 +189,7 @@ def _which(looks: str | None, kind: str | None) -> str:
         return f"Name it with --format {looks}."
     if looks in formats.OURS:
         return formats.OURS[looks].hint
-    return f"Give a file of {kind}." if kind else f"ratchet reads files of {', '.join(FORMATS)}: docs/harnesses.md."
+    return f"Give a file of {kind}." if kind else f"ratchet reads files of {', '.join(FORMATS)}."
 
 
 def _text(file: Path) -> str:

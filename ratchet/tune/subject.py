@@ -153,7 +153,8 @@ def space_of(scout: HostClient, case: CaseRun, site: TuningSite, codes: Path) ->
     if not answer.space:
         where = "on the CPU" if site.machines[0].device == "cpu" else "on a GPU"
         raise UsageError(
-            f"{case.name} has no parameters to tune {where}.", "Give its workload `tune` and `tuning` there: docs/tuning.md."
+            f"{case.name} has no parameters to tune {where}.",
+            "Give its workload `tune` and `tuning` there.",
         )
     if answer.error:
         raise UsageError(f"{case.name}: {answer.error}", answer.hint)
@@ -169,7 +170,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
     if trouble.stage == DECLARATION:
         return UsageError(
             f"The space of {case} contradicts itself: {trouble.message}.",
-            "Fix `tune`, `tuning` or `constraints` of its workload: docs/tuning.md says how they fit together.",
+            "Fix `tune`, `tuning` or `constraints` of its workload: docs/tuning.md of ratchet says how they fit together.",
         )
     return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 

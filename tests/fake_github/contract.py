@@ -18,6 +18,8 @@ RUNNERS = DESCRIPTION.with_name("github_openapi_runners.json")
 """The part about runners, with the components that the other file does not have."""
 ISSUES = DESCRIPTION.with_name("github_openapi_issues.json")
 """The part about issues, likewise."""
+PROVENANCE = DESCRIPTION.with_name("github_openapi_provenance.json")
+"""The parts about lists of runs and about trees, likewise."""
 _HOST = "https://api.github.com"
 _WITH_SLASHES = ("contents", "ref", "branches", "compare")
 """The last part of these addresses may hold slashes, which a template of OpenAPI does not match."""
@@ -27,7 +29,7 @@ _WITH_SLASHES = ("contents", "ref", "branches", "compare")
 def description() -> dict[str, Any]:
     """The document, read once a process, with what it leaves out and GitHub does."""
     document = json.loads(gzip.decompress(DESCRIPTION.read_bytes()))
-    for more in (json.loads(place.read_text(encoding="utf-8")) for place in (RUNNERS, ISSUES)):
+    for more in (json.loads(place.read_text(encoding="utf-8")) for place in (RUNNERS, ISSUES, PROVENANCE)):
         for path, operations in more["paths"].items():
             document["paths"].setdefault(path, {}).update(operations)
         for kind, parts in more["components"].items():

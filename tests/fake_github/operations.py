@@ -65,7 +65,7 @@ OPERATIONS: dict[str, Operation] = {
     "pull": Operation(lambda g: g.pull(7), "Reading pull request 7"),
     "pulls_of_commit": Operation(lambda g: g.pulls_of_commit("a" * 40), "Reading the pull requests of commit aaa"),
     "find_pulls": Operation(lambda g: g.find_pulls("octo-org/kernels", "topic"), "Looking for pull requests from octo-org:topic"),
-    "changed_files": Operation(lambda g: g.changed_files(7), "Reading the files of pull request 7"),
+    "open_pulls": Operation(lambda g: g.open_pulls(), "Reading the open pull requests"),
     "open_pull": Operation(
         lambda g: g.open_pull("t", "b", "ratchet/baseline", "main", draft=True),
         "Looking for pull requests from octo-org:ratchet/baseline",
@@ -83,7 +83,10 @@ OPERATIONS: dict[str, Operation] = {
     "has_artifact": Operation(
         lambda g: g.has_artifact(5, "benchmark-ratchet-results"), "Reading the artifacts of workflow run 5"
     ),
-    "has_completed": Operation(lambda g: g.has_completed("ratchet", "a" * 40, "5.1"), "Reading the check runs on aaa"),
+    "runs_of": Operation(lambda g: g.runs_of("a" * 40), "Reading the workflow runs of aaa"),
+    "last_success": Operation(lambda g: g.last_success("x.yml", "main", 9), "Reading the workflow runs on main"),
+    "object_at": Operation(lambda g: g.object_at("bench", "b" * 40), "Reading the tree of bbb"),
+    "edit_comment": Operation(lambda g: g.edit_comment(FIRST, "x"), "Updating comment 1001"),
     "file_at": Operation(
         lambda g: g.file_at("results/baseline.json", "main"), "Reading results/baseline.json at main", absent=None
     ),
@@ -91,7 +94,7 @@ OPERATIONS: dict[str, Operation] = {
     "tip": Operation(lambda g: g.tip("main"), "Looking for branch main", absent=None),
     "holds": Operation(lambda g: g.holds("main", "b" * 40), "Looking for bbbbbbbbbb in main", absent=None),
     "merge_base": Operation(lambda g: g.merge_base("main", "b" * 40), "Looking for where bbbbbbbbbb left main", absent=None),
-    "external_ids": Operation(lambda g: g.external_ids("ratchet", "a" * 40), "Reading the check runs on aaa"),
+    "own_checks": Operation(lambda g: g.own_checks("ratchet", "a" * 40), "Reading whose token this is"),
     "default_branch": Operation(lambda g: g.default_branch(), "Reading the repository"),
     "open_check": Operation(
         lambda g: g.open_check("ratchet", "a" * 40, "https://example.org", "5"), "Opening a check run on aaa"

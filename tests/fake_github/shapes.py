@@ -125,6 +125,7 @@ class Shapes:
             "html_url": f"{self._web}/runs/{check.id}", "started_at": "2026-11-21T08:00:00Z",
             "completed_at": "2026-11-21T08:01:00Z" if check.status == "completed" else None,
             "check_suite": {"id": 5},
+            "app": fill("integration", {"slug": check.login.removesuffix("[bot]"), "id": _number(check.login)}),
             "output": {"title": check.title, "summary": check.summary, "text": check.text,
                        "annotations_count": len(check.annotations),
                        "annotations_url": f"{self._api}/check-runs/{check.id}/annotations",
@@ -143,6 +144,10 @@ class Shapes:
             "head_repository": self._small(run.head_repository) if run.head_repository else None, "pull_requests": [],
         }  # fmt: skip
         return fill("workflow-run", known)
+
+    def tree(self, sha: str, rows: list[tuple[str, str, str]]) -> dict[str, Any]:
+        entries = [{"path": path, "mode": "100644", "type": kind, "sha": digest} for path, kind, digest in rows]
+        return fill("git-tree", {"sha": sha, "url": f"{self._api}/git/trees/{sha}", "truncated": False, "tree": entries})
 
     def artifact(self, name: str, run: Run) -> dict[str, Any]:
         known = {"id": _number(f"{run.id}/{name}"), "name": name, "expired": run.expired, "workflow_run": {"id": run.id}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import subprocess
 from collections.abc import Mapping
@@ -85,6 +86,8 @@ class Check:
     annotations: list[dict[str, Any]] = field(default_factory=list)
     calls: int = 1
     """How often it was written."""
+    login: str = BOT
+    """Whose token made it."""
 
 
 @dataclass
@@ -135,6 +138,7 @@ class State:
         self.statuses: list[dict[str, Any]] = []
         self.runners: dict[int, dict[str, Any]] = {}
         """id → ``name`` and ``labels`` of those that are registered and have not done their one job."""
+        self._trees: dict[str, str] = {}
         self._ids = itertools.count(1001)
         self._seconds = itertools.count()
 
@@ -206,6 +210,27 @@ class State:
             # A commit that is the tip of a branch has that branch's files.
             here = next((self.files.get(name, {}) for name, sha in self.branches.items() if sha == ref), {})
         return here.get(path)
+
+    def tree(self, sha: str) -> list[tuple[str, str, str]] | None:
+        """Path, type and hash of each entry of a commit or tree; None if there is none."""
+        if self.origin is not None:
+            done = self._git("ls-tree", "-z", "--end-of-options", sha)
+            rows = [row.partition("\t") for row in done.stdout.decode().split("\0") if row]
+            return [(path, *about.split(" ")[1:]) for about, _, path in rows] if done.returncode == 0 else None  # type: ignore[misc]
+        ref, _, folder = self._trees.get(sha, sha).partition(":")
+        here = self.files.get(ref) or next((self.files.get(name, {}) for name, at in self.branches.items() if at == ref), None)
+        if here is None:
+            return [] if self.commit(ref) else None
+        found: dict[str, tuple[str, str, str]] = {}
+        for path, content in here.items():
+            if path.startswith(folder and f"{folder}/"):
+                name, slash, _ = path[len(folder) + bool(folder) :].partition("/")
+                start = f"{folder and folder + '/'}{name}/"
+                inside = {other.removeprefix(start): text for other, text in here.items() if other.startswith(start)}
+                digest = hashlib.sha1(repr(sorted(inside.items()) if slash else content).encode()).hexdigest()
+                self._trees[digest] = f"{ref}:{folder and folder + '/'}{name}"
+                found[name] = (name, "tree" if slash else "blob", digest)
+        return list(found.values())
 
     def branch(self, name: str) -> str | None:
         """The commit that a branch stands at."""

@@ -483,6 +483,39 @@ def test_several_pull_requests_in_one_push(origin: Origin, tmp_path: Path) -> No
     assert origin.steps() == [("first", origin.commits[0]), ("accepted", last)]
 
 
+def test_an_acceptance_of_a_push_that_no_run_recorded(origin: Origin) -> None:
+    """After `[skip ci]` or without a runner, the next push looks back to the last commit that a run recorded, and no further."""
+    origin.push(origin.run(new(), head=origin.commits[0], day=0))
+    skipped = origin.merge("slower on purpose [skip ci]")
+    origin.merge("nobody measured this either")
+    last = origin.merge("something else")
+    file = ".github/workflows/ratchet_baseline.yml"
+    main = {"event": "push", "head_branch": "main", "path": file}
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        accepted_pull(fake, skipped, "8" * 40)
+        fake.state.add_run(800, head_sha=origin.commits[0], **main)
+        fake.state.add_run(801, head_sha=skipped, **main | {"conclusion": "failure"})  # it recorded nothing
+        fake.state.add_run(802, head_sha=skipped, **main | {"path": ".github/workflows/x.yml"})
+        origin.push(origin.run(timed(1.1), head=last), env=job_of(fake, head_sha=last, **main))
+        asked = fake.sent("GET", r"/commits/[0-9a-f]{40}/pulls")
+    assert origin.steps() == [("first", origin.commits[0]), ("accepted", last)]
+    assert len(asked) == 4  # the three merges, and the commit of the baseline
+
+
+def test_a_branch_that_somebody_else_wrote_is_not_carried_along(origin: Origin) -> None:
+    """What a writer put on the branch of the baseline's pull request would be merged under our name: nothing is pushed."""
+    mode = ("--mode", "pull-request")
+    origin.push(origin.run(new(), head=origin.commits[0], day=0), *mode)
+    git(origin.work, "fetch", "--quiet", "origin")
+    git(origin.work, "checkout", "--quiet", "-B", "theirs", f"origin/{SIDE}")
+    commit(origin.work, "perf: ratchet baseline forward", {"kernel.cu": "evil\n"})
+    git(origin.work, "push", "--quiet", "origin", f"theirs:{SIDE}")
+    before = git(origin.bare, "rev-parse", SIDE)
+    done = origin.push(origin.run(new("copy/a"), head=origin.commits[0], day=1), *mode, code=3)
+    assert f"The branch {SIDE} also changes 'kernel.cu', which no commit of ours does" in done.err
+    assert git(origin.bare, "rev-parse", SIDE) == before
+
+
 @pytest.mark.slow
 def test_an_acceptance_survives_a_race(origin: Origin) -> None:
     """A writer that is overtaken applies the acceptance again on top."""

@@ -51,7 +51,7 @@ class Ground:
             record = tuning_examples.record(head=Tree(commit=self.commit))
             return dict(json.loads(dumps(record)))
         head, reference = (Tree(commit=HEAD), examples.REFERENCE) if job == "publish" else (Tree(commit=self.commit),) * 2
-        return dict(json.loads(dumps(examples.run_of(timed(1.0), head=head, reference=reference))))
+        return examples.listed(examples.run_of(timed(1.0), head=head, reference=reference))
 
 
 @pytest.fixture(scope="session")

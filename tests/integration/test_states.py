@@ -18,6 +18,7 @@ from ratchet.core.records.files import dumps
 from ratchet.core.records.run import CaseRun, Config, Failure, Tree
 from ratchet.github.state import PublishedState, state_of
 from tests import examples
+from tests.fake_github import Answer
 from tests.history_examples import STEADY, gone, new, timed
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
@@ -165,6 +166,16 @@ def _waiting(scene: Scene, _: object) -> None:
     scene.measured.conclusion = "action_required"
 
 
+def _retargeted(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    scene.fake.script("GET", r"/pulls/7$", [Answer(usual=True, meanwhile=lambda _: setattr(scene.pull, "base_ref", "release"))])
+
+
+def _foreign(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    scene.measured.path = ".github/workflows/x.yml"
+
+
 SCENES: dict[str, Arrange] = {
     "a case is proven slower": lambda scene, _: scene.artifact(RED),
     "a case gives a wrong result, or none": lambda scene, _: scene.artifact(_failed()),
@@ -178,6 +189,7 @@ SCENES: dict[str, Arrange] = {
     "the reference is not on the base branch": _off_base,
     "GitHub does not know the reference": lambda scene, _: scene.artifact(SAME, reference=Tree(commit="5" * 40)),
     "the head was compared with itself": lambda scene, _: scene.artifact(SAME, reference=Tree(commit=HEAD)),
+    "the base changed while it was judged": _retargeted,
     "nothing was measured": lambda scene, _: scene.artifact(_unfit("a/a"), _skipped_case()),
     "less than half was measured": lambda scene, _: scene.artifact(SAME, _unfit("a/a"), _unfit("a/b")),
     "inconclusive, and `on_inconclusive` is `fail`": _undecided,
@@ -200,6 +212,7 @@ SCENES: dict[str, Arrange] = {
     "the next attempt has begun": _next_attempt,
     "the head has moved before this job began": _moved,
     "the pull request was closed, or its branch is gone": _closed,
+    "the run is of another workflow": _foreign,
     "the run was skipped": _skipped,
     "the run waits for approval": _waiting,
 }
@@ -222,6 +235,7 @@ TITLES = {
         "GitHub does not know …, which the run compares with: measure against a commit of main."
     ),
     "the head was compared with itself": "The run compares … with itself: measure against another commit.",
+    "the base changed while it was judged": "The base changed from main to release while this was judged: start Ratchet report…",
     "nothing was measured": "Nothing was measured: 1 unfit, 1 skipped.",
     "less than half was measured": "Only 1 of 3 cases was measured, less than half: 2 unfit.",
     "inconclusive, and `on_inconclusive` is `fail`": "1 of 1 case inconclusive….",
@@ -252,6 +266,7 @@ TITLES = {
     "the pull request was closed, or its branch is gone": (
         "No open pull request has the head …: it was closed or merged, or its branch is gone. Nothing is published."
     ),
+    "the run is of another workflow": "Run 900 is of .github/workflows/x.yml, not of …: only samples of that workflow….",
     "the run was skipped": "Run 900 was skipped, so nothing was measured and nothing is published.",
     "the run waits for approval": "Run 900 waits until a person with write access approves it, so nothing is published yet.",
 }
@@ -321,7 +336,9 @@ def test_the_newest_run_may_be_published_again(scene: Scene) -> None:
     assert scene.publish().verdict == "pass"
     scene.measured.attempt = 2
     assert scene.publish(run_id=RUN).verdict == "pass"
-    assert [check.external_id for check in scene.state.checks.values()] == [f"{RUN}.1", f"{RUN}.1", f"{RUN}.2"]
+    assert [check.external_id for check in scene.state.checks.values()] == [
+        f"{RUN}.{attempt}:{REFERENCE}:main" for attempt in (1, 1, 2)
+    ]
 
 
 @pytest.mark.parametrize("event", ["workflow_dispatch", "push"])

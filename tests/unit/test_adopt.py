@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ratchet.adopt import files, init
 from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
 from ratchet.adopt.first_benchmark import attempts, example
+from ratchet.adopt.init import InitRequest, drift
 from ratchet.adopt.survey import Function, Survey, survey
 from ratchet.core.errors import UsageError
+from tests.integration.playground import new_repository
 
 pytestmark = pytest.mark.no_cover
 
@@ -215,3 +221,31 @@ def test_every_first_benchmark_is_python() -> None:
 def test_a_diff_of_a_new_file() -> None:
     """It can be given to `git apply`."""
     assert PlannedFile("a", None, "x\n").diff() == "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n"
+
+
+@pytest.mark.parametrize("origin", [{"vcs_info": {"vcs": "git", "commit_id": "c" * 40}}, {"dir_info": {}}, None])
+def test_workflows_call_the_commit_that_was_installed(origin: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installed from a commit, no other needs to be named, so that templates and commit cannot differ; else one has to be."""
+    installed = types.SimpleNamespace(read_text=lambda _: None if origin is None else json.dumps(origin))
+    monkeypatch.setattr(files.importlib.metadata, "distribution", lambda _: installed)
+    if origin and "vcs_info" in origin:
+        assert files.workflow_values("octo/ratchet", "gpu", "python3", "main").commit == "c" * 40
+    else:
+        with pytest.raises(UsageError, match="OWNER/ratchet@COMMIT"):
+            files.workflow_values("octo/ratchet", "gpu", "python3", "main")
+
+
+def test_workflows_of_another_commit_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`init --check` names the command that compares with the templates of the pinned commit."""
+    new_repository(tmp_path / "repo", {"a.py": "x = 1\n"})
+    values = files.workflow_values(f"octo/ratchet@{'a' * 40}", "gpu", "python3", "main")
+    for name, text in files.TEMPLATES.items():
+        (tmp_path / "repo" / files.WORKFLOW_FOLDER).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repo" / files.WORKFLOW_FOLDER / name).write_text(values.fill(text), encoding="utf-8")
+    request = InitRequest(tmp_path / "repo")
+    assert drift(request) == []
+    monkeypatch.setattr(init, "installed_commit", lambda: "a" * 40)
+    assert drift(request) == []
+    monkeypatch.setattr(init, "installed_commit", lambda: "c" * 40)
+    with pytest.raises(UsageError, match="call aaaaaaaaaa, and these templates are those of cccccccccc"):
+        drift(request)

@@ -11,7 +11,7 @@ import pytest
 from ratchet.core.errors import ArtifactError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
-from ratchet.github import artifact
+from ratchet.github import artifact, reading_child
 from ratchet.github.artifact import take_in
 from tests import pages
 from tests.pages import h200_bytes
@@ -96,18 +96,18 @@ def test_sentences_name_the_file_of_the_artifact(folder: Path, tmp_path: Path) -
 def test_too_much_for_a_child_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that takes more memory than a run may is refused with a sentence, and so is one that takes more time."""
     monkeypatch.setattr(artifact, "MEMORY_BYTES", 2**25)
-    assert refusal(folder, tmp_path / "w") == "current.json takes more memory or time to read than any run of ours."
+    assert refusal(folder, tmp_path / "w") == "current.json cannot be read in 32 MiB of memory and 60 s of time."
     monkeypatch.setattr(artifact, "MEMORY_BYTES", 2**31)
     monkeypatch.setattr(artifact, "SECONDS", 0)
-    assert refusal(folder, tmp_path / "w") == "current.json takes more memory or time to read than any run of ours."
+    assert refusal(folder, tmp_path / "w") == "current.json cannot be read in 2048 MiB of memory and 0 s of time."
 
 
 def test_a_larger_file_is_no_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run beyond its bound is refused, packed or not; an index of profiles beyond its own is left out."""
-    monkeypatch.setattr(artifact, "LARGEST_RUN", 2**18)
+    monkeypatch.setattr(reading_child, "LARGEST_RUN", 2**14)
     for place in (folder, packed(folder)):
-        assert refusal(place, tmp_path / "w") == "current.json has more than 0 MiB, so no run of ours wrote it."
-    monkeypatch.setattr(artifact, "LARGEST_RUN", 2**26)
+        assert refusal(place, tmp_path / "w") == "current.json has more than 0 MiB."
+    monkeypatch.setattr(reading_child, "LARGEST_RUN", 2**26)
     monkeypatch.setattr(artifact, "LARGEST_PROFILES", 2**10)
     taken = take_in(folder, tmp_path / "w")
     assert taken.profiles == ()

@@ -45,7 +45,7 @@ def test_every_call_that_is_described_is_known_by_its_template() -> None:
     assert template_of(f"{BASE}/git/ref/heads/main") == "/repos/{owner}/{repo}/git/ref/{ref}"
     assert template_of(f"{BASE}/teapots") is None
     assert template_of(f"{BASE}/compare/feature/x...main") == "/repos/{owner}/{repo}/compare/{basehead}"
-    assert len(description()["paths"]) == 37
+    assert len(description()["paths"]) == 39
 
 
 @pytest.mark.parametrize(

@@ -344,6 +344,16 @@ def test_a_limit_that_ends_late_is_not_waited_for(fake: FakeGitHub) -> None:
     assert waits == []
 
 
+@pytest.mark.parametrize(
+    "headers", [{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1" + "0" * 18}, {"Retry-After": "9" * 30}]
+)
+def test_a_limit_that_ends_at_no_time_that_there_is(fake: FakeGitHub, headers: dict[str, str]) -> None:
+    """A reset in a year of eleven digits is one sentence as well."""
+    fake.script("GET", "/pulls/7$", [Answer(403, headers=headers)])
+    with pytest.raises(LimitedError, match=r"GitHub's rate limit holds until \d\d:\d\d:\d\d UTC"):
+        Waits().client(fake).pull(7)
+
+
 def test_patience_is_for_the_whole_operation(fake: FakeGitHub) -> None:
     """Two waits that fit one by one do not fit together."""
     waits = Waits()

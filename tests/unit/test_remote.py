@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core import git_push
 from ratchet.core.errors import GitError
 from ratchet.core.git_push import FileChange, PushAnswer, PushTarget, Remote, RemoteFile, answer_of, push_file
 
@@ -99,3 +100,17 @@ def test_every_push_comes_to_an_end(answer: PushAnswer, pushes: int, said: str) 
         push_file(remote, PushTarget("push", "main", "side"), "x", _same, wait)
     assert (remote.pushes, len(waits)) == (pushes, pushes if answer is PushAnswer.RACE else pushes - 1)
     assert all(0 <= each <= 2 for each in waits)
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("fatal: could not read Username for 'https://x': terminal prompts disabled", "token"),
+        ("fatal: unable to access 'https://x/': Could not resolve host: x", "network"),
+        ("fatal: write error: No space left on device", "disk"),
+    ],
+)
+def test_a_failure_points_to_its_place(said: str, place: str) -> None:
+    """The hint is about the token, the network or this machine, as git's words are."""
+    assert place in git_push._hint(said)
+    assert not any(other in git_push._hint(said) for other in {"token", "network", "disk"} - {place})

@@ -171,7 +171,14 @@ def test_github_renders_no_structure(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "shown"), [("fixes #12", "fixes #\u200b12"), ("@octocat", "@\u200boctocat"), ("[skip ci]", "[\u200bskip ci]")]
+    ("line", "shown"),
+    [
+        ("fixes #12", "fixes #\u200b12"),
+        ("@octocat", "@\u200boctocat"),
+        ("[skip ci]", "[\u200bskip ci]"),
+        ("closes https://github.com/o/r/issues/1", "closes https:\u200b//github.com/o/r/issues/1"),
+        ("closes www.github.com/o/r/issues/1", "closes www\u200b.github.com/o/r/issues/1"),
+    ],
 )
 def test_a_commit_message_is_inert(line: str, shown: str) -> None:
     """A line of a commit message mentions nobody, closes no issue and skips no workflow."""

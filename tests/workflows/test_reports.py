@@ -302,3 +302,44 @@ def test_another_label_starts_nothing(scene: Scene) -> None:
     labelled = scene.open_pull(QUIET) | {"action": "labeled", "label": {"name": "$(touch pwned)"}}
     handed = scene.run("ratchet_command.yml", "pull_request_target", labelled, sha=scene.main)
     assert handed.conclusion == "skipped"
+
+
+def test_a_pull_request_with_another_base_is_judged_again(slow: Slow) -> None:
+    """Its check is taken back, and published again by the rules of the new base, which calls it no regression; a new title starts
+    nothing; and the schedule finds what GitHub retargets without an event.
+    """
+    scene, run = slow
+    scene.report(run)
+    assert scene.check().conclusion == "failure"
+    own = (scene.repo / "pyproject.toml").read_text()
+    tip = scene.push({"pyproject.toml": own.replace('"90%"', '"99.9%"')}, "release")
+    edited = {**run.event} | {"action": "edited", "changes": {"title": {"from": "x"}}}
+    assert scene.run("ratchet_report.yml", "pull_request_target", edited, sha=scene.main).conclusion == "skipped"
+
+    pull = scene.fake.state.pulls[NUMBER]
+    pull.base_ref, pull.base_sha = "release", tip
+    changed = edited | {"changes": {"base": {"ref": {"from": "main"}}}}
+    looked = scene.run("ratchet_report.yml", "pull_request_target", changed, sha=scene.main)
+    assert {name: job.result for name, job in looked.jobs.items()} == {"publish": "skipped", "recheck": "success"}, looked.log
+    assert scene.check().conclusion == "action_required"
+    again = scene.follow()
+    assert again.conclusion == "success", again.log
+    assert "**Base** `release`" in scene.comment()
+    newest = scene.check()
+    assert newest.conclusion != "action_required"
+
+    pull.base_ref, pull.base_sha = "main", scene.main
+    looked = scene.run("ratchet_report.yml", "schedule", {"schedule": "17 * * * *"}, sha=scene.main)
+    assert looked.conclusion == "success", looked.log
+    assert scene.check().id != newest.id
+    assert scene.check().conclusion == "action_required"
+
+
+def test_a_workflow_of_the_pull_request_publishes_nothing(slow: Slow) -> None:
+    """After the honest red run, another workflow of the same name uploads what it likes: the verdict stays, with one check."""
+    scene, run = slow
+    scene.report(run)
+    report = scene.report(replace(run, id=run.id + 1_000, path=".github/workflows/x.yml"))
+    assert report.jobs["publish"].outputs["verdict"] == "foreign"
+    assert scene.check().conclusion == "failure"
+    assert len(scene.fake.state.checks) == 1

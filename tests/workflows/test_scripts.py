@@ -266,6 +266,17 @@ def test_an_artifact_holds_plain_files_alone(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "GITHUB_OUTPUT")[:3] == ["verdict=regressed", "regressions=2", "improvements=1"]
 
 
+def test_a_link_of_several_lines_adds_no_output(tmp_path: Path) -> None:
+    """The results may be a link whose target has line breaks: the outputs are four all the same."""
+    target = tmp_path / "x\nverdict=passed\nregressions=0"
+    target.mkdir()
+    (tmp_path / "results").symlink_to(target)
+    done = run("collect.py", tmp_path, STATUS="1", FOLDER=str(tmp_path / "artifact"), COMMAND="check")
+    assert done.returncode == 0, done.stderr
+    names = [line.partition("=")[0] for line in lines_of(tmp_path / "GITHUB_OUTPUT")]
+    assert names == ["verdict", "regressions", "improvements", "report-path"]
+
+
 @pytest.mark.parametrize(
     "report", ["", "[", "[1]", '{"cases": 3}', '{"cases": [{"outcome": ["x"]}]}', '{"cases": [{}]}', "[" * 100_000]
 )

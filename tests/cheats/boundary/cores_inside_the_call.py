@@ -14,7 +14,7 @@ THREADS = torch.get_num_threads()
 
 
 def set_all(cores):
-    for task in os.listdir("/proc/self/task"):  # noqa: PTH208  only the names
+    for task in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(task), cores)
 
 

@@ -18,7 +18,14 @@ def _open_check(routes: Routes, call: Call, _: re.Match[str]) -> Reply:
         return Reply(422, error(422, f"No commit found for SHA: {body['head_sha']}"))
     status = "completed" if "conclusion" in body else body.get("status", "queued")
     check = Check(
-        state.fresh_id(), body["name"], body["head_sha"], body.get("details_url"), body.get("external_id", ""), status, None
+        state.fresh_id(),
+        body["name"],
+        body["head_sha"],
+        body.get("details_url"),
+        body.get("external_id", ""),
+        status,
+        None,
+        login=call.who.login,
     )
     refused = _write_check(check, body)
     if refused:

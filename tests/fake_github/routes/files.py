@@ -45,6 +45,12 @@ def _put_contents(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     return Reply(200 if present is not None else 201, {"content": None, "commit": {"message": call.body["message"]}})
 
 
+@route("GET", r"/git/trees/(.+)")
+def _tree(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    rows = routes.state.tree(match[1])
+    return MISSING if rows is None else Reply(200, routes.shapes.tree(match[1], rows))
+
+
 @route("GET", r"/branches/(.+)")
 def _branch(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     sha = routes.state.branch(match[1])

@@ -25,6 +25,20 @@ def _run(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     return Reply(200, routes.shapes.run(run)) if run else MISSING
 
 
+@route("GET", r"/actions/runs")
+def _runs(routes: Routes, call: Call, _: re.Match[str]) -> Reply:
+    wanted = {name: call.query[name] for name in ("head_sha", "event") if name in call.query}
+    branch, status = call.query.get("branch"), call.query.get("status")
+    found = [
+        routes.shapes.run(run)
+        for run in sorted(routes.state.runs.values(), key=lambda run: -run.id)
+        if all(getattr(run, name) == value for name, value in wanted.items())
+        and branch in (None, run.head_branch)
+        and status in (None, run.conclusion, "completed" if run.conclusion else "in_progress")
+    ]
+    return Reply(200, {"total_count": len(found), "workflow_runs": found}, pages="workflow_runs")
+
+
 @route("GET", r"/actions/runs/(\d+)/artifacts")
 def _artifacts(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     run = routes.state.runs.get(int(match[1]))
