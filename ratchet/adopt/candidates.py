@@ -68,7 +68,7 @@ class Candidate:
             "",
             "",
             f"@benchmark({', '.join(options)})" if options else "@benchmark",
-            f"def {'timed' if is_taken else self.name}(device):",
+            f"def {'measured' if is_taken else self.name}(device):",
             *helpers,
             *body,
             f"{indent}return lambda: {call.call}",

@@ -118,18 +118,14 @@ def _learnt(candidates: Sequence[Candidate], answers: Sequence[Mapping[str, Any]
         candidate = candidates[number]
         if answer["outcome"] == "ran":
             trials[number] = Trial(candidate, answer["text"])
-        elif (
-            number not in trials
-            and (lacks := _lacks(answer, built))
-            and (candidate.origins[answer["text"]] or lacks in (NEEDS_GPU, TOO_LARGE))
-        ):
+        elif number not in trials and candidate.origins[answer["text"]] and (lacks := _lacks(answer, built)):
             trials[number] = Trial(candidate, answer["text"], lacks)
     device = next((answer["device"] for answer in answers if "device" in answer), "cpu")
     imports = [answer for answer in answers if "imported" in answer]
     was_imported = any(answer["imported"] for answer in imports)
     missing = next((answer["missing"] for answer in imports if answer.get("missing")), "")
     failure = next((answer["error"] for answer in imports if answer.get("error")), "")
-    chosen = _best(dict(sorted(trials.items())))
+    chosen = _best(trials)
     return Trials(
         chosen,
         device,
@@ -149,9 +145,7 @@ def _lacks(answer: Mapping[str, Any], built: str) -> str:
         return f"the package {clean(missing.partition('.')[0], 80)}"
     if answer.get("too_large"):
         return TOO_LARGE
-    if answer.get("needs_gpu"):
-        return NEEDS_GPU
-    return f"a working import ({clean(answer['error'], 200)})" if answer.get("of_import") else ""
+    return NEEDS_GPU if answer.get("needs_gpu") else ""
 
 
 NEEDS_GPU, TOO_LARGE = "a GPU", "a GPU: on this CPU a call takes more than a second, or more memory than there is"
@@ -160,7 +154,7 @@ _COMPILED = re.compile(r"\._C$|\._\w*ext$|\._\w*_cuda$")
 
 def _best(trials: Mapping[int, Trial]) -> tuple[Trial, ...]:
     """Return up to three in order, each of a module of its own if there are enough, at least one of which ran if any did."""
-    ordered = sorted(trials.values(), key=lambda trial: trial.lacks.startswith("a working import"))
+    ordered = [trials[number] for number in sorted(trials)]
     modules: set[str] = set()
     spread = []
     for trial in ordered:
@@ -175,8 +169,6 @@ def _best(trials: Mapping[int, Trial]) -> tuple[Trial, ...]:
             chosen.append(trial)
         names.add(trial.candidate.name)
     best, ran = chosen[:ENOUGH], [trial for trial in chosen if trial.ran]
-    guessed = [trial for trial in best if not trial.ran and not trial.candidate.origins[trial.number]]
-    best = [trial for trial in best if trial not in guessed] or guessed[:1]
     if ran and not any(trial.ran for trial in best):
         best[ENOUGH - 1 :] = ran[:1]
     return tuple(best)
@@ -212,7 +204,7 @@ def _try(task: Mapping[str, Any], said: Path) -> None:
                 # Modules of a package that failed later stay, and would be found by another import here, as in no other process.
                 broken[module if package in sys.modules else package] = problem
         if problem is not None:
-            say(candidate=number, text=0, outcome="failed", of_import=True, **problem)
+            say(candidate=number, text=0, outcome="failed", **problem)
             continue
         for place, text in enumerate(texts):
             if torch.cuda.is_initialized() and not was_used:  # by the import, after which no worker could be forked

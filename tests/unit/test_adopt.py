@@ -273,10 +273,10 @@ def test_a_test_s_call_becomes_a_benchmark(tmp_path: Path) -> None:
     """It has the statements that the call needs and no others, the test's largest sizes, and our device; it says its line."""
     text, smaller = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.norm")
     assert text.startswith("# Written by `ratchet init` from tests/test_norm.py:27.\n# It ran.\n")
-    body = text[text.index("def timed") :]
+    body = text[text.index("def measured") :]
     assert (
         body
-        == """def timed(device):
+        == """def measured(device):
     def scaled(rows, columns):
         return torch.randn(rows, columns, device=device)
 
