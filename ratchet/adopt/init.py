@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -294,7 +293,7 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     for each in plan.harnesses:
         if not each.cases:
             first = "set build in pyproject.toml, then " if each.harness.build else ""
-            words = shlex.join(each.harness.commands[0])
+            words = each.harness.command_line()
             line = f'{first}ratchet check --command "{words}" --format {each.harness.format}'
             steps.append(f"Or time your {each.harness.tool} benchmarks ({each.problem}): {line}")
     if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():

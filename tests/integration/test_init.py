@@ -57,8 +57,8 @@ SHAPES = {
     },
 }
 """Name → the files of a repository."""
-TIMED = {"monorepo": ["pack_a.ops.scale(x)"]}
-"""Where a function of the repository runs, a benchmark calls it; pytest-benchmark times the shape of that name."""
+TIMED = {"monorepo": ["pack_a.ops.scale(x)"], "pytest": ["package.ops.scale(x)"]}
+"""Where a function of the repository runs, a benchmark calls it."""
 
 
 def calls_of(plan: Any) -> list[str]:
