@@ -30,7 +30,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=1024)
     return y
 """
-CMAKE = "cmake_minimum_required(VERSION 3.30)\nproject(kernels LANGUAGES CUDA)\nfind_package(nvbench REQUIRED)\nadd_executable(speed bench/k.cu)\n"
+CMAKE = "cmake_minimum_required(VERSION 3.30)\nproject(kernels LANGUAGES CUDA)\nfind_package(nvbench REQUIRED)\nadd_executable(speed bench/k.cu)\n"  # noqa: E501
 NVBENCH = "#include <nvbench/nvbench.cuh>\nvoid k(nvbench::state& state) {}\nNVBENCH_BENCH(k);\n"
 PROJECT = '[project]\nname = "a-package"\nversion = "1"\n'
 SHAPES = {
