@@ -12,7 +12,6 @@ import click
 
 from ratchet.adopt import doctor
 from ratchet.adopt.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequest, drift, plan_init, write_plan
-from ratchet.adopt.survey import Function
 from ratchet.core.cli.options import common, device
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
@@ -45,8 +44,8 @@ def init_command(
 ) -> int:
     """Write a first benchmark that runs, settings, and with --github the workflows of a pull request's check.
 
-    Adds files, and lines at the end of .gitignore and pyproject.toml. Nothing that is there is overwritten. To find a function
-    that the benchmark can time, it imports your package and calls functions that take tensors.
+    Adds files, and lines at the end of .gitignore and pyproject.toml. Nothing that is there is overwritten. It reads how your
+    tests, benchmarks and README call your functions, and runs a few of these calls once, or the benchmarks of another harness.
     """
     request = InitRequest(repo.resolve(), github, labels, python)
     if is_check:
@@ -56,11 +55,11 @@ def init_command(
         return int(Exit.USAGE if differing else Exit.PASS)
     asks = not (yes or as_json or dry_run) and sys.stdin.isatty()
 
-    def may_try(functions: Sequence[Function]) -> bool:
-        names = ", ".join(function.call for function in functions[:3])
-        return not asks or click.confirm(f"Call functions with random tensors, to time one that runs ({names})?", default=True)
+    def may_run(words: Sequence[str]) -> bool:
+        shown = "; ".join(words[:4])
+        return not asks or click.confirm(f"Run code of this repository once, to see what works here ({shown})?", default=True)
 
-    plan = plan_init(request, os.environ, may_try)
+    plan = plan_init(request, os.environ, may_run)
     if not dry_run:
         write_plan(plan)
     print_result(_fields(plan), _lines(plan, dry_run=dry_run), as_json=as_json)
@@ -72,7 +71,20 @@ def _fields(plan: InitPlan) -> dict[str, object]:
         "folder": str(plan.root),
         "tools": plan.survey.tools,
         "projects": plan.survey.projects,
-        "benchmark": plan.benchmark,
+        "benchmarks": [
+            {"calls": trial.candidate.shown, "from": trial.candidate.origins[trial.number] or None, "lacks": trial.lacks or None}
+            for trial in plan.trials.chosen
+        ],
+        "harnesses": [
+            {
+                "tool": each.harness.tool,
+                "command": each.harness.commands[each.number],
+                "format": each.harness.format,
+                "cases": each.cases,
+                "problem": each.problem or None,
+            }
+            for each in plan.harnesses
+        ],
         "written": [file.path for file in plan.files],
         "kept": plan.kept,
         "to_do": plan.to_do,
@@ -84,8 +96,19 @@ def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
     below = [project for project in plan.survey.projects if project != "."]
     found = [*tools, *([f"{plural(len(below), 'Python project')} below this folder"] if below else [])]
     lines = [f"Found: {', '.join(found)}." if found else "Found no Triton, CUDA or build files."]
-    if plan.benchmark:
-        lines.append(f"The first benchmark times {plan.benchmark}, which ran here.")
+    lines += [
+        f"Your {each.harness.tool} benchmarks are what a check times: {plural(each.cases, 'case')} ran here."
+        for each in plan.harnesses
+        if each.cases
+    ]
+    for trial in plan.trials.chosen:
+        origin = trial.candidate.origins[trial.number]
+        how = "which ran here" if trial.ran else f"not run here: this machine lacks {trial.lacks}"
+        lines.append(
+            f"A benchmark times {trial.candidate.shown}{f', as {origin} calls it' if origin else ''}; {how}.".replace(
+                "; which", ", which"
+            )
+        )
     if dry_run:
         return [*lines, *(line for file in plan.files for line in file.diff().splitlines())]
     lines += [f"{'Written' if file.old is None else 'Added to'}: {file.path}" for file in plan.files] or ["Nothing to write."]

@@ -1,7 +1,8 @@
 """Carry out `ratchet init`: look at the repository, plan files, write them; or say how they differ from today's templates.
 
-The command line calls `plan_init`, then `write_plan`; or `drift`. Planning may import code of the repository in a child program,
-to find a function that the first benchmark can time. Writing adds files and lines, and changes nothing that is there.
+The command line calls `plan_init`, then `write_plan`; or `drift`. Planning may run code of the repository in child programs:
+commands of other harnesses, then functions that benchmarks could time. Writing adds files and lines, and changes nothing that is
+there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ratchet.adopt.candidates import example, snake
 from ratchet.adopt.files import (
     TEMPLATES,
     WORKFLOW_FOLDER,
@@ -23,27 +25,23 @@ from ratchet.adopt.files import (
     with_settings,
     workflow_values,
 )
-from ratchet.adopt.first_benchmark import FirstBenchmark, example, first_that_runs
-from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Function, Survey, survey
+from ratchet.adopt.harnesses import TriedHarness, harnesses, try_harness
+from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Survey, survey
+from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, Trials, try_candidates
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import OutputError, UsageError
 from ratchet.core.git import Repository
+from ratchet.core.units import plural
 
 USUAL_LABELS, USUAL_PYTHON = '["self-hosted", "gpu"]', "python3"
 _FIRST = "first.py"
+NOT_TRIED = "not tried"
 _BUILDS = {
     "CMake": """build = ["bash", "-c", "cmake -S . -B build && cmake --build build -j"]""",
     "setup.py": """build = "python setup.py build_ext --inplace\"""",
 }
 """Tool → the line that a person may want, as a comment: what a build needs is not known here."""
-
-_HARNESSES = {
-    "NVBench": "./build/bench --jsonbin {out}",
-    "Google Benchmark": "./build/bench --benchmark_out={out} --benchmark_out_format=json --benchmark_repetitions=5",
-    "pytest-benchmark": "python -m pytest FOLDER --benchmark-json={out}",
-}
-"""Tool → the command that runs its benchmarks, as docs/harnesses.md has it."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +69,10 @@ class InitPlan:
     root: Path
     """The folder that the files' paths start from."""
     survey: Survey
-    benchmark: str | None
-    """The function that the first benchmark times; None for an example, and where there are benchmarks already."""
-    missing: str
-    """A package that kept the repository's functions from being called."""
-    failure: str
-    """Another error that did."""
+    harnesses: tuple[TriedHarness, ...]
+    """Benchmarks that other harnesses time here; the first with cases is the one that the settings name."""
+    trials: Trials
+    """The functions that were tried, and the benchmarks that are written."""
     files: tuple[PlannedFile, ...]
     kept: tuple[str, ...]
     """Files that are there and differ from what would be written."""
@@ -84,8 +80,8 @@ class InitPlan:
     """Steps that only a person can do, in their order."""
 
 
-def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callable[[Sequence[Function]], bool]) -> InitPlan:
-    """Plan the files. ``may_try`` says whether functions of the repository may be called. Raises UsageError and GitError."""
+def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callable[[Sequence[str]], bool]) -> InitPlan:
+    """Plan the files. ``may_run`` says whether code of the repository may be run. Raises UsageError and GitError."""
     repository = Repository(request.folder)
     root = _project(request.folder, repository.root)
     if not request.github and (request.labels, request.python) != (None, None):
@@ -105,19 +101,15 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
     is_set = has_settings(pyproject or "")
     if not is_set:
         settings = settings.model_copy(update={"bench": _bench(root, files), "results": _results(files)})
-    planned, chosen, tried = [], None, FirstBenchmark()
-    bench = f"{settings.bench}/{_FIRST}"
-    if not _has_benchmarks(root, files, settings.bench) and not (root / bench).exists():
-        folders = settings.python_path if is_set else found.python_path
-        safe = without_secrets(environ) | {"PYTHONDONTWRITEBYTECODE": "1"}
-        asked = found.functions and may_try(found.functions)
-        if asked:
-            tried = first_that_runs(found.functions, root, folders, safe)
-        chosen = tried.function.call if tried.function else None
-        planned.append(PlannedFile(bench, None, tried.text or example(found, tried.missing, tried.failure)))
+    planned: list[PlannedFile] = []
+    folders = settings.python_path if is_set else found.python_path([each.module for each in found.candidates])
+    is_new = not settings.command and not _has_benchmarks(root, files, settings.bench)
+    tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], Trials())
+    if is_new and not any(each.cases for each in tried):
+        planned += _benchmarks(root, settings.bench, trials, found)
     planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
     if not is_set:
-        planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found)))
+        planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found, tried, trials)))
     kept = []
     if request.github:
         values = request.values(request.github, repository.default_branch())
@@ -129,8 +121,56 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callabl
             elif there != text:
                 kept.append(f"{WORKFLOW_FOLDER}/{name}")
     changed = tuple(file for file in planned if file.old != file.new)
-    plan = InitPlan(root, found, chosen, tried.missing, tried.failure, changed, tuple(kept), ())
+    plan = InitPlan(root, found, tuple(tried), trials, changed, tuple(kept), ())
     return replace(plan, to_do=_to_do(plan, request, settings, repository))
+
+
+def _tried(
+    found: Survey,
+    repository: Repository,
+    root: Path,
+    folders: Sequence[str],
+    environ: Mapping[str, str],
+    may_run: Callable[[Sequence[str]], bool],
+) -> tuple[list[TriedHarness], Trials]:
+    """Try harnesses until one gives cases, which then comes first; where none does, try functions."""
+    offered = [TriedHarness(each, problem=NOT_TRIED) for each in harnesses(found.texts)]
+    words = [*(each.harness.command_line() for each in offered), *(each.shown for each in found.candidates[:3])]
+    if not words or not may_run(words):
+        return offered, Trials()
+    safe = without_secrets(environ) | {"PYTHONDONTWRITEBYTECODE": "1"}
+    done: list[TriedHarness] = []
+    for number, each in enumerate(offered):
+        result = try_harness(each.harness, repository, root.relative_to(repository.root), folders, safe)
+        if result.cases:
+            return [result, *done, *offered[number + 1 :]], Trials()
+        done.append(result)
+    return done, try_candidates(found.candidates, root, folders, found.built, safe)
+
+
+def _benchmarks(root: Path, bench: str, trials: Trials, found: Survey) -> list[PlannedFile]:
+    """Return the files of the benchmarks that were chosen; an example where none was."""
+    planned = []
+    for trial in trials.chosen:
+        if trial.ran:
+            state = f"It ran here, on the {'GPU' if trials.device == 'cuda' else 'CPU'}."
+        else:
+            state = f"Not run here: this machine lacks {trial.lacks}."
+        text = trial.candidate.text(trial.number, state, gpu_only=trial.lacks in (NEEDS_GPU, TOO_LARGE))
+        planned.append(PlannedFile(f"{bench}/{snake(trial.candidate.name)}.py", None, text))
+    if not planned:
+        reasons = []
+        if trials.missing:
+            reasons.append(f"No function of this repository ran here: there is no {trials.missing}.")
+        elif trials.failure:
+            reasons.append(f"No function of this repository ran here, since it cannot be imported: {trials.failure}")
+        elif found.candidates:
+            shown = "; ".join(each.shown for each in found.candidates[:3])
+            reasons.append(f"These did not run here with guessed inputs: {shown}.")
+        if "CUDA" in found.tools:
+            reasons.append("How to time CUDA C++ is in ratchet's docs/benchmarks.md, section CUDA C++.")
+        planned.append(PlannedFile(f"{bench}/{_FIRST}", None, example(reasons)))
+    return [file for file in planned if not (root / file.path).exists()]
 
 
 def write_plan(plan: InitPlan) -> None:
@@ -218,44 +258,56 @@ def _results(files: Sequence[str]) -> str:
     return "ratchet_results" if is_taken else "results"
 
 
-def _settings(pyproject: str | None, settings: Settings, found: Survey) -> str:
+def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: Sequence[TriedHarness], trials: Trials) -> str:
     values = {"bench": json.dumps(settings.bench), "regression_threshold": '"3%"'}
     comments = {"regression_threshold": "fail above this slowdown; every setting: `ratchet settings`"}
     if settings.results != "results":
         values["results"] = json.dumps(settings.results)
-    if found.python_path != PYTHON_PATH:
-        values["python_path"] = json.dumps(found.python_path)
-    comments |= {
-        tool: f"{line}  # run in each tree before anything is timed" for tool, line in _BUILDS.items() if tool in found.tools
-    }
+    folders = found.python_path([trial.candidate.module for trial in trials.chosen])
+    if folders != PYTHON_PATH:
+        values["python_path"] = json.dumps(folders)
+    chosen = tried[0] if tried and tried[0].cases else None
+    if chosen:
+        del values["bench"]
+        values |= chosen.harness.settings(chosen.number)
+        comments["format"] = f"{chosen.harness.tool}: {plural(chosen.cases, 'case')} when it was tried"
+    for each in tried[1 if chosen else 0 :]:
+        lines = " ; ".join(f"{key} = {value}" for key, value in each.harness.settings().items())
+        comments[each.harness.tool] = f"{each.harness.tool}, in place of bench/ ({each.problem or NOT_TRIED}): {lines}"
+    if not (chosen and chosen.harness.build):
+        comments |= {
+            tool: f"{line}  # run in each tree before anything is timed" for tool, line in _BUILDS.items() if tool in found.tools
+        }
     return with_settings(pyproject, values, comments)
 
 
 def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository: Repository) -> tuple[str, ...]:
     """Return what only a person can do, with links where the remote says where the repository is."""
     steps = []
-    bench = f"{settings.bench}/{_FIRST}"
-    if any(file.path == bench for file in plan.files):
-        if plan.missing:
-            steps.append(f"Install {plan.missing}, which your code imports; delete {bench} and run `ratchet init` again.")
-        elif plan.failure:
-            steps.append(
-                f"Your code cannot be imported here ({plan.failure}): fix that, delete {bench} and run `ratchet init` again."
-            )
-        steps.append(
-            f"Set the sizes in {bench} to yours."
-            if plan.benchmark
-            else f"In {bench}, change the lines marked 1 and 2 to your inputs and your call."
-        )
+    written = [file.path for file in plan.files if file.path.startswith(f"{settings.bench}/")]
+    again = f"delete {' '.join(written)} and run `ratchet init` again."
+    trials = plan.trials
+    if written and trials.missing:
+        steps.append(f"Install {trials.missing}, which your code imports; {again}")
+    elif written and trials.failure:
+        steps.append(f"Your code cannot be imported here ({trials.failure}): fix that, {again}")
+    for path, trial in zip(written, trials.chosen, strict=False):
+        if trial.ran and not trial.candidate.origins[trial.number]:
+            steps.append(f"Set the sizes in {path} to yours.")
+        elif trial.lacks and trial.lacks not in (NEEDS_GPU, TOO_LARGE):
+            steps.append(f"{path} needs {trial.lacks}.")
+    if written and not trials.chosen:
+        steps.append(f"In {written[0]}, change the lines marked 1 and 2 to your inputs and your call.")
     if plan.files:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))
         steps.append(f'Commit: git add {names} && git commit -m "Measure with ratchet"')
     steps.append("Change code that a benchmark times, then run: ratchet check")
-    for tool, command in _HARNESSES.items():
-        if files := plan.survey.tools.get(tool):
-            words = command.replace("FOLDER", files[0].rpartition("/")[0] or ".")
-            first = "" if tool == "pytest-benchmark" else "set build in pyproject.toml, then "
-            steps.append(f'Or time your {tool} benchmarks: {first}ratchet check --command "{words}" (docs/harnesses.md)')
+    for each in plan.harnesses:
+        if not each.cases:
+            first = "set build in pyproject.toml, then " if each.harness.build else ""
+            words = each.harness.command_line()
+            line = f'{first}ratchet check --command "{words}" --format {each.harness.format}'
+            steps.append(f"Or time your {each.harness.tool} benchmarks ({each.problem}): {line}")
     if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():
         steps.append("If setup.py imports torch: pip install --no-build-isolation; pip isolates builds beside a pyproject.toml")
     if not request.github:

@@ -11,18 +11,25 @@ from typing import Any
 import pytest
 
 from ratchet.adopt import files, init
+from ratchet.adopt.candidates import candidates, example, snake
+from ratchet.adopt.definitions import Definitions
 from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
-from ratchet.adopt.first_benchmark import attempts, example
+from ratchet.adopt.guesses import Function
+from ratchet.adopt.harnesses import harnesses
 from ratchet.adopt.init import InitRequest, drift
-from ratchet.adopt.survey import Function, Survey, survey
+from ratchet.adopt.survey import Survey, survey
 from ratchet.core.errors import UsageError
+from ratchet.core.workload import Benchmark
 from tests.integration.playground import new_repository
 
 pytestmark = pytest.mark.no_cover
 
 COMMIT = "c" * 40
 TENSORS = "import torch\n\n\ndef scale(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:\n    return x * by\n"
-NOTHING = Survey({}, (), (".", "src"), ())
+
+
+def shown(found: Survey) -> set[str]:
+    return {candidate.shown for candidate in found.candidates}
 
 
 def surveyed(folder: Path, files: dict[str, str]) -> Survey:
@@ -39,9 +46,6 @@ def surveyed(folder: Path, files: dict[str, str]) -> Survey:
         ("CUDA", "csrc/k.cu", "__global__ void k() {}\n"),
         ("CMake", "CMakeLists.txt", "project(k)\n"),
         ("setup.py", "setup.py", "from setuptools import setup\n"),
-        ("NVBench", "bench/k.cu", "#include <nvbench/nvbench.cuh>\nNVBENCH_BENCH(k);\n"),
-        ("Google Benchmark", "bench/k.cpp", "#include <benchmark/benchmark.h>\n"),
-        ("pytest-benchmark", "tests/test_k.py", "def test_k(benchmark):\n    benchmark(k)\n"),
     ],
 )
 def test_tools_are_seen(tool: str, name: str, text: str, tmp_path: Path) -> None:
@@ -50,19 +54,21 @@ def test_tools_are_seen(tool: str, name: str, text: str, tmp_path: Path) -> None
 
 
 def test_functions_are_found_where_they_are_imported_from(tmp_path: Path) -> None:
-    """In a flat layout, a src layout, and the projects of a monorepo; the folders go into python_path."""
+    """In a flat layout, a src layout, and the projects of a monorepo; only the folders of what is timed go into python_path."""
     files = {"flat/__init__.py": "", "flat/sub/__init__.py": "", "flat/sub/k.py": TENSORS, "src/laid/__init__.py": TENSORS}
-    files |= {"libs/a/pyproject.toml": "", "libs/a/src/inner/__init__.py": "", "libs/a/src/inner/k.py": TENSORS}
+    files |= {"libs/a/pyproject.toml": "", "libs/a/src/inner/__init__.py": TENSORS, "legacy/training/inside/__init__.py": TENSORS}
     found = surveyed(tmp_path, files)
-    assert found.python_path == (".", "src", "libs/a/src")
-    assert {function.call for function in found.functions} == {"flat.sub.k.scale(x)", "laid.scale(x)", "inner.k.scale(x)"}
+    assert shown(found) == {"flat.sub.k.scale(x)", "laid.scale(x)", "inner.scale(x)", "legacy.training.inside.scale(x)"}
+    assert found.python_path(["flat.sub.k", "laid"]) == (".", "src")
+    assert found.python_path(["legacy.training.inside"]) == (".", "src")
+    assert found.python_path(["inner"]) == (".", "src", "libs/a/src")
 
 
 def test_what_a_package_offers_from_a_private_module_is_imported_from_the_package(tmp_path: Path) -> None:
     """Many packages keep their code in private modules; names that the package does not offer stay private."""
     text = "import torch\ndef dct(x): ...\ndef helper(x): ...\ndef _inner(x): ...\n"
     found = surveyed(tmp_path, {"k/__init__.py": "from ._inner import dct\n", "k/_inner.py": text, "_inner.py": text})
-    assert [function.call for function in found.functions] == ["k.dct(x)"]
+    assert [each.shown for each in found.candidates] == ["k.dct(x)"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_what_a_package_offers_from_a_private_module_is_imported_from_the_packag
 )
 def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
     """A public function counts whose arguments are tensors by annotation or name, in a file that is no script and knows torch."""
-    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": text}).functions == ()
+    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": text}).candidates == ()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,7 @@ def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
 def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: str, tmp_path: Path) -> None:
     """Tensors are known by the usual names too, numbers and the sizes of a module get usual values."""
     found = surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"})
-    assert [function.call for function in found.functions] == [call]
+    assert [each.shown for each in found.candidates] == [call]
 
 
 @pytest.mark.parametrize(
@@ -116,22 +122,22 @@ def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: st
 )
 def test_what_needs_more_than_a_guess_is_not_offered(text: str, tmp_path: Path) -> None:
     """One required argument that nobody can guess is enough, and a class has to be a module."""
-    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"}).functions == ()
+    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"}).candidates == ()
 
 
 def test_kernels_and_what_a_package_offers_come_first(tmp_path: Path) -> None:
     """Then come other functions, then helpers, references last, whatever the order of the files."""
     files = {"k/__init__.py": "from .b import b\n", "k/sub/__init__.py": ""}
-    files |= {f"k/{name}.py": f"import torch\ndef {name.rpartition('/')[2]}(x): ...\n" for name in ("a", "b", "utils", "naive")}
-    files["k/z.py"] = "import torch\nimport triton\ndef z(x): ...\n"
-    calls = [function.call for function in surveyed(tmp_path, files).functions]
+    files |= {f"k/{name}.py": f"import torch\ndef {name}(x): ...\n" for name in ("a", "b", "utils", "naive")}
+    files["k/z.py"] = "import torch\nimport triton\ndef z(x):\n    z_kernel[(1,)](x)\n"
+    calls = [each.shown for each in surveyed(tmp_path, files).candidates]
     assert calls == ["k.z.z(x)", "k.b.b(x)", "k.a.a(x)", "k.utils.utils(x)", "k.naive.naive(x)"]
 
 
 def test_functions_of_tests_are_not_offered(tmp_path: Path) -> None:
     """What lies in tests, docs, scripts and setup.py is nothing that a package offers."""
     files = {"tests/__init__.py": "", "tests/k.py": TENSORS, "scripts/k.py": TENSORS, "setup.py": TENSORS}
-    assert surveyed(tmp_path, files).functions == ()
+    assert surveyed(tmp_path, files).candidates == ()
 
 
 def test_settings_go_to_the_end() -> None:
@@ -170,11 +176,7 @@ def test_a_reference_is_not_the_first_choice(tmp_path: Path) -> None:
     """Functions that look like references or naive versions come after the kernels that they are compared with."""
     named = TENSORS.replace("scale", "scale_reference")
     files = {"k/__init__.py": "", "k/a.py": named, "k/b.py": TENSORS, "k/naive.py": TENSORS}
-    assert [function.call for function in surveyed(tmp_path, files).functions] == [
-        "k.b.scale(x)",
-        "k.a.scale_reference(x)",
-        "k.naive.scale(x)",
-    ]
+    assert surveyed(tmp_path, files).candidates[0].shown == "k.b.scale(x)"
 
 
 @pytest.mark.parametrize(
@@ -208,14 +210,190 @@ def test_values_are_read_back_from_a_workflow() -> None:
 def test_every_first_benchmark_is_python() -> None:
     """Also for a function that has the name of its package or of what the file imports."""
     functions = [Function("k.norm", "norm", ("x", "weight")), *(Function("k", name, ("x",)) for name in ("k", "torch", "timed"))]
-    functions += [Function("k", name, ("x",), (("dim", "512"),), is_module=True) for name in ("RMSNorm", "norm", "Benchmark")]
-    for function in functions:
-        for text in attempts(function):
+    functions += [Function("k", name, ("x",), (("dim", "512"),), is_module=True) for name in ("RMSNorm", "Norm2", "Benchmark")]
+    found = candidates([], functions, ["level1/1_Square.py"], Definitions(), set(), {})
+    assert len(found) == len(functions) + 1
+    for candidate in found:
+        for number in range(len(candidate.calls)):
+            text = candidate.text(number, "It ran here.", gpu_only=True)
             space: dict[str, object] = {}
-            compile(text, "first.py", "exec")
             exec("\n".join(line for line in text.splitlines() if "from k" not in line), space)
-            assert f"from {function.module} import {function.name}" in text
-    compile(example(NOTHING), "first.py", "exec")
+            made = [each for each in space.values() if isinstance(each, Benchmark)]
+            assert [each.name for each in made] == [candidate.name]
+    compile(example(["a reason"]), "first.py", "exec")
+
+
+PACKAGE = {
+    "pack/__init__.py": "from pack.ops import norm\n",
+    "pack/ops.py": "import torch\nimport triton\n\ndef norm(x, w, eps): norm_kernel[(1,)](x, w, eps)\n"
+    "class Norm(torch.nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...\n",
+}
+TEST = """
+import pytest
+import torch
+from pack import norm
+from pack.ops import Norm
+
+EPS = 1e-6
+SIZES = [(2, 64), (4, 4096)]
+device = "cuda"
+
+
+def scaled(rows, columns):
+    \"\"\"Make rows.\"\"\"
+    torch.manual_seed(0)
+    return torch.randn(rows, columns, device=device)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [pytest.param(*size, id="x") for size in SIZES])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_norm(rows, columns, dtype):
+    torch.manual_seed(0)
+    unused = torch.ones(3)
+    x = scaled(rows, columns).to(dtype).requires_grad_()
+    w = torch.ones(columns, dtype=dtype).cuda()
+    w.mul_(2)
+    for eps in (EPS, 0.0):
+        out = norm(x, w, eps)
+    out.sum().backward()
+    assert out.shape == x.shape
+
+
+def test_module():
+    m = Norm(dict(size=8))
+    assert m(torch.randn(2, 8)).isfinite().all()
+
+
+def test_unknown(fixture):
+    norm(torch.randn(fixture), None, 0)
+"""
+
+
+def written(folder: Path, files: dict[str, str], target: str) -> list[str]:
+    """Return the texts of the benchmarks of a target."""
+    (found,) = (each for each in surveyed(folder, files).candidates if each.target == target)
+    return [found.text(number, "It ran.") for number in range(len(found.calls)) if found.origins[number]]
+
+
+def test_a_test_s_call_becomes_a_benchmark(tmp_path: Path) -> None:
+    """It has the statements that the call needs and no others, the test's largest sizes, and our device; it says its line."""
+    text, smaller = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.norm")
+    assert text.startswith("# Written by `ratchet init` from tests/test_norm.py:27.\n# It ran.\n")
+    body = text[text.index("def measured") :]
+    assert (
+        body
+        == """def measured(device):
+    def scaled(rows, columns):
+        return torch.randn(rows, columns, device=device)
+
+    EPS = 1e-06
+    rows = 4
+    columns = 4096
+    dtype = torch.float16
+    x = scaled(rows, columns).to(dtype)
+    w = torch.ones(columns, dtype=dtype).to(device)
+    w.mul_(2)
+    eps = next(iter((EPS, 0.0)))
+    return lambda: norm(x, w, eps)
+"""
+    )
+    assert "manual_seed" not in text
+    assert "columns = 64" in smaller
+
+
+def test_a_helper_of_a_test_gets_the_device(tmp_path: Path) -> None:
+    """A function of the test that names a device makes its tensors on the one that is measured."""
+    text, _ = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.norm")
+    names: dict[str, object] = {}
+    exec("\n".join(line for line in text.splitlines() if "from pack" not in line), names)
+    (made,) = (each for each in names.values() if isinstance(each, Benchmark))
+    names["norm"] = lambda x, *_: x
+    assert made(device="cpu").run().shape == (4, 4096)
+
+
+def test_a_module_is_evaluated_on_the_device(tmp_path: Path) -> None:
+    """Where the test names no device, everything is made on ours, and the module is in evaluation mode."""
+    (text,) = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.ops.Norm")
+    assert "    with device:  # tensors and modules are made there\n        m = Norm(dict(size=8))\n        m.eval()\n" in text
+
+
+def test_blocks_of_the_readme_are_read(tmp_path: Path) -> None:
+    """Their calls come with the line of the README."""
+    readme = "# Pack\n\n```python\nimport torch\nfrom pack import norm\nx = torch.randn(8, 8)\nnorm(x, x[0], 1e-6)\n```\n"
+    (text,) = written(tmp_path, {**PACKAGE, "README.md": readme}, "pack.norm")
+    assert "from README.md:7." in text
+    assert "return lambda: norm(x, x[0], 1e-06)" in text
+
+
+GOOGLE = "#include <benchmark/benchmark.h>\n"
+CODE = {"tests/test_speed.py": "def test_k(benchmark):\n    benchmark(sum, [1])\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "tool", "command", "kind"),
+    [
+        (CODE, "pytest-benchmark", "python -m pytest tests --benchmark-only --benchmark-json={out}", "pytest-benchmark"),
+        (
+            CODE | {"tests/test_other.py": "def test_o(): ...\n"},
+            "pytest-benchmark",
+            "python -m pytest tests/test_speed.py --benchmark-only --benchmark-json={out}",
+            "pytest-benchmark",
+        ),
+        (
+            CODE | {"pyproject.toml": 'test = ["pytest-codspeed"]\n'},
+            "pytest-codspeed",
+            "env CODSPEED_PROFILE_FOLDER={dir} python -m pytest tests --codspeed --codspeed-mode walltime",
+            "codspeed",
+        ),
+        ({"asv.conf.json": "{}"}, "asv", "python -m ratchet.harness.run_asv {dir}", "asv"),
+        ({"b/asv.conf.json": "{}"}, "asv", "python -m ratchet.harness.run_asv {dir} --config b/asv.conf.json", "asv"),
+        (
+            {"CMakeLists.txt": "", "b/CMakeLists.txt": "add_executable(speed # x\n  k.cpp)\n", "b/k.cpp": GOOGLE},
+            "Google Benchmark",
+            "./build/b/speed --benchmark_out={out} --benchmark_out_format=json --benchmark_repetitions=5",
+            "google-benchmark",
+        ),
+        (
+            {"CMakeLists.txt": "add_executable(k bench/k.cu)\n", "bench/k.cu": "#include <nvbench/nvbench.cuh>\n"},
+            "NVBench",
+            "./build/k --jsonbin {out}",
+            "nvbench",
+        ),
+        (
+            {"b/soft.py": "@triton.testing.perf_report(x)\ndef bench(): ...\n"},
+            "triton.testing.perf_report",
+            "python -m ratchet.harness.run_perf_report b/soft.py {dir}",
+            "triton",
+        ),
+    ],
+)
+def test_other_harnesses_are_offered_with_their_command(files: dict[str, str], tool: str, command: str, kind: str) -> None:
+    """The command names what the repository has, and the format is the one that the tool writes."""
+    (found,) = harnesses(files)
+    assert (found.tool, found.command_line(), found.format) == (tool, command, kind)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".bumpversion.cfg": "pytest-benchmark\n", "setup.cfg": "pytest_benchmark\n"},
+        {"tests/test_k.py": "def test_k(benchmark):\n    assert benchmark\n"},
+        {"CMakeLists.txt": "add_executable(k k.cpp)\n", "k.cpp": "int main() {}\n"},
+    ],
+)
+def test_a_name_in_a_file_of_settings_is_no_harness(files: dict[str, str]) -> None:
+    """Only benchmarks themselves count."""
+    assert harnesses(files) == []
+
+
+def test_names_of_files() -> None:
+    """They are those of the functions and classes, as Python writes modules."""
+    assert [snake(name) for name in ("RMSNorm", "GatedNorm", "softmax", "LayerNorm2d")] == [
+        "rms_norm",
+        "gated_norm",
+        "softmax",
+        "layer_norm2d",
+    ]
 
 
 def test_a_diff_of_a_new_file() -> None:

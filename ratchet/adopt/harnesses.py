@@ -1,0 +1,234 @@
+"""Find benchmarks of other harnesses in a repository, and commands that run them; try these in a fresh checkout.
+
+A command that ran becomes ``command`` and ``format`` of the settings, so the repository's own benchmarks are what a check times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ratchet.core.bench.build import build_tree
+from ratchet.core.device.vendor import vendor_here
+from ratchet.core.errors import BuildError, GitError, UsageError
+from ratchet.core.git import Repository, worktrees
+from ratchet.core.processes import run
+from ratchet.core.untrusted import clean
+
+_COMMAND_S, _BUILD_S = 180.0, 600.0
+"""Longest that a command and a build are tried: a check runs the command twelve times or more."""
+
+
+@dataclass(frozen=True)
+class Harness:
+    """Benchmarks of another harness, and commands that may run them, the likeliest first."""
+
+    tool: str
+    files: tuple[str, ...]
+    """Those that show it."""
+    commands: tuple[tuple[str, ...], ...]
+    format: str
+    build: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Programs without which it is not tried."""
+    needs_gpu: bool = False
+
+    def settings(self, number: int = 0) -> dict[str, str]:
+        """Return the lines of the settings, as values in TOML."""
+        found = {"build": json.dumps(list(self.build))} if self.build else {}
+        return found | {"command": json.dumps(list(self.commands[number])), "format": json.dumps(self.format)}
+
+    def command_line(self) -> str:
+        """Return its first command as somebody would type it for ratchet."""
+        return " ".join(self.commands[0])
+
+
+@dataclass(frozen=True)
+class TriedHarness:
+    """What came of trying one."""
+
+    harness: Harness
+    number: int = 0
+    """Which of its commands."""
+    cases: int = 0
+    problem: str = ""
+    """Why it gave no cases here."""
+
+
+_BENCHMARK_FIXTURE = re.compile(r"^\s*(?:async )?def test_\w+\s*\([^)]*\bbenchmark\b[^)]*\)", re.MULTILINE)
+_CODSPEED_MARK = re.compile(r"^\s*@pytest\.mark\.(?:benchmark|codspeed_benchmark)\b", re.MULTILINE)
+
+
+def harnesses(files: Mapping[str, str]) -> list[Harness]:
+    """Return the harnesses of a repository; ``files``: path → text."""
+    found = [*_of_pytest(files), *_of_asv(files), *_of_cmake(files), *_of_perf_report(files)]
+    return sorted(found, key=lambda each: each.needs_gpu)
+
+
+def _of_pytest(files: Mapping[str, str]) -> Iterator[Harness]:
+    tests = [
+        file
+        for file, text in files.items()
+        if file.endswith(".py") and (_BENCHMARK_FIXTURE.search(text) or (_CODSPEED_MARK.search(text) and "def test" in text))
+    ]
+    if not tests:
+        return
+    places = _places(tests, files)
+    declared = " ".join(text for file, text in files.items() if not file.endswith(".py"))
+    has_codspeed = re.search(r"pytest[-_]codspeed", declared) and not re.search(r"pytest[-_]benchmark", declared)
+    if has_codspeed:
+        words = (
+            "env",
+            "CODSPEED_PROFILE_FOLDER={dir}",
+            "python",
+            "-m",
+            "pytest",
+            *places,
+            "--codspeed",
+            "--codspeed-mode",
+            "walltime",
+        )
+        yield Harness("pytest-codspeed", tuple(tests), (words, (*words, "-o", "addopts=")), "codspeed")
+        return
+    if not any(re.search(r"\bbenchmark(\.pedantic)?\(|@benchmark\b", files[file]) for file in tests):
+        return
+    words = ("python", "-m", "pytest", *places, "--benchmark-only", "--benchmark-json={out}")
+    yield Harness("pytest-benchmark", tuple(tests), (words, (*words, "-o", "addopts=")), "pytest-benchmark")
+
+
+def _places(tests: Sequence[str], files: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the folder of these tests if all tests in it are of them, else the files, up to four; else the folder after all."""
+    folder = os.path.commonpath([str(PurePosixPath(file).parent) for file in tests]) or "."
+    inside = [
+        file
+        for file in files
+        if re.search(r"(^|/)test_[^/]*\.py$|_test\.py$", file) and (folder == "." or file.startswith(f"{folder}/"))
+    ]
+    return (folder,) if set(inside) <= set(tests) or len(tests) > 4 else tuple(sorted(tests))
+
+
+def _of_asv(files: Mapping[str, str]) -> Iterator[Harness]:
+    for file in files:
+        if PurePosixPath(file).name in ("asv.conf.json", "asv.conf.jsonc"):
+            words = ("python", "-m", "ratchet.harness.run_asv", "{dir}")
+            yield Harness("asv", (file,), ((*words, *(() if file == "asv.conf.json" else ("--config", file))),), "asv")
+
+
+_PROGRAMS = {
+    "NVBench": (
+        re.compile(r"#\s*include\s*[<\"]nvbench/|\bNVBENCH_BENCH"),
+        ("--jsonbin", "{out}"),
+        "nvbench",
+    ),
+    "Google Benchmark": (
+        re.compile(r"#\s*include\s*[<\"](?:benchmark/)?benchmark\.h[>\"]"),
+        ("--benchmark_out={out}", "--benchmark_out_format=json", "--benchmark_repetitions=5"),
+        "google-benchmark",
+    ),
+}
+_TARGET = re.compile(
+    r"\b(?:add_executable|cuda_add_executable|cc_binary|ConfigureBench|ConfigureNVBench)\s*\(\s*([\w.+-]+)\s+([^)]*)\)"
+)
+"""A program of CMake with its sources; the last two are functions that RAPIDS and others define."""
+
+
+def _of_cmake(files: Mapping[str, str]) -> Iterator[Harness]:
+    if "CMakeLists.txt" not in files:
+        return
+    for tool, (mark, options, format_) in _PROGRAMS.items():
+        sources = [file for file, text in files.items() if file.endswith((".cu", ".cpp", ".cc", ".cxx")) and mark.search(text)]
+        program = next(_programs(sources, files), None)
+        if not program:
+            continue
+        folder, target = program
+        place = str(PurePosixPath("build", folder, target))
+        configure = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build -j --target {target}"
+        on_gpu = any(source.endswith(".cu") for source in sources) or tool == "NVBench"
+        yield Harness(
+            tool,
+            tuple(sources),
+            ((f"./{place}", *options),),
+            format_,
+            ("bash", "-c", configure),
+            needs=("cmake", "nvcc") if on_gpu else ("cmake",),
+            needs_gpu=on_gpu,
+        )
+
+
+def _programs(sources: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield folder and name of programs that CMake makes of one of these sources."""
+    for file, text in files.items():
+        if PurePosixPath(file).name != "CMakeLists.txt":
+            continue
+        folder = PurePosixPath(file).parent
+        for found in _TARGET.finditer(re.sub(r"#.*", "", text)):
+            listed = {os.path.normpath(str(folder / word.strip('"'))) for word in found[2].split()}
+            if listed & set(sources):
+                yield ("" if str(folder) == "." else str(folder)), found[1]
+
+
+def _of_perf_report(files: Mapping[str, str]) -> Iterator[Harness]:
+    scripts = [
+        file
+        for file, text in files.items()
+        if file.endswith(".py") and re.search(r"^@(?:\w+\.)*perf_report\b", text, re.MULTILINE)
+    ]
+    if scripts:
+        script = min(scripts, key=lambda file: (len(PurePosixPath(file).parts), file))
+        words = ("python", "-m", "ratchet.harness.run_perf_report", script, "{dir}")
+        yield Harness("triton.testing.perf_report", tuple(scripts), (words,), "triton", needs_gpu=True)
+
+
+# Trying.
+
+
+def try_harness(
+    harness: Harness, repository: Repository, project: Path, python_path: Sequence[str], environ: Mapping[str, str]
+) -> TriedHarness:
+    """Build and run a harness once in a fresh checkout of HEAD, as a check will; say how many cases it reports, or why none."""
+    if missing := next((program for program in harness.needs if not shutil.which(program, path=environ.get("PATH"))), None):
+        return TriedHarness(harness, problem=f"there is no {missing} here")
+    if harness.needs_gpu and not _has_gpu(environ):
+        return TriedHarness(harness, problem="there is no GPU here")
+    try:
+        with worktrees(repository, repository.commit_snapshot("HEAD"), None) as trees:
+            if harness.build:
+                build_tree(trees.head, harness.build, (), "", _BUILD_S, environ, cache=False, folder=str(project))
+            problem = ""
+            for number in range(len(harness.commands)):
+                cases, why = _listed(harness, number, trees.head / project, python_path, environ)
+                if cases:
+                    return TriedHarness(harness, number, cases)
+                problem = problem or why
+            return TriedHarness(harness, problem=problem)
+    except (BuildError, GitError) as error:
+        return TriedHarness(harness, problem=clean(str(error.message).rstrip("."), 200))
+
+
+def _has_gpu(environ: Mapping[str, str]) -> bool:
+    try:
+        return bool(vendor_here().visible_gpus(environ))
+    except UsageError:  # CUDA_VISIBLE_DEVICES names none that is here
+        return False
+
+
+def _listed(
+    harness: Harness, number: int, folder: Path, python_path: Sequence[str], environ: Mapping[str, str]
+) -> tuple[int, str]:
+    """Return how many cases `ratchet list` finds with a command, or why it finds none."""
+    settings = {"RATCHET_COMMAND": shlex.join(harness.commands[number]), "RATCHET_FORMAT": harness.format}
+    settings |= {"RATCHET_COMMAND_TIMEOUT": f"{_COMMAND_S:.0f}s", "RATCHET_PYTHON_PATH": os.pathsep.join(python_path)}
+    command = [sys.executable, "-P", "-m", "ratchet", "list", "--json", "--repo", str(folder)]
+    ended = run(command, environ={**environ, **settings}, folder=folder, time_limit_s=_COMMAND_S + 60)
+    if ended.status != 0:
+        said = next((line for line in ended.output.splitlines() if line.startswith("ratchet: ")), "it took too long")
+        return 0, clean(said.removeprefix("ratchet: "), 300)
+    cases = json.loads(ended.output[ended.output.index("\n[") if "\n[" in ended.output else 0 :])
+    return sum(not case.get("skipped") for case in cases), "each of its benchmarks is skipped here"
