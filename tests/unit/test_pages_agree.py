@@ -1,4 +1,4 @@
-"""Estimate, interval, gate and outcome never contradict each other, on the page, in the report, in the comment's words and in a log."""
+"""Estimate, interval, gate and outcome never contradict each other: on the page, in the report, in a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ratchet.core.report.page import PageData, render_page
 from ratchet.core.report.terminal import plain_lines
 from tests import examples
 
-CHANGE = re.compile(r"([+−]?[0-9.]+) % +\\[([+−]?[0-9.]+), ([+−]?[0-9.]+)\\]")
+CHANGE = re.compile(r"([+−]?[0-9.]+) % +\[([+−]?[0-9.]+), ([+−]?[0-9.]+)\]")
 COUNTS = {Outcome.REGRESSED: "slower", Outcome.IMPROVED: "faster"}
 
 
