@@ -89,7 +89,8 @@ def traced(text: str, *, on_cpu: bool = False) -> Profile:
         times[name] = times.get(name, 0.0) + CALLS * seconds
     count = 0 if on_cpu else CALLS * len(launches(text))
     busy = sum(times.values())
-    return Profile(tool="torch", activity=Activity(calls=CALLS, wall_s=busy, kernels=times, launches=count))
+    each = {name: (seconds / CALLS, seconds / CALLS) for name, seconds in times.items()}
+    return Profile(tool="torch", activity=Activity(calls=CALLS, wall_s=busy, kernels=times, per_call=each, launches=count))
 
 
 def counted(text: str, *, counters: bool = True) -> Profile:

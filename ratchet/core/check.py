@@ -20,7 +20,7 @@ from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.cores import part_of_cores
 from ratchet.core.bench.duet import Observer
 from ratchet.core.bench.suite import CaseTask, Suite
-from ratchet.core.command_result import record_of
+from ratchet.core.command_result import record_of, save_run
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import BuildError, GitError, HostError, OutputError, UsageError
@@ -32,11 +32,10 @@ from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.files import save
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
-from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
+from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.core.units import plural
 
@@ -145,10 +144,10 @@ def judge_and_explain(
     )
     cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
     record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
+    done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
-        save(plan.results / CURRENT, record)
-    report = judge_run(record, plan.baseline)
-    return CommandResult(record, explainer.explain(report, record, plan.baseline, plan.results), plan.results)
+        save_run(done)
+    return replace(done, report=explainer.explain(done.report, record, plan.baseline, plan.results))
 
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:

@@ -18,7 +18,7 @@ from ratchet.core.actions import LARGEST_SUMMARY, append_summary
 from ratchet.core.config import Settings
 from ratchet.core.errors import OutputError
 from ratchet.core.judge.comparison import pairs_of
-from ratchet.core.records.files import save, save_text
+from ratchet.core.records.files import dumps, save, save_together
 from ratchet.core.records.run import CaseRun, RunRecord, Shard, Tree
 from ratchet.core.report.markdown import render_markdown
 from ratchet.core.report.page import MOST_CASES, PageData, render_page
@@ -79,22 +79,34 @@ def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
     Raises OutputError; the run is then kept in the temporary folder if there is room there.
     """
     try:
-        save(done.results / CURRENT, done.run)
-        written = write_report(done)
+        paths = save_run(done)
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
     if environ.get("GITHUB_STEP_SUMMARY"):
         append_summary(render_markdown(done.report, limit=LARGEST_SUMMARY), environ)
-    return [*written, done.results / CURRENT, *_pictures(done).values()]
+    return [*paths, *_pictures(done).values()]
+
+
+def save_run(done: CommandResult) -> list[Path]:
+    """Write the run and its reports, all or none. Return their paths, the run last. Raises OutputError."""
+    files = {**_report_files(done), done.results / CURRENT: dumps(done.run)}
+    save_together(files)
+    return list(files)
 
 
 def write_report(done: CommandResult) -> list[Path]:
     """Write the Markdown report, the page for a browser and the verdict. Return their paths. Raises OutputError."""
-    paths = [done.results / MARKDOWN, done.results / PAGE, done.results / REPORT]
-    save_text(paths[0], render_markdown(done.report))
-    save_text(paths[1], render_page(done.report, _page_data(done)))
-    save(paths[2], done.report)
-    return paths
+    files = _report_files(done)
+    save_together(files)
+    return list(files)
+
+
+def _report_files(done: CommandResult) -> dict[Path, str]:
+    return {
+        done.results / MARKDOWN: render_markdown(done.report),
+        done.results / PAGE: render_page(done.report, _page_data(done)),
+        done.results / REPORT: dumps(done.report),
+    }
 
 
 def _pictures(done: CommandResult) -> dict[str, Path]:

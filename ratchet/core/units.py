@@ -87,6 +87,27 @@ def change(ratio: float, digits: int = 2) -> str:
     return f"{shown.replace('-', '−')} %"
 
 
+def earned_digits(ratio: float, low: float, high: float, marks: Sequence[float]) -> int:
+    """Return the decimals, of a change in percent, that an interval earns: its half width is 50 steps of the last one or less.
+
+    As many more as it takes for each of the three to be shown on its own side of every mark: of no change and of the gate.
+    """
+    half = abs(high - low) / 2 * 100
+    least = 0 if half >= 5 else 1 if half >= 0.5 else 2
+
+    def side(value: float, mark: float) -> int:
+        return (value > mark) - (value < mark)
+
+    def tells(digits: int) -> bool:
+        shown = [(value, round((value - 1) * 100, digits)) for value in (ratio, low, high)]
+        return all(side(value, mark) == side(text, round((mark - 1) * 100, 4)) for value, text in shown for mark in marks)
+
+    return next((digits for digits in range(least, _MOST_DIGITS) if tells(digits)), _MOST_DIGITS)
+
+
+_MOST_DIGITS = 4
+
+
 def interval(low: float, high: float, digits: int = 2) -> str:
     """Show two ratios of times as changes in percent: ``[+5.02, +5.38]``."""
     return f"[{change(low, digits).removesuffix(' %')}, {change(high, digits).removesuffix(' %')}]"

@@ -66,7 +66,8 @@ def diagnosed(profile: CaseProfile, case: CaseRun | None = None) -> CaseProfile:
         return profile
     head = _without_own_gaps(head, case.performance if case else None)
     reference = _without_own_gaps(reference, case.reference_performance if case else None) if reference else None
-    return profile.model_copy(update={"findings": diagnose(head, reference, profile.ratio)})
+    timed = (case.performance, case.reference_performance) if case else (None, None)
+    return profile.model_copy(update={"findings": diagnose(head, reference, profile.ratio, timed)})
 
 
 def _without_own_gaps(profile: Profile, timed: Performance | None) -> Profile:

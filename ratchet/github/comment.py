@@ -356,7 +356,7 @@ HALVES = 48
 
 
 def chart_of_changes(cases: Sequence[CaseVerdict]) -> Markdown | None:
-    """Draw the first cases that were compared, a line each: name, change, and a bar to the right where it is slower.
+    """Draw the first cases that were compared, a line each: name, change, interval, outcome, and a bar, to the right if slower.
 
     None where fewer than two were compared: a chart of one bar says less than its number.
     """
@@ -366,11 +366,11 @@ def chart_of_changes(cases: Sequence[CaseVerdict]) -> Markdown | None:
     changes = [comparison.ratio - 1 for _, comparison in shown]
     most = max(map(abs, changes)) or 1.0
     labels = [_label(case.name, place) for place, (case, _) in enumerate(shown, 1)]
-    texts = [words.change(comparison) for _, comparison in shown]
+    texts = [f"{words.change(comparison)} {words.interval(comparison)} {words.word(case).text}" for case, comparison in shown]
     wide, wider = max(map(len, labels)), max(map(len, texts))
     left = (max(_halves(-change, most) for change in changes) + 1) // 2
     lines = [
-        f"{label:<{wide}}  {text:>{wider}}  {_bar(change, most, left)}".rstrip()
+        f"{label:<{wide}}  {text:<{wider}}  {_bar(change, most, left)}".rstrip()
         for label, text, change in zip(labels, texts, changes, strict=True)
     ]
     return untrusted.fenced(lines)

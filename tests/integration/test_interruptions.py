@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.playground import ADDS, LENIENT, QUICK, Playground, wait_until
+from ratchet.core.records.files import load
+from ratchet.core.records.run import RunRecord
+from ratchet.core.records.verdict import ReportRecord
+from tests.integration.playground import ADDS, HARNESS, LENIENT, QUICK, Playground, wait_until
 
 GATED = ADDS.replace(
     "    return Workload(",
@@ -51,9 +54,32 @@ def test_interrupted_check_cleans_up(gated: Playground, number: signal.Signals) 
     done = gated.finish(child)
     assert done.code == 130, done
     assert done.sentence.startswith("interrupted;")
+    assert done.sentence.endswith("no file was written.")
     gated.assert_clean()
     assert gated.repo.joinpath("results/report.json").read_text(encoding="utf-8") == "of an earlier check"
     assert {path.name for path in gated.repo.joinpath("results").iterdir()} == {"report.json"}
+
+
+@pytest.mark.slow
+def test_a_check_interrupted_after_measuring_leaves_files_that_agree(make: Callable[..., Playground]) -> None:
+    """Ctrl-C while what changed is profiled: run, verdict and page are of one check, and the sentence names them."""
+    play = make({"bench/adds.py": ADDS}, {"notes.txt": "x\n"})
+    ends = "import os, signal\nimport ratchet.explain.cases as it\n"
+    ends += "it.Explainer.explain = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
+    play.folder.joinpath("sitecustomize.py").write_text(ends, encoding="utf-8")
+    results = play.repo / "results"
+    results.mkdir()
+    for name in ("report.json", "report.html", "ratchet_report.md"):
+        (results / name).write_text("of an earlier check", encoding="utf-8")
+    done = play.finish(play.start("check", *QUICK, *LENIENT, env={"PYTHONPATH": f"{play.folder}:{HARNESS}"}))
+    assert done.code == 130, done
+    run = load(results / "current.json", RunRecord)
+    verdict = load(results / "report.json", ReportRecord)
+    assert verdict.started_at == run.started_at
+    for path in results.iterdir():
+        assert f"results/{path.name}" in done.sentence
+        assert path.read_text(encoding="utf-8") != "of an earlier check"
+    play.assert_clean()
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.core.records.profile import Activity, Finding, KernelProfile, Profile
+from ratchet.core.records.run import Performance
 from ratchet.explain import diagnosis
 from ratchet.explain.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
 from ratchet.explain.diagnosis.rule import ADVICE_WHEN_FASTER, explained_share, points, whole
@@ -296,6 +297,43 @@ def test_what_runs_more_often_in_a_call_is_counted(
     assert diagnose(sides[1], sides[0], ratio)[0].what == said
 
 
+def timed(median_us: float, spread: float) -> Performance:
+    """A call as the benchmark timed it, whose medians differ by a part of ``spread`` between processes."""
+    ms = median_us / 1e3
+    times = {"mean_time_ms": ms, "median_time_ms": ms, "min_time_ms": ms, "ci_95_low": ms, "ci_95_high": ms}
+    nothing = {"throughput_gflops": 0.0, "bandwidth_gb_s": 0.0, "peak_memory_bytes": 0}
+    return Performance(samples=80, workers=8, std_time_ms=spread * ms, **times, **nothing)
+
+
+def on_cpu(us: float, least: float, most: float) -> Profile:
+    """A trace of calls that spend this long in one operator, from the fastest to the slowest of them."""
+    return trace(kernels={"aten::mul": 10 * us / 1e6}, per_call={"aten::mul": (least / 1e6, most / 1e6)})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "spread", "is_named"),
+    [
+        ((60, 58, 62), (120, 118, 122), 0.02, True),
+        ((391, 380, 400), (533, 520, 540), 0.02, False),  # of a call of 64 µs
+        ((60, 58, 62), (70, 61, 75), 0.02, False),
+        ((60, 58, 62), (70, 69, 75), 0.10, False),
+        ((10, 9, 11), (300, 290, 310), 0.02, False),
+    ],
+    ids=["slower", "longer than the call", "as calls differ", "as processes differ", "more than the call became slower"],
+)
+def test_noise_of_a_trace_is_no_cause(before: tuple[float, ...], after: tuple[float, ...], spread: float, is_named: bool) -> None:
+    """On the CPU, an operator is named only where its times differ by more than calls and processes do, and fit those timed."""
+    found = diagnose(on_cpu(*after), on_cpu(*before), 2.0, (timed(128, spread), timed(64, spread)))
+    assert [each.key for each in found] == (["slower kernels"] if is_named else [])
+
+
+def test_times_that_a_tracer_stretches_are_not_shown() -> None:
+    """An operator that only the head runs is named even there, without its time."""
+    head = trace(kernels={"aten::mul": 4e-3, "aten::copy_": 2e-3})
+    found = diagnose(head, trace(kernels={"aten::mul": 4e-3}), 2.0, (timed(128, 0.02), timed(64, 0.02)))
+    assert [each.what for each in found] == ["In each call, the head added aten::copy_."]
+
+
 def test_equal_launches_of_other_kernels() -> None:
     """As many launches of another kernel is said, but is no cause by itself."""
     found = diagnose(profile(kernel(function="b", duration_s=2e-4)), profile(kernel(function="a")))
@@ -377,6 +415,7 @@ def test_the_package_is_pure() -> None:
     allowed = (
         "ratchet.explain.diagnosis",
         "ratchet.core.records.profile",
+        "ratchet.core.records.run",
         "ratchet.explain.metrics",
     )
     standard = ("__future__", "math", "statistics", "collections", "collections.abc", "dataclasses", "typing")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.records import files
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.files import dumps, load, save, save_over
+from ratchet.core.records.files import dumps, load, save, save_over, save_together
 from ratchet.core.records.run import Block, CaseRun, Config, RunRecord
 from ratchet.core.records.schema import SCHEMAS, schema, write_schemas
 from ratchet.core.records.verdict import ReportRecord
@@ -259,6 +260,29 @@ def test_an_interrupted_save_cleans_up(path: Path, monkeypatch: pytest.MonkeyPat
         save(path, Baseline())
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_files_that_belong_together_are_all_new_or_all_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between two of them comes after both; a disk that refuses one leaves both as they were."""
+    first, second = tmp_path / "current.json", tmp_path / "report.json"
+    real_replace = os.replace
+
+    def interrupted(*paths: Path) -> None:
+        signal.raise_signal(signal.SIGINT)
+        real_replace(*paths)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_together({first: "1", second: "1"})
+    assert (first.read_text(), second.read_text()) == ("1", "1")
+    monkeypatch.undo()
+    real_open = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: real_open("/dev/full" if "report" in str(path) else path, *rest))
+    with pytest.raises(OutputError, match=re.escape(str(second))):
+        save_together({first: "2", second: "2"})
+    monkeypatch.undo()
+    assert (first.read_text(), second.read_text()) == ("1", "1")
+    assert set(tmp_path.iterdir()) == {first, second}
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])

@@ -131,7 +131,7 @@ CASES = {
     "slower in few pairs": (
         slower(5, 12),
         Outcome.SLOWER,
-        "Slower, but not proven: +5.0 % [+4.9, +5.1]; pairs scatter by 0.1 %. "
+        "Slower, but not proven: +5.02 % [+4.93, +5.10]; pairs scatter by 0.1 %. "
         "A regression needs 20 pairs, and this case has 12: raise --budget, or --pairs if that was the limit.",
     ),
     "improved in few pairs": (slower(-10, 12), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
@@ -161,7 +161,7 @@ def test_noise_is_inconclusive() -> None:
     outcome, reason, found = judged(examples.compared(*ratios, pair_s=1.5))
     assert outcome is Outcome.INCONCLUSIVE
     assert found.low < 1.03 < found.high
-    reaches = f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of 3 %. "
+    reaches = f"The interval reaches from {units.change(found.low, 1)} to {units.change(found.high, 1)}, across the gate of 3 %. "
     assert reason.startswith(f"{reaches}About ")
     assert " more pairs would settle it and take " in reason
     assert reason.endswith(" s: raise --budget, or --pairs if that was the limit.")
@@ -368,11 +368,11 @@ APRIL = (1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002)
     ("percent", "outcome", "said"),
     [
         (-1, Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
-        (0, Outcome.INCONCLUSIVE, "at 99.3 % certainty to +3.64 %, across the gate of 3 %."),
+        (0, Outcome.INCONCLUSIVE, "at 99.3 % certainty to +3.6 %, across the gate of 3 %."),
         (2, Outcome.INCONCLUSIVE, "across the gate of 3 %"),
         (6, Outcome.SLOWER, "`ratchet check` compares them side by side."),
-        (20, Outcome.REGRESSED, "Slower by 19.93 %, past the gate of 3 %."),
-        (-20, Outcome.IMPROVED, "Takes 20.05 % less time, past the threshold of 5 %."),
+        (20, Outcome.REGRESSED, "Slower by 19.9 %, past the gate of 3 %."),
+        (-20, Outcome.IMPROVED, "Takes 20.0 % less time, past the threshold of 5 %."),
     ],
 )
 def test_known_days_decide(percent: float, outcome: Outcome, said: str) -> None:
@@ -419,7 +419,7 @@ def test_two_times_are_held_to_more() -> None:
         Outcome.INCONCLUSIVE,
         "Slower, but times that were not taken in turn may differ by this much; `ratchet check` takes them in turn.",
     )
-    assert decide_apart(past, bar) == decide(past, bar) == (Outcome.REGRESSED, "Slower by 4.00 %, past the gate of 3 %.")
+    assert decide_apart(past, bar) == decide(past, bar) == (Outcome.REGRESSED, "Slower by 4.0 %, past the gate of 3 %.")
     for other in (reports.comparison(1.0), reports.comparison(0.9), reports.comparison(1.0, 0.2)):
         assert decide_apart(other, bar) == decide(other, bar)
 
@@ -492,14 +492,14 @@ def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Ou
     assert found is outcome
     if bound and found is Outcome.INCONCLUSIVE:
         assert reason == (
-            "The interval reaches from −1.00 % to +2.00 %, and at 99.3 % certainty to +3.00 %, across the gate of 3 %."
+            "The interval reaches from −1.0 % to +2.0 %, and at 99.3 % certainty to +3.0 %, across the gate of 3 %."
         )
 
 
 def test_an_interval_that_reaches_the_gate_needs_no_surer_end() -> None:
     """Where the upper end itself is at the gate, the surer one is not told."""
     reason = decide(reports.comparison(1.0, low=0.99, high=1.03, bound=1.04), pair_examples.bar())[1]
-    assert reason == "The interval reaches from −1.00 % to +3.00 %, across the gate of 3 %."
+    assert reason == "The interval reaches from −1.0 % to +3.0 %, across the gate of 3 %."
 
 
 BOUNDS = st.lists(st.floats(0.3, 3), min_size=4, max_size=4).map(sorted)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 
 from ratchet.core.judge.comparison import pairs_of
-from ratchet.core.report.page import MOST_CASES, PageData, pair_plot, render_page
+from ratchet.core.records.verdict import Outcome
+from ratchet.core.report.page import MOST_CASES, WIDTH, PageData, forest_plot, pair_plot, render_page
 from tests.pages import h200_run
 from tests.recorded_runs import recorded
 from tests.rendered import Elements
@@ -64,3 +65,16 @@ def test_plot() -> None:
     assert quiet is not None
     assert max(abs(dot[0] - quiet.same) for dot in quiet.dots) < 10
     assert not quiet.gates
+
+
+def test_the_forest_has_every_case_that_was_compared() -> None:
+    """All cases share one axis: each interval holds its estimate, and lies past the gate where the case is slower."""
+    run = next(iter(recorded("outcomes").reports.values()))
+    plot = forest_plot(run.cases, run)
+    assert plot is not None
+    assert [row.case.name for row in plot.rows] == [case.name for case in run.cases if case.comparison]
+    for row in plot.rows:
+        assert 0 <= row.low <= row.ratio <= row.high <= WIDTH
+        if row.case.outcome is Outcome.SLOWER:
+            assert row.low > plot.gate
+    assert forest_plot(run.cases[:1], run) is None

@@ -22,6 +22,7 @@ from typing import NoReturn, cast
 import click
 
 from ratchet import __version__, tools
+from ratchet.core import interruption
 from ratchet.core.errors import Exit, RatchetError, UsageError
 from ratchet.core.units import did_you_mean
 
@@ -174,7 +175,7 @@ with_examples(cli, "")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error is one sentence on stderr."""
-    for number in _ENDS:
+    for number in interruption.ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -200,7 +201,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
     if isinstance(error, RatchetError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "interrupted; its processes and temporary files are gone, and earlier results are unchanged.", Exit.INTERRUPTED
+        return interruption.sentence(), Exit.INTERRUPTED
     if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
         return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
     if limit := _limit_met(error):
@@ -243,12 +244,10 @@ _INSTALL = {
     "github": "PyGithub. Install it with `pip install 'gpu-ratchet[github]'`",
 }
 """Packages that not every command needs: name → what it is and how to install it."""
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Ctrl-C, a cancelled CI job, a closed terminal: all clean up."""
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    for number in _ENDS:
+    for number in interruption.ENDINGS:
         signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleaning up
     raise KeyboardInterrupt
 

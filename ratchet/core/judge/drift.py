@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ratchet.core import units
 from ratchet.core.judge.evidence import CaseThresholds
-from ratchet.core.judge.outcome import Judgement, decide
+from ratchet.core.judge.outcome import Judgement, decide, digits_of
 from ratchet.core.records.baseline import BaselineEntry
 from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import Comparison, Outcome
@@ -75,7 +75,7 @@ def held_to_best(finding: Judgement, best: Comparison, tree: Tree, thresholds: C
         return finding
     if not is_significant_alone(own) or decide(best, thresholds)[0] is not Outcome.REGRESSED:
         return finding
-    here, whole = units.percent(own.ratio - 1, 2), units.percent(best.ratio - 1, 2)
+    here, whole = (units.percent(each.ratio - 1, digits_of(each, thresholds.policy)) for each in (own, best))
     gate = units.threshold(thresholds.policy.regression)
     reason = (
         f"Slower by {here} here, which makes it {whole} slower than the best commit {tree.commit[:10]}: past the gate of {gate}."

@@ -116,13 +116,13 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
     if total is None or total.ratio * math.exp(-comparison.resolution) <= past_gate or outcome is Outcome.REGRESSED:
         return outcome, reason
     if thresholds.allows_total(comparison, total):
-        return Outcome.REGRESSED, f"{describe_total(total)} {reason}"
+        return Outcome.REGRESSED, f"{describe_total(total, thresholds.policy)} {reason}"
     if outcome is Outcome.SLOWER:
         return outcome, reason
     if total.p_value <= TOTAL_SLOWER * thresholds.level:
-        return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total)} {reason}"
+        return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total, thresholds.policy)} {reason}"
     if total.p_value <= TOTAL_DOUBTFUL:
-        return Outcome.INCONCLUSIVE, f"{describe_total(total)} That may be chance. The typical call: {reason}"
+        return Outcome.INCONCLUSIVE, f"{describe_total(total, thresholds.policy)} That may be chance. The typical call: {reason}"
     return outcome, reason
 
 
@@ -132,19 +132,26 @@ def _of_total(comparison: Comparison, total: Total) -> Comparison:
     return comparison.model_copy(update={**figures, "source": "total"})
 
 
+def digits_of(comparison: Comparison, policy: Policy) -> int:
+    """Return the decimals with which a change is shown, so that no figure seems to lie on another side of a threshold."""
+    marks = (1.0, 1 + policy.regression, 1 - policy.improvement)
+    return units.earned_digits(comparison.ratio, comparison.low, comparison.high, marks)
+
+
 def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
     policy, unknown = thresholds.policy, math.exp(comparison.resolution)
     past_gate, improved = 1 + policy.regression, 1 - policy.improvement
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
+    digits = digits_of(comparison, policy)
     if comparison.ratio / unknown > past_gate and comparison.low > 1 and thresholds.allows(comparison, past_gate):
-        return Outcome.REGRESSED, f"Slower by {units.percent(comparison.ratio - 1, 2)}, past the gate of {gate}."
+        return Outcome.REGRESSED, f"Slower by {units.percent(comparison.ratio - 1, digits)}, past the gate of {gate}."
     if comparison.ratio * unknown <= improved and comparison.high < 1 and thresholds.allows(comparison, improved):
-        return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
+        return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, digits)} less time, past the threshold of {goal}."
     if comparison.low > past_gate:
         return Outcome.SLOWER, not_proven(comparison, thresholds)
     if comparison.upper_bound < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
-    low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.upper_bound))
+    low, high, bound = (units.change(end, digits) for end in (comparison.low, comparison.high, comparison.upper_bound))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
     outliers = f" with the outliers ({comparison.outliers} of {comparison.pairs} pairs)" if comparison.outliers else ""
     further = f", and{outliers} at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
@@ -167,7 +174,10 @@ def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | Non
     kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence)
     if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
         return None
-    by, gate = units.percent(kernels.ratio - 1, 2), units.threshold(thresholds.policy.regression)
+    by, gate = (
+        units.percent(kernels.ratio - 1, digits_of(kernels, thresholds.policy)),
+        units.threshold(thresholds.policy.regression),
+    )
     decided = "their own time decided, since host noise hides this in the time of the whole call"
     reason = f"Its kernels are slower by {by}, past the gate of {gate}; {decided}."
     return Outcome.REGRESSED, reason, kernels
@@ -225,11 +235,11 @@ def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineE
         outcome, reason = decide_apart(comparison, thresholds)
         return outcome, f"{why}; compared with the times of {len(days)} earlier days: {reason}", comparison
     known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how much times vary from day to day on this machine"
+    changed = units.change(comparison.ratio, digits_of(comparison, thresholds.policy))
     slower = comparison.low > 1 + thresholds.policy.regression  # not proven, since days differ, but never a pass
     return (
         Outcome.SLOWER if slower else Outcome.INCONCLUSIVE,
-        f"{why}; compared with the time stored on {stored_on} it changed by {units.change(comparison.ratio)}, "
-        f"but the history has {known}.",
+        f"{why}; compared with the time stored on {stored_on} it changed by {changed}, but the history has {known}.",
         comparison,
     )
 
@@ -249,7 +259,7 @@ HOST_BOUND = 0.5
 """Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
 
 
-def describe_total(total: Total) -> str:
+def describe_total(total: Total, policy: Policy) -> str:
     """Say by how much the mean changed, and what is slow now and then: ``one call in 10 takes 50×``."""
     what = []
     (slow, slow_before), (calls, calls_before) = total.slow_calls, total.calls
@@ -262,15 +272,18 @@ def describe_total(total: Total) -> str:
             f"{ours} of {total.processes} processes take {units.times(total.process_factor)}, of the reference {theirs} "
             f"(Fisher's exact test: p = {p_value:.2g})"
         )
-    shown = f"The mean of all calls is {units.slowdown(total.ratio)} {units.interval(total.low, total.high, 1)}"
+    digits = units.earned_digits(total.ratio, total.low, total.high, (1.0, 1 + policy.regression))
+    change = units.change(total.ratio, digits), units.interval(total.low, total.high, digits)
+    shown = f"The mean of all calls is {' '.join(change)}"
     return f"{shown}: {', and '.join(what)}." if what else f"{shown}."
 
 
 def not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
     """Describe a slowdown that the interval shows, and what is missing to call it a regression."""
-    bounds = ", ".join(units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
+    digits = digits_of(comparison, thresholds.policy)
     scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
-    shown = f"Slower, but not proven: {units.change(comparison.ratio, 1)} [{bounds}]; {scatter}"
+    change = f"{units.change(comparison.ratio, digits)} {units.interval(comparison.low, comparison.high, digits)}"
+    shown = f"Slower, but not proven: {change}; {scatter}"
     return f"{shown}. {_missing(comparison, thresholds)}"
 
 

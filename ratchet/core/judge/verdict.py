@@ -22,7 +22,7 @@ from ratchet.core.judge.drift import held_to_best
 from ratchet.core.judge.evidence import CaseThresholds, thresholds_for, with_smallest_slowdown
 from ratchet.core.judge.mutes import warnings as mute_warnings
 from ratchet.core.judge.mutes import with_mutes
-from ratchet.core.judge.outcome import Judgement, compared, decide_apart, host_bound, judge_alone, judge_case
+from ratchet.core.judge.outcome import Judgement, compared, decide_apart, digits_of, host_bound, judge_alone, judge_case
 from ratchet.core.judge.roofs import Roofs, measured_roofs, share
 from ratchet.core.judge.rule import thresholds_of_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry
@@ -45,7 +45,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, 
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
-        verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule.confidence) for case in run.cases)
+        verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings, day)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
     return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline), *run.warnings), day)
@@ -119,7 +119,7 @@ def _checked(
     if best and whole and best.reference_tree:
         finding = held_to_best(finding, whole, best.reference_tree, thresholds)
         known = {"best": whole, "best_tree": best.reference_tree}
-    return _verdict(case, finding, roofs, thresholds.policy.confidence).model_copy(update=known)
+    return _verdict(case, finding, roofs, thresholds.policy).model_copy(update=known)
 
 
 def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
@@ -140,7 +140,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
-        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy.confidence))
+        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy))
     joined_run = head.model_copy(update={"reference": reference.head, "bench_from": None})
     warning = (
         "The two sides were measured at different times. Clock speed, heat and other load do not cancel out as they do in "
@@ -201,8 +201,10 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:
     return (*decide_apart(comparison, thresholds), comparison)
 
 
-def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float) -> CaseVerdict:
+def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, policy: Policy) -> CaseVerdict:
     outcome, reason, comparison = finding
+    if comparison is not None:
+        comparison = comparison.model_copy(update={"digits": digits_of(comparison, policy)})
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
     dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
@@ -224,7 +226,7 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float)
         memory=_memory(case),
         last_lines=lines,
         dropped_blocks=dropped,
-        host_bound=host_bound(case, confidence),
+        host_bound=host_bound(case, policy.confidence),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
 
@@ -404,7 +406,8 @@ def _without_answer(group: Sequence[CaseVerdict], cases: Sequence[CaseVerdict], 
     such, between = (", such as", ":") if len(group) > 1 else (":", ",")
     span = ""
     if widest.comparison:
-        span = f"{between} anything from {units.change(widest.comparison.low, 1)} to {units.change(widest.comparison.high, 1)}"
+        low, high, digits = widest.comparison.low, widest.comparison.high, widest.comparison.digits
+        span = f"{between} anything from {units.change(low, digits)} to {units.change(high, digits)}"
     return f"{len(group)} {of} inconclusive{taken}{such} {widest.name}{span}."
 
 

@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ratchet.core.errors import OutputError, RecordError
+from ratchet.core.interruption import WRITTEN, uninterrupted
 from ratchet.core.records import SCHEMA_VERSION, Record
 from ratchet.core.records.run import CaseRun, RunRecord
 from ratchet.core.untrusted import clean
@@ -82,12 +83,26 @@ def save_bytes(path: Path, content: bytes) -> None:
     Raises OutputError where the folder or the disk refuses.
     """
     with replaced(path) as temporary:
-        # Not the tempfile module, whose files only their owner may read.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        _write_new(temporary, content)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    # Not the tempfile module, whose files only their owner may read.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def save_together(contents: Mapping[Path, str]) -> None:
+    """Write texts that belong together: all, or none where one cannot be written. Raises OutputError as `save_text` does.
+
+    Ctrl-C comes before the first file is replaced or after the last: a run never stands beside the report of another.
+    """
+    with uninterrupted(), contextlib.ExitStack() as stack:
+        for path, text in contents.items():
+            _write_new(stack.enter_context(replaced(path)), text.encode())
 
 
 @contextlib.contextmanager
@@ -104,6 +119,7 @@ def replaced(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
+            WRITTEN[path] = None
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:

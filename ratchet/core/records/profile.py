@@ -109,6 +109,8 @@ class Activity(Record):
     """From the first to the last event of the traced calls."""
     kernels: dict[str, NotNegative] = {}
     """Name → seconds on the device; on the CPU, operators and seconds."""
+    per_call: dict[str, tuple[NotNegative, NotNegative]] = {}
+    """Name of ``kernels`` that each call runs equally often → the least and the most seconds of it in one of the calls."""
     ran: dict[str, Count] = {}
     """Name → how often this kernel or copy ran in all calls together; empty where the tracer does not say."""
     launches: Count = 0

@@ -106,6 +106,8 @@ class Comparison(Record):
     """``total``: paired, of the mean of all calls, where that decided; ``kernels``: of the time that kernels take without the
     host's; ``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between
     days."""
+    digits: Count = 2
+    """Decimals of the change in percent, and of its interval, that are shown (`units.earned_digits`)."""
     other: object = Field(default=None, exclude=True)
     """Of earlier files: read, and never written."""
 

@@ -286,9 +286,9 @@ def _change(comparison: Comparison | None) -> Markdown:
 
 
 def _narrow_change(comparison: Comparison | None) -> Markdown:
-    """Return a change and its interval with a digit each, in pieces short enough for a phone."""
-    interval = words.interval(comparison, 1)  # numbers alone, so its brackets are no link
-    return Markdown(f"{_tight(words.change(comparison, 1))} {interval}".rstrip())
+    """Return a change and its interval, in pieces short enough for a phone."""
+    interval = words.interval(comparison)  # numbers alone, so its brackets are no link
+    return Markdown(f"{_tight(words.change(comparison))} {interval}".rstrip())
 
 
 def _tight(text: str) -> Markdown:

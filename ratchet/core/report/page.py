@@ -29,6 +29,8 @@ MOST_CASES = 200
 """Cases that a page shows, the worst first: more would load slowly, and nobody reads them."""
 WIDTH, ROW, MARGIN = 560.0, 7.0, 24.0
 """Sizes of a plot, in its own units: its width, the height of a pair, and what is left free at each side."""
+FOREST_ROW = 40.0
+"""Height of a case in the forest plot: a line of words above its interval."""
 LABEL = 110.0
 """Room that two labels of an axis take."""
 LEAST_SPAN = 0.01
@@ -49,6 +51,28 @@ class PairPlot:
     interval: tuple[float, float] | None
     ends: tuple[tuple[float, str, str], ...]
     """x, words and alignment of the ends of the axis, where there is room beside the middle's."""
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A case of the forest plot: where its interval and its estimate lie, and its figures in words."""
+
+    case: CaseVerdict
+    top: float
+    low: float
+    high: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The plot of all cases that were compared, on one logarithmic axis."""
+
+    height: float
+    rows: tuple[ForestRow, ...]
+    same: float
+    """x of no change."""
+    gate: float
 
 
 @dataclass(frozen=True)
@@ -97,10 +121,30 @@ def render_page(report: ReportRecord, data: PageData) -> str:
         compares=words.compares(report),
         counted=words.counted(report),
         cases=shown,
+        forest=forest_plot([one.case for one in shown], report),
         hidden=len(listed) - len(shown),
         machine=machine(report.environment.fingerprint),
         again=commands_again(report, listed),
     )
+
+
+def forest_plot(cases: Sequence[CaseVerdict], report: ReportRecord) -> Forest | None:
+    """Return the plot of the cases that were compared, in this order; None for fewer than two, since each has one of its own."""
+    compared = [(case, case.comparison) for case in cases if case.comparison]
+    if len(compared) < 2:
+        return None
+    gate = 1 + report.policy.regression
+    ends = [gate, 1 - LEAST_SPAN, *(end for _, one in compared for end in (one.low, one.high, one.ratio))]
+    low, high = math.log(min(ends)), math.log(max(ends))
+
+    def at(ratio: float) -> float:
+        return round(MARGIN + (WIDTH - 2 * MARGIN) * (math.log(ratio) - low) / (high - low), 1)
+
+    rows = [
+        ForestRow(case, FOREST_ROW * place, at(one.low), at(one.high), at(one.ratio))
+        for place, (case, one) in enumerate(compared)
+    ]
+    return Forest(FOREST_ROW * len(rows), tuple(rows), at(1.0), at(gate))
 
 
 def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: ReportRecord) -> PairPlot | None:

@@ -28,7 +28,7 @@ _ROOF = "Roof"
 _GAP = 2
 """Characters between two columns."""
 _EXTRA = 5
-"""Columns of this rank and above are dropped before a change loses a digit or its interval."""
+"""Columns of this rank and above are dropped before a change loses its interval."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,13 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Form:
-    """A form of the columns: how many digits a change has, and whether its interval is shown."""
+    """A form of the columns: whether the interval of a change is shown."""
 
-    digits: int
     interval: bool
     reference: str
 
 
-_FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
+_FORMS = (_Form(True, "Reference"), _Form(True, "Ref."), _Form(False, "Ref."))
 """From wide to narrow; the first that fits is used."""
 
 
@@ -185,7 +184,7 @@ def _columns(report: ReportRecord, listed: list[CaseVerdict], form: _Form) -> li
 
 
 def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> list[_Column]:
-    """Return the columns that fit: extra ones go first, then a digit, the interval, the times; names and outcomes stay."""
+    """Return the columns that fit: extra ones go first, then the interval, the times; names and outcomes stay."""
     kept: list[_Column] = []
     for form in _FORMS:
         kept = _without(_columns(report, listed, form), _EXTRA, width)
@@ -212,8 +211,8 @@ def _wide(column: _Column) -> int:
 
 
 def _change(case: CaseVerdict, form: _Form) -> str:
-    change = words.change(case.comparison, form.digits)
-    return f"{change} {words.interval(case.comparison, form.digits)}".rstrip() if form.interval else change
+    change = words.change(case.comparison)
+    return f"{change} {words.interval(case.comparison)}".rstrip() if form.interval else change
 
 
 def _middle(name: str, room: int) -> str:

@@ -136,11 +136,11 @@ def times(case: CaseVerdict) -> str:
     return f"{reference.partition(' ')[0] if same_unit else reference} → {head}"
 
 
-def change(comparison: Comparison | None, digits: int = 2) -> str:
+def change(comparison: Comparison | None) -> str:
     """Return ``+5.21 %``; with a star where the reference is a stored time, not one measured beside the head."""
     if comparison is None:
         return NOTHING
-    return units.change(comparison.ratio, digits) + ("*" if not comparison.is_paired else "")
+    return units.change(comparison.ratio, comparison.digits) + ("*" if not comparison.is_paired else "")
 
 
 def short_change(case: CaseVerdict) -> str:
@@ -151,9 +151,9 @@ def short_change(case: CaseVerdict) -> str:
     return units.slowdown(ratio) + ("*" if case.comparison and not case.comparison.is_paired else "")
 
 
-def interval(comparison: Comparison | None, digits: int = 2) -> str:
+def interval(comparison: Comparison | None) -> str:
     """Return ``[+5.02, +5.38]``, in percent; empty where nothing was compared."""
-    return units.interval(comparison.low, comparison.high, digits) if comparison else ""
+    return units.interval(comparison.low, comparison.high, comparison.digits) if comparison else ""
 
 
 def delta(comparison: Comparison | None) -> str:
@@ -163,7 +163,9 @@ def delta(comparison: Comparison | None) -> str:
 
 def detectable(comparison: Comparison | None) -> str:
     """Return the minimum detectable effect in percent."""
-    return units.percent(comparison.detectable, 2) if comparison and comparison.detectable is not None else NOTHING
+    return (
+        units.percent(comparison.detectable, comparison.digits) if comparison and comparison.detectable is not None else NOTHING
+    )
 
 
 def roof(side: SideSummary | None) -> str:

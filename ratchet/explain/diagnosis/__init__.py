@@ -23,9 +23,11 @@ from ratchet.explain.diagnosis.rule import (
     standing,
 )
 from ratchet.explain.diagnosis.traced import (
+    Timed,
     call_seconds,
     launches_changed,
     moved_s,
+    on_cpu,
     same_name_times,
     seconds,
     short_kernels,
@@ -72,17 +74,20 @@ SAME_CALL = 0.01
 """Without a benchmark's ratio, calls whose profiled times differ by a smaller part have no direction."""
 
 
-def diagnose(head: Profile, reference: Profile | None = None, ratio: float | None = None) -> tuple[Finding, ...]:
+def diagnose(
+    head: Profile, reference: Profile | None = None, ratio: float | None = None, timed: Timed = (None, None)
+) -> tuple[Finding, ...]:
     """Return findings: what explains the change of the case, the weightiest first; what stands out in the head; then the rest.
 
     ``ratio`` is head time / reference time as the benchmark measured it; without one, the profiles themselves say which way
-    the head went. Launches are matched by name and order. A figure that a profile does not have triggers nothing.
+    the head went. ``timed``, where it is known: a time on the CPU under the profiler that it contradicts is named for nothing.
+    Launches are matched by name and order. A figure that a profile does not have triggers nothing.
     """
     findings = _standing(head)
     if reference is not None:
         ratio = ratio or _own_ratio(head, reference)
         direction = direction_of(ratio)
-        findings += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
+        findings += [judged(difference, direction) for difference in _differences(head, reference, ratio, timed)]
     findings.sort(key=lambda finding: (_is_against(finding), -finding.weight))
     return tuple(_without_repeats(findings))
 
@@ -102,16 +107,17 @@ def _own_ratio(head: Profile, reference: Profile) -> float | None:
     return after / before
 
 
-def _differences(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
+def _differences(head: Profile, reference: Profile, ratio: float | None, timed: Timed) -> list[Difference]:
     differences: list[Difference] = []
     if head.kernels and reference.kernels:
         differences += _between_kernels(head, reference, ratio)
     if head.activity is not None and reference.activity is not None:
-        differences += trace_changes(head.activity, reference.activity, ratio)
+        if not (on_cpu(head.activity) and on_cpu(reference.activity)):
+            differences += trace_changes(head.activity, reference.activity, ratio)
         # Counters may be of the first launches only, and never are of copies: the trace has the whole call.
         both = head.kernels and reference.kernels
         counted = {kernel.function for side in (head, reference) for kernel in side.kernels} if both else set[str]()
-        differences += traced_times(head.activity, reference.activity, ratio, counted)
+        differences += traced_times(head.activity, reference.activity, ratio, counted, timed)
     return differences
 
 

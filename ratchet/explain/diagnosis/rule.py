@@ -119,6 +119,10 @@ TIMES_SHARE = 0.1
 """Part of the change of a call; a cost that moved by less is not named as its cause."""
 SAME_TRACED = 1.02
 """Traced times that differ by less are the same time."""
+STRETCHED = 2.0
+"""Traced times on the CPU that are this many times what a call takes without a tracer, or its change, are the tracer's."""
+PROCESS_SPREADS = 3 * math.sqrt(2)
+"""Standard deviations between processes by which two traces, each of one process, have to differ."""
 
 # Both sides.
 NOTICED = 1.15

@@ -9,10 +9,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ratchet.core import units
 from ratchet.core.records.profile import Activity, Effect, Finding, KernelProfile, Profile, matched
+from ratchet.core.records.run import Performance
 from ratchet.explain.diagnosis import rule as at
 from ratchet.explain.diagnosis.rule import Confidence, Difference, arrow
 from ratchet.explain.metrics import bare
@@ -217,16 +218,35 @@ def _sums(head: Profile, reference: Profile) -> str:
 # Traced times by name.
 
 
-def traced_times(head: Activity, reference: Activity, ratio: float | None, counted: Collection[str]) -> list[Difference]:
+Timed = tuple[Performance | None, Performance | None]
+"""The times of head and reference without a profiler."""
+
+
+def on_cpu(activity: Activity) -> bool:
+    """Return whether the times are of operators on the CPU."""
+    return activity.gaps_s is None and not (activity.launches or activity.ran or activity.copies_s)
+
+
+def traced_times(
+    head: Activity, reference: Activity, ratio: float | None, counted: Collection[str], timed: Timed = (None, None)
+) -> list[Difference]:
     """Return differences of times by name.
 
     All names of one side only are one difference; then come common names that run more or less often, and those that got slower
     or faster.
 
-    ``counted``: bare names of kernels that have counters, which say more. They are left out.
+    ``counted``: bare names of kernels that have counters, which say more. They are left out. On the CPU a tracer stretches short
+    calls, and one process is slower than the next: there, the times count as far as they agree with ``timed``.
     """
     after, before = _of_a_call(head), _of_a_call(reference)
-    moved = moved_s(_total(before.values()), _total(after.values()), ratio)
+    totals = _total(before.values()), _total(after.values())
+    moved, scatter, believed = moved_s(*totals, ratio), 0.0, True
+    if on_cpu(head) and timed[0] and timed[1]:
+        head_s, reference_s = (side.median_time_ms / 1e3 for side in timed if side)
+        moved = moved_s(reference_s, head_s, ratio)
+        scatter = at.PROCESS_SPREADS * max(side.std_time_ms / side.median_time_ms for side in timed if side)
+        stretched = totals[0] > at.STRETCHED * reference_s or totals[1] > at.STRETCHED * head_s
+        believed = not stretched and abs(totals[1] - totals[0]) <= at.STRETCHED * moved
     after, before = ({name: kernel for name, kernel in side.items() if bare(name) not in counted} for side in (after, before))
     added = [kernel for name, kernel in after.items() if name not in before and kernel.seconds]
     gone = [kernel for name, kernel in before.items() if name not in after and kernel.seconds]
@@ -236,12 +256,28 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None, count
         effect: Effect = "slower" if net > 0 else "faster"
         why = REPLACED_WHY[effect] if added and gone else ADDED_WHY if added else REMOVED_WHY
         advice = REPLACED_ADVICE if gone else ADDED_ADVICE
+        if not believed:
+            gone, added = ([replace(kernel, seconds=None) for kernel in side] for side in (gone, added))
         what = f"In each call, the head {replaced(gone, added)}."
         differences.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
     common = [LaunchChange(before[name], after[name]) for name in after if name in before]
+    common = [both for both in common if believed and _is_apart(both, head, reference, scatter)]
     differences += _repeated_more_or_less(common, moved)
     times = {both.head.name: (both.reference.seconds or 0.0, both.head.seconds or 0.0) for both in common if not both.effect}
     return differences + same_name_times(times, moved)
+
+
+def _is_apart(both: LaunchChange, head: Activity, reference: Activity, scatter: float) -> bool:
+    """Return whether the times of a name differ by more than those of calls do, and by more than those of processes.
+
+    ``scatter``: part of the time by which processes differ.
+    """
+    if abs(both.seconds) <= scatter * max(both.head.seconds or 0.0, both.reference.seconds or 0.0):
+        return False
+    ours, theirs = head.per_call.get(both.head.name), reference.per_call.get(both.head.name)
+    if ours is None or theirs is None:
+        return not on_cpu(head)
+    return ours[0] > theirs[1] or ours[1] < theirs[0]
 
 
 def _repeated_more_or_less(common: Sequence[LaunchChange], moved: float) -> Iterator[Difference]:

@@ -117,6 +117,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
     ran: Counter[str] = Counter()
     copied: Counter[str] = Counter()
     spent: dict[str, float] = defaultdict(float)
+    times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     busy: list[tuple[float, float]] = []
     every: list[tuple[float, float]] = []
     launches = pageable = 0
@@ -125,7 +126,10 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         name, span = str(event.name), (event.time_range.start * _US, event.time_range.end * _US)
         every.append(span)
         if "CPU" in str(event.device_type):
-            spent[name] += max(0.0, event.self_cpu_time_total * _US)
+            own_s = max(0.0, event.self_cpu_time_total * _US)
+            spent[name] += own_s
+            if device == "cpu":
+                times[name].append((span[0], own_s))
             launches += name.startswith(_LAUNCHES)
             continue
         if is_gpu_range(event):
@@ -138,11 +142,13 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
             pageable += "Pageable" in name
         else:
             kernels[name] += span[1] - span[0]
+            times[name].append((span[0], span[1] - span[0]))
             ran[name] += not name.startswith("Memset")
     return Activity(
         calls=calls,
         wall_s=max((end for _, end in every), default=0.0) - min((start for start, _ in every), default=0.0),
         kernels=dict(kernels) if device == "cuda" else dict(spent),
+        per_call={name: _range_of_calls(each, calls) for name, each in times.items() if len(each) % calls == 0},
         ran=dict(+ran + copied),
         launches=launches or ran.total(),
         copies_s=sum(copies.values()),
@@ -152,6 +158,14 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         cpu_s=dict(spent),
         allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
     )
+
+
+def _range_of_calls(times: list[tuple[float, float]], calls: int) -> tuple[float, float]:
+    """Return the least and the most seconds of a call. ``times``: the start and the seconds of each event, alike in all calls."""
+    seconds = [each for _, each in sorted(times)]
+    length = len(seconds) // calls
+    sums = [sum(seconds[first : first + length]) for first in range(0, len(seconds), length)]
+    return min(sums), max(sums)
 
 
 def is_gpu_range(event: Any) -> bool:

@@ -1,0 +1,79 @@
+"""Estimate, interval, gate and outcome never contradict each other: on the page, in the report, in a log."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import Policy
+from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.report import words
+from ratchet.core.report.markdown import render_markdown
+from ratchet.core.report.page import PageData, render_page
+from ratchet.core.report.terminal import plain_lines
+from tests import examples
+
+CHANGE = re.compile(r"([+−]?[0-9.]+) % +\[([+−]?[0-9.]+), ([+−]?[0-9.]+)\]")
+COUNTS = {Outcome.REGRESSED: "slower", Outcome.IMPROVED: "faster"}
+
+
+def judged(change: float, noise: float, pairs: int, gate: float, improvement: float, seed: int) -> ReportRecord:
+    """The verdict of a case whose pairs scatter by ``noise`` around a change."""
+    draw = random.Random(seed)
+    ratios = [math.exp(draw.gauss(math.log1p(change), noise)) for _ in range(pairs)]
+    policy = Policy(regression=gate, improvement=improvement)
+    return judge_run(examples.run_of(examples.compared(*ratios), policy=policy), Baseline())
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+@given(
+    change=st.sampled_from((-0.3, -0.06, -0.0501, -0.01, 0.0, 0.01, 0.0296, 0.0301, 0.032, 0.06, 0.3, 3.0)),
+    noise=st.sampled_from((1e-5, 1e-4, 0.001, 0.005, 0.02, 0.08, 0.3)),
+    pairs=st.integers(3, 40),
+    gate=st.sampled_from((0.005, 0.03, 0.0333, 0.652)),
+    improvement=st.sampled_from((0.01, 0.05)),
+    seed=st.integers(0, 2**20),
+)
+def test_no_output_contradicts_another(
+    change: float, noise: float, pairs: int, gate: float, improvement: float, seed: int
+) -> None:
+    """What is shown of a verdict is on the side of the gate and of no change that its outcome says, and the same everywhere."""
+    report = judged(change, noise, pairs, gate, improvement, seed)
+    case = report.cases[0]
+    assert case.comparison is not None
+    line = plain_lines(report)[0]
+    shown = CHANGE.search(line)
+    assert shown is not None, line
+    ratio, low, high = map(number, shown.groups())
+    assert low <= ratio <= high, line
+    past, goal = 100 * gate, -100 * improvement
+    held = {
+        Outcome.REGRESSED: ratio > past and low > 0,
+        Outcome.SLOWER: low > past or "now and then" in case.reason,
+        Outcome.IMPROVED: ratio <= goal and high < 0,
+        Outcome.UNCHANGED: high < past,
+        Outcome.INCONCLUSIVE: True,
+    }
+    assert held[case.outcome], (line, case.reason)
+    same = f"{words.change(case.comparison)} {words.interval(case.comparison)}"
+    assert " ".join(shown.group().split()) == same
+    for text in (render_markdown(report), render_page(report, PageData())):
+        assert same in text.replace("\N{NO-BREAK SPACE}", " ")
+    if case.outcome in COUNTS:
+        assert f"1 of 1 case {COUNTS[case.outcome]}" in report.headline
+
+
+@given(half=st.floats(1e-6, 1.0), ratio=st.floats(0.3, 4.0))
+def test_digits_are_those_that_the_interval_earns(half: float, ratio: float) -> None:
+    """Where no threshold is near, an interval of ±20 % is shown without decimals, and one of ±0.1 % with two."""
+    digits = words.units.earned_digits(ratio, ratio - half, ratio + half, ())
+    assert digits == (0 if half >= 0.05 else 1 if half >= 0.005 else 2)
