@@ -8,6 +8,7 @@ import math
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -162,8 +163,13 @@ def test_open_files_travel() -> None:
             os.close(descriptor)
         assert os.read(reading, 100) == b"throughthrough"
         os.close(reading)
-        other.sendall(json.dumps({"op": "reap"}).encode())
+        other.sendall(json.dumps({"op": "reap"}).encode() + b"\n")
         assert channel.receive_with_files() == ({"op": "reap"}, [])
+        long = {"modules": ["package.module"] * 10_000}
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(Channel(other).send, long)
+            assert channel.receive_with_files() == (long, [])
+            sent.result()
         other.close()
         assert channel.receive_with_files() is None
 
