@@ -84,7 +84,7 @@ def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: s
         assert outcome is Outcome.REGRESSED
         return
     assert outcome is Outcome.SLOWER
-    assert reason.startswith("Slower, but not proven: +10.0 % [+9.8, +10.2]; pairs scatter by ")
+    assert reason.startswith("Slower, but not proven: +10.00 % [+9.82, +10.18]; pairs scatter by ")
     assert reason.endswith(f". {missing}")
 
 

@@ -342,7 +342,18 @@ def test_paths_of_another_version_are_those_of_its_project(tmp_path: Path) -> No
 def test_each_setting_is_of_a_tree_of_both_sides_or_of_neither() -> None:
     """A new setting has to be thought about: does it say what is measured?"""
     how_long_and_how_exactly = {
-        *("pairs", "budget", "blocks", "block_ms", "time_identical", "seed", "order_seed", "build_timeout", "build_cache"),
+        *(
+            "pairs",
+            "budget",
+            "blocks",
+            "block_ms",
+            "time_identical",
+            "tune_each_process",
+            "seed",
+            "order_seed",
+            "build_timeout",
+            "build_cache",
+        ),
         *("command_timeout", "case_timeout", "host_timeout", "format", "profile", "profile_cases", "profile_timeout"),
     }
     what_is_made_of_it = {

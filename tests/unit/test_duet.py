@@ -23,6 +23,7 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import dumps
 from ratchet.core.records.run import CaseRun, LostWorker, Policy, Side
+from ratchet.core.records.samples import PackedWorkers, pack
 from ratchet.core.records.verdict import Outcome
 from tests import examples
 from tests.fake_workers import (
@@ -307,10 +308,13 @@ def test_results_without_a_reference_are_compared_in_each_pair() -> None:
 
 
 def test_what_is_measured_is_what_files_keep() -> None:
-    """Samples are kept to the last digit: a run judged again from its file has the same figures."""
+    """Samples are rounded once, by less than the 200,000th part, and kept so: a run judged again has the same figures."""
     case = alone(Machine(samples=lambda _, times: ([3 * 1e-4, 0.000_123_456_7] * len(times))[: len(times)]))
-    kept = examples.compared(head=case.head)
-    assert CaseRun.model_validate_json(dumps(kept)).head == case.head
+    rounded = PackedWorkers(pack(case.head))
+    kept = examples.compared(head=rounded)
+    assert CaseRun.model_validate_json(dumps(kept)).head == rounded
+    for before, after in zip(case.head, rounded, strict=True):
+        assert after.blocks[0].samples_ms == pytest.approx(before.blocks[0].samples_ms, rel=5e-6)
 
 
 def test_what_was_measured_again_is_said() -> None:

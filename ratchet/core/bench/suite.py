@@ -31,6 +31,7 @@ from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
+from ratchet.core.records.samples import PackedWorkers, pack
 from ratchet.core.units import listed, size, wall
 
 CONTEXT_BYTES = 2 << 30
@@ -346,6 +347,8 @@ def _completed(case: CaseRun, duet: Duet, ecc: tuple[int | None, int | None], co
     """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
     windows = duet.windows_of(case.name)
     telemetry = duet.sampler.summary(windows) if duet.sampler and windows else None
+    # As files keep them, so that whoever judges again from a file has the same figures.
+    case = case.model_copy(update={"head": PackedWorkers(pack(case.head)), "reference": PackedWorkers(pack(case.reference))})
     blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
     dropped = sum(block.throttled for block in blocks)
     return case.model_copy(
