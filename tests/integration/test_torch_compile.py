@@ -53,7 +53,7 @@ def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> N
     assert set(done.outcomes()) == {"scale/n_16", "scale/n_32"}, done
     assert Outcome.FAILED not in done.outcomes().values(), done
     assert any(
-        text.startswith("Kernels are chosen by timing them") and "TRITON_CACHE_AUTOTUNING=1" in text for text in done.run.warnings
+        text.startswith("Kernels are chosen by timing them") and "Triton 3.4" in text for text in done.run.warnings
     )
 
 

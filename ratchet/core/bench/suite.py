@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -33,14 +33,16 @@ from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.core.records.samples import PackedWorkers, pack
 from ratchet.core.units import listed, size, wall
+from ratchet.core.untrusted import clean
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
 
 _TIMES_ITSELF = (
     "Kernels are chosen by timing them in each process (triton.autotune, cudnn.benchmark), in: {}. With"
-    " TRITON_CACHE_AUTOTUNING=1 Triton keeps its choices, and the check is faster: docs/benchmarks.md#triton."
+    " Triton 3.4 and configurations without a pre_hook its choices are kept, and the check is faster."
 )
+_CHOICES_DIFFER = "{}: the head uses {} for kernel {}, the reference {}. Triton's autotuner chose, by timing."
 _LATE = (
     "Imports inside benchmark functions take {} in each process, since they also change {}, so that no process can do them for"
     " all. Import at the top of the file."
@@ -165,7 +167,7 @@ def measure_suite(
         task.observer.after_pairs(duet, measured)
     done = [_completed(case, duet, (ecc_before, ecc_after), task.confidence) if case.name in timed else case for case in measured]
     tuned = [name for name in timed if name in duet.workers.prepared_alone]
-    notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and "TRITON_CACHE_AUTOTUNING" not in environ else ()
+    notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and not plan.tunes_each_process else ()
     return Suite(
         tuple(done),
         head.torch,
@@ -173,7 +175,7 @@ def measure_suite(
         head.triton,
         missing,
         next((host.l2_bytes for host in (*hosts.values(), *duet.workers.hosts.values()) if host.l2_bytes), None),
-        (*notes, *late, *duet.workers.notes),
+        (*notes, *late, *_choices_that_differ(surveyed, timed), *duet.workers.notes),
     )
 
 
@@ -185,6 +187,16 @@ def _import_late(sessions: Sessions, duet: Duet, notes: list[str], modules: Sequ
     duet.workers.hosts, done = sessions.import_late(duet.workers.hosts, modules)
     if done.changed and done.seconds >= LONG_IMPORT_S:
         notes.append(_LATE.format(wall(done.seconds), listed(done.changed, 3)))
+
+
+def _choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each kernel for which the autotuner chose something else on each side."""
+    for name in timed:
+        sides = {side: one.prepared.choices for side, one in surveyed[name].items() if isinstance(one, PreparedCase)}
+        head, reference = sides.get("head", {}), sides.get("reference", {})
+        for kernel in head.keys() & reference.keys():
+            if head[kernel] != reference[kernel]:
+                yield clean(_CHOICES_DIFFER.format(name, head[kernel], kernel, reference[kernel]), 500)
 
 
 def _imports_first(listing: Listing, names: Collection[str]) -> list[str]:

@@ -26,6 +26,7 @@ from ratchet.core.untrusted import clean
 @reference("the one before HEAD; HEAD if there are uncommitted changes")
 @click.option("--bench-from", type=click.Choice(["head"]), help="Use the head's benchmark files on both sides.")
 @click.option("--time-identical", is_flag=True, help="Also time cases whose code is the same on both sides.")
+@click.option("--tune-each-process", is_flag=True, help="Let Triton's autotuner choose anew in each process.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees from scratch.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")
 @click.option(
