@@ -192,8 +192,7 @@ def _sides(plan: CheckPlan) -> str:
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
     """Return a commit to compare with, if so asked with the benchmarks of the head in place of its own."""
-    reference = plan.repository.commit_snapshot(revision)
-    return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
+    return plan.repository.commit_with(revision, plan.head if plan.bench_from else None, plan.settings.bench)
 
 
 class Comparer:

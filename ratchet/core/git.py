@@ -261,6 +261,11 @@ class Repository:
         message = "ratchet: content that was measured"
         return Snapshot(self._run("commit-tree", tree.content, "-p", clean.revision, "-m", message, extra=AUTHOR), tree)
 
+    def commit_with(self, revision: str, other: Snapshot | None, folder: str) -> Snapshot:
+        """Return a commit, with the ``folder`` of another snapshot, if there is one, in place of its own. As `with_folder`."""
+        commit = self.commit_snapshot(revision)
+        return self.with_folder(commit, other, folder) if other else commit
+
     def with_folder(self, snapshot: Snapshot, other: Snapshot, folder: str) -> Snapshot:
         """Return a snapshot that has the ``folder`` of another one in place of its own. UsageError if the other has none."""
         folder = str(PurePosixPath(folder))

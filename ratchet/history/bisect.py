@@ -59,8 +59,7 @@ class _Site:
 
     def snapshot(self, commit: str) -> Snapshot:
         """Return a commit with the benchmarks of the checkout in place of its own; those of another harness stay its own."""
-        own = self.repository.commit_snapshot(commit)
-        return own if self.settings.command else self.repository.with_folder(own, self.head, self.settings.bench)
+        return self.repository.commit_with(commit, None if self.settings.command else self.head, self.settings.bench)
 
 
 def bisect(

@@ -63,8 +63,7 @@ class _Site:
 
     def snapshot(self, commit: str) -> Snapshot:
         """Return a commit with the chosen benchmarks in place of its own; those of another harness stay its own."""
-        own = self.repository.commit_snapshot(commit)
-        return own if self.settings.command else self.repository.with_folder(own, self.benchmarks, self.settings.bench)
+        return self.repository.commit_with(commit, None if self.settings.command else self.benchmarks, self.settings.bench)
 
     def plan(self, head: Snapshot, reference: Snapshot) -> CheckPlan:
         place = self.folder / head.tree.commit[:10]
