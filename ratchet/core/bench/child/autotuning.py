@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -24,8 +25,20 @@ class _Chosen(BaseException):
     """The end of a choice that is not to be kept; no Exception, so that nobody takes it for an error."""
 
 
+@dataclass
+class _Choosing:
+    """An autotuner that chooses among ``total`` configurations."""
+
+    tuner: Any
+    total: int = 0
+    done: int = 0
+    """Those that it has timed."""
+    has_one: bool = False
+    """One of them runs."""
+
+
 class AutotuneWatch:
-    """What is timed in this process to choose among configurations, and what Triton compiles.
+    """Notes what is timed in this process to choose among configurations, and has Triton compile these first.
 
     All configurations among which Triton is about to choose are compiled first, on all cores. While other workers use the GPU
     (``crowded``), a choice would be chance: there, the first configuration that runs serves, and the choice is not kept.
@@ -39,11 +52,8 @@ class AutotuneWatch:
         self._say = say
         self._timed = 0
         self._crowded = self._each_process = False
-        self._configurations: dict[int, tuple[int, int]] = {}
-        """Number of an autotuner → configurations among which it is choosing, and how many it has timed."""
-        self._has_one: set[int] = set()
-        """Autotuners that have a configuration which runs, where nothing else is asked."""
-        self._tuners: dict[int, Any] = {}
+        self._choosing: dict[int, _Choosing] = {}
+        """Number of an autotuner → how far it is."""
         _wrap("torch._inductor.select_algorithm", "AlgorithmSelectorCache", benchmark=self._refused_if_crowded)
         heuristics = "torch._inductor.runtime.triton_heuristics"
         _wrap(heuristics, "CachingAutotuner", autotune_to_one_config=self._inductor_if_crowded)
@@ -57,9 +67,7 @@ class AutotuneWatch:
 
         def pruned(tuner: Any, named: Any, *more: Any) -> Any:
             found = prune(tuner, named, *more)
-            self._tuners[id(tuner)] = tuner
-            self._configurations[id(tuner)] = len(found), 0
-            self._has_one.discard(id(tuner))
+            self._choosing[id(tuner)] = _Choosing(tuner, len(found))
             compile_ahead(tuner, found, named, self._say)
             return found
 
@@ -68,14 +76,13 @@ class AutotuneWatch:
     def _counted(self, bench: _Method) -> _Method:
         def counted(tuner: Any, *arguments: Any, **named: Any) -> Any:
             self._timed += 1
-            if self._crowded and id(tuner) in self._has_one:
+            state = self._choosing.setdefault(id(tuner), _Choosing(tuner))
+            if self._crowded and state.has_one:
                 return _NEVER
-            total, done = self._configurations.get(id(tuner), (0, 0))
-            self._configurations[id(tuner)] = total, done + 1
-            self._say(f"timing configuration {done + 1} of {total} of {name_of(tuner)}")
+            state.done += 1
+            self._say(f"timing configuration {state.done} of {state.total} of {name_of(tuner)}")
             times = bench(tuner, *arguments, **named)
-            if times and times[0] != float("inf"):
-                self._has_one.add(id(tuner))
+            state.has_one = state.has_one or bool(times and times[0] != float("inf"))
             return times
 
         return counted
@@ -135,16 +142,16 @@ class AutotuneWatch:
         ``each_process``: no choice is taken from one.
         """
         self._timed, self._crowded, self._each_process = 0, crowded, each_process
-        for tuner in self._tuners.values():  # another case may have other shapes, of which the author's key says nothing
-            tuner.cache.clear()
-        self._tuners.clear()
+        for state in self._choosing.values():  # another case may have other shapes, of which the author's key says nothing
+            state.tuner.cache.clear()
+        self._choosing.clear()
 
     @property
     def choices(self) -> dict[str, str]:
         """Kernel → the configurations that were chosen since `forget`, as Triton writes them."""
         found: dict[str, dict[str, None]] = {}
-        for tuner in self._tuners.values():
-            found.setdefault(name_of(tuner), {}).update(dict.fromkeys(map(str, tuner.cache.values())))
+        for state in self._choosing.values():
+            found.setdefault(name_of(state.tuner), {}).update(dict.fromkeys(map(str, state.tuner.cache.values())))
         return {name: "; ".join(configurations) for name, configurations in found.items()}
 
     @property

@@ -22,7 +22,6 @@ from typing import Any
 
 MOST_THREADS = 16
 """Threads that compile. A sixth of the work needs Python's lock, so that more would wait for each other."""
-_SET_LOCK_AND_WAIT = getattr(fcntl, "F_OFD_SETLKW", 38)
 
 
 def name_of(tuner: Any) -> str:
@@ -74,16 +73,15 @@ def _held(key: str) -> Iterator[None]:
     """Hold one byte of a file that this user's processes share; without such a file, hold nothing."""
     place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
     try:
-        file = os.open(
-            Path(tempfile.gettempdir(), f"ratchet-compiling-{os.getuid()}"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
-        )
+        path = Path(tempfile.gettempdir(), f"ratchet-compiling-{os.getuid()}")
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         yield
         return
     try:
         with contextlib.suppress(OSError):
             # A lock of the open file (fcntl(2)), which excludes threads too, and ends with whoever holds it.
-            fcntl.fcntl(file, _SET_LOCK_AND_WAIT, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
+            fcntl.fcntl(file, fcntl.F_OFD_SETLKW, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
         yield
     finally:
         os.close(file)
