@@ -68,7 +68,7 @@ def test_a_worker_that_is_lost_is_replaced() -> None:
 
 def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a case is prepared, its name, its side and the seconds so far are shown again and again."""
-    for module in ("wire", "survey"):
+    for module in ("wire", "ready.workers"):
         monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
     shown: list[str] = []
     surveyed(Machine(lambda *_: "silent"), show=shown.append)

@@ -105,7 +105,7 @@ class Duet:
         """The hosts of the first pairs."""
         self.workers = Workers(hosts, plan, sampler, variants or {}, tricks)
         self.ready = ReadyPairs(self.workers)
-        self.workers.show = progress.stage
+        self.workers.in_work.show = progress.stage
         self.progress = progress
         self.sampler = sampler
         self.peaks = peaks

@@ -9,8 +9,6 @@ the other. The host code of the other cases can be told only in workers that hav
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,11 +18,9 @@ from typing import TypeVar
 from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import HostCode, Identified, Prepared
-from ratchet.core.bench.ready.workers import PairWorkers, Workers, said_by
-from ratchet.core.bench.wire import LONGEST_SILENCE_S
+from ratchet.core.bench.ready.workers import PairWorkers, Workers
 from ratchet.core.identical import OPENED_ELSEWHERE
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
-from ratchet.core.units import wall
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
@@ -78,50 +74,26 @@ class _Survey:
     left: deque[str]
     identify: bool
     look: bool
-    in_work: _InWork
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
     """Modules that cases import when they are called (`Prepared.late`)."""
+    ended: set[str] = field(default_factory=set)
+    """Cases that a worker has prepared, or failed to."""
+
+    @contextlib.contextmanager
+    def preparing(self, workers: Workers, name: str, worker: WorkerClient) -> Iterator[None]:
+        """Show that a worker looks at a case, and count it afterwards."""
+        try:
+            with workers.in_work.during(worker, f"{name} ({self.side})"):
+                yield
+        finally:
+            self.ended.add(name)
 
     def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
         """Note that a worker was lost with this case. Return all that were."""
         self.lost[name] = (*self.lost.get(name, ()), error.lost_worker(None))
         return self.lost[name]
-
-
-class _InWork:
-    """The cases that are being prepared. One of them is shown whenever nothing was for `LONGEST_SILENCE_S` seconds."""
-
-    def __init__(self, show: Callable[[str], None], cases: Mapping[Side, Sequence[str]]) -> None:
-        self._show, self._total = show, sum(map(len, cases.values()))
-        self._since: dict[tuple[Side, str], tuple[float, WorkerClient]] = {}
-        self._done: set[tuple[Side, str]] = set()
-        self._shown = time.monotonic()
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def preparing(self, side: Side, name: str, worker: WorkerClient) -> Iterator[None]:
-        with self._lock:
-            self._since[side, name] = time.monotonic(), worker
-        worker.waiting = self._say
-        try:
-            yield
-        finally:
-            worker.waiting = None
-            with self._lock:
-                del self._since[side, name]
-                self._done.add((side, name))
-
-    def _say(self) -> None:
-        now = time.monotonic()
-        with self._lock:
-            if now - self._shown < LONGEST_SILENCE_S or not self._since:
-                return
-            self._shown = now
-            (side, name), (since, worker) = min(self._since.items(), key=lambda item: item[1][0])
-            text = f"{len(self._done)} of {self._total} ready; {wall(now - since)} at {name} ({side}){said_by(worker)}"
-        self._show(text)
 
 
 def survey(
@@ -143,21 +115,24 @@ def survey(
     forked later need not; no worker lives then.
     Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
     """
-    in_work = _InWork(show, cases)
-    surveys = {side: _Survey(side, deque(names), identify, look, in_work) for side, names in cases.items()}
-    if workers.in_parallel:
-        lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
-        workers.run_concurrently([partial(_survey_lane, workers, survey) for survey in lanes_of])
+    surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
+    total = sum(map(len, cases.values()))
+    with workers.in_work.shown_by(
+        lambda text: show(f"{sum(len(each.ended) for each in surveys.values())} of {total} ready; {text}")
+    ):
+        if workers.in_parallel:
+            lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
+            workers.run_concurrently([partial(_survey_lane, workers, survey) for survey in lanes_of])
+            workers.wait_for_ends()
+            import_late([survey.late for survey in surveys.values()])
+        for side, names in cases.items():
+            surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
+            _survey_alone(workers, surveys[side])
         workers.wait_for_ends()
         import_late([survey.late for survey in surveys.values()])
-    for side, names in cases.items():
-        surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
-        _survey_alone(workers, surveys[side])
-    workers.wait_for_ends()
-    import_late([survey.late for survey in surveys.values()])
-    if identify and workers.on_gpu:
-        _compare_host_code(workers, surveys, lanes)
-    workers.wait_for_ends()
+        if identify and workers.on_gpu:
+            _compare_host_code(workers, surveys, lanes)
+        workers.wait_for_ends()
     return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
 
 
@@ -174,7 +149,7 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
     for name in _taken(survey.left):
         try:
             worker = worker or workers.fork(survey.side, one_queue=True, watched=survey.identify)  # nothing is timed in it
-            with survey.in_work.preparing(survey.side, name, worker):
+            with survey.preparing(workers, name, worker):
                 case, spent = _survey_case(workers, survey, worker, name, crowded=True)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
@@ -198,7 +173,7 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
         name, spent = survey.left.popleft(), True
         workers.fork_missing(alone, side, name, watched=survey.identify)
         try:
-            with survey.in_work.preparing(side, name, alone.workers[side]):
+            with survey.preparing(workers, name, alone.workers[side]):
                 case, spent = _survey_case(workers, survey, alone.workers[side], name, crowded=False)
             survey.cases[name] = case
             if case.prepared.times_itself:

@@ -52,9 +52,51 @@ class PairWorkers:
     prepared: dict[Side, Prepared] = field(default_factory=dict)
 
 
-def said_by(worker: WorkerClient) -> str:
-    """Return what a worker is busy with, behind a colon, if it said so."""
-    return f": {worker.busy_with}" if worker.busy_with else ""
+class InWork:
+    """What workers are busy with. The longest of it is shown whenever nothing was for `LONGEST_SILENCE_S` seconds."""
+
+    def __init__(self) -> None:
+        self.show: Callable[[str], None] | None = None
+        """Gets one line; None: nobody."""
+        self._since: dict[WorkerClient, tuple[float, str]] = {}
+        self._shown = 0.0
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def shown_by(self, show: Callable[[str], None]) -> Iterator[None]:
+        """Let another function show it for a while."""
+        before, self.show = self.show, show
+        try:
+            yield
+        finally:
+            self.show = before
+
+    @contextlib.contextmanager
+    def during(self, worker: WorkerClient, what: str) -> Iterator[None]:
+        """Show for how long a worker has been at this, unless it is shown for something that this is part of."""
+        if worker.waiting:
+            yield
+            return
+        with self._lock:
+            if not self._since:
+                self._shown = time.monotonic()
+            self._since[worker] = time.monotonic(), what
+        worker.waiting = self._say  # called more often than it shows something
+        try:
+            yield
+        finally:
+            worker.waiting = None
+            with self._lock:
+                del self._since[worker]
+
+    def _say(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if self.show is None or now - self._shown < LONGEST_SILENCE_S or not self._since:
+                return
+            self._shown = now
+            worker, (since, what) = min(self._since.items(), key=lambda item: item[1][0])
+        self.show(f"{wall(now - since)} at {what}" + (f": {worker.busy_with}" if worker.busy_with else ""))
 
 
 class Workers:
@@ -81,9 +123,7 @@ class Workers:
         self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._compiles = False
-        self.show: Callable[[str], None] | None = None
-        """Gets the case that workers are busy with, once nothing was shown for some seconds."""
-        self._shown = 0.0
+        self.in_work = InWork()
         self._variants = variants
         self._sampler = sampler
         # On the CPU the workers of both sides share their cores, so nothing happens at once.
@@ -114,7 +154,7 @@ class Workers:
         """
         plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
         worker.case = name
-        with self._shown_while_waiting(worker, f"{name} ({side})"):
+        with self.in_work.during(worker, f"{name} ({side})"):
             prepared = worker.ask(
                 "prepare",
                 Prepared,
@@ -138,24 +178,6 @@ class Workers:
                 "Build it into a folder of the tree: by build in [tool.ratchet], or by a path relative to the benchmark file.",
             )
         return prepared
-
-    @contextlib.contextmanager
-    def _shown_while_waiting(self, worker: WorkerClient, busy_with: str) -> Iterator[None]:
-        """Show what a worker is busy with, unless whoever asked does; of several workers one every few seconds."""
-        began = time.monotonic()
-
-        def waiting() -> None:
-            now = time.monotonic()
-            if self.show and now - max(began, self._shown) >= LONGEST_SILENCE_S:
-                self._shown = now
-                self.show(f"{wall(now - began)} at {busy_with}{said_by(worker)}")
-
-        is_ours = worker.waiting is None
-        worker.waiting = worker.waiting or waiting  # called more often than it shows something
-        try:
-            yield
-        finally:
-            worker.waiting = None if is_ours else worker.waiting
 
     @property
     def notes(self) -> tuple[str, ...]:
