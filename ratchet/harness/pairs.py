@@ -30,6 +30,7 @@ from ratchet.core.errors import HostError, RecordError, UsageError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.processes import run
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.samples import rounded
 from ratchet.core.units import did_you_mean, duration
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.harness.entries import TimedBenchmark
@@ -390,6 +391,7 @@ def _worker(case: ReportedCase, side: Side, pair: int, done: _Pairs, sampler: Sa
 
 def _completed(case: CaseRun, task: CaseTask, sampler: Sampler | None, ecc: tuple[int | None, int | None]) -> CaseRun:
     """Return the case with the figures of each side, and with the reason if the machine was not fit meanwhile."""
+    case = case.model_copy(update={"head": rounded(case.head), "reference": rounded(case.reference)})
     blocks = [block for worker in (*case.head, *case.reference) for block in worker.blocks]
     dropped = sum(block.throttled for block in blocks)
     sides = ((case.head, case.workload), (case.reference, case.reference_workload))

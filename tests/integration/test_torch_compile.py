@@ -52,9 +52,7 @@ def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> N
     done = play.check("scale/*", "--pairs", "3")
     assert set(done.outcomes()) == {"scale/n_16", "scale/n_32"}, done
     assert Outcome.FAILED not in done.outcomes().values(), done
-    assert any(
-        text.startswith("Kernels are chosen by timing them") and "Triton 3.4" in text for text in done.run.warnings
-    )
+    assert any(text.startswith("Kernels are chosen by timing them") and "Triton 3.4" in text for text in done.run.warnings)
 
 
 PREPARED = """

@@ -23,7 +23,7 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import dumps
 from ratchet.core.records.run import CaseRun, LostWorker, Policy, Side
-from ratchet.core.records.samples import PackedWorkers, pack
+from ratchet.core.records.samples import rounded
 from ratchet.core.records.verdict import Outcome
 from tests import examples
 from tests.fake_workers import (
@@ -185,7 +185,7 @@ def test_what_a_pair_waits_for_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
     shown: list[str] = []
     duet = duet_of(Machine(lambda at, pair, _: "silent" if (at, pair) == ("head", 1) else None))
-    duet.workers.show = shown.append
+    duet.workers.in_work.show = shown.append
     measured(duet, [CASE], Rule((PAIRS,)))
     assert {line.partition(" at ")[2] for line in shown} == {f"{CASE} (head)"}
     assert len(shown) > 3
@@ -310,10 +310,10 @@ def test_results_without_a_reference_are_compared_in_each_pair() -> None:
 def test_what_is_measured_is_what_files_keep() -> None:
     """Samples are rounded once, by less than the 200,000th part, and kept so: a run judged again has the same figures."""
     case = alone(Machine(samples=lambda _, times: ([3 * 1e-4, 0.000_123_456_7] * len(times))[: len(times)]))
-    rounded = PackedWorkers(pack(case.head))
-    kept = examples.compared(head=rounded)
-    assert CaseRun.model_validate_json(dumps(kept)).head == rounded
-    for before, after in zip(case.head, rounded, strict=True):
+    measured_head = rounded(case.head)
+    kept = examples.compared(head=measured_head)
+    assert CaseRun.model_validate_json(dumps(kept)).head == measured_head
+    for before, after in zip(case.head, measured_head, strict=True):
         assert after.blocks[0].samples_ms == pytest.approx(before.blocks[0].samples_ms, rel=5e-6)
 
 

@@ -12,6 +12,7 @@ import pytest
 from ratchet.core.bench.messages import ImportedLate
 from ratchet.core.bench.ready import sessions as module
 from ratchet.core.bench.ready.sessions import Sessions
+from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
@@ -155,6 +156,37 @@ def test_only_what_both_sides_import_late_is_imported_ahead(
     assert sessions.import_late(hosts, (reference, head)) == (hosts, ImportedLate(seconds=2 if imported else 0))
     assert sessions.import_late(hosts, (reference, head)) == (hosts, ImportedLate(seconds=0))  # what is done stays so
     assert asked == ([imported] * 2 if imported else [])
+
+
+@pytest.mark.parametrize(("tricks", "asked", "kept"), [(ALL, [("a",), ("b",)], ("a", "b")), (Tricks(late_imports=False), [], ())])
+def test_later_sessions_import_all_that_was_found_late(
+    tricks: Tricks,
+    asked: list[tuple[str, ...]],
+    kept: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    trees: Mapping[Any, TreeSpec],
+) -> None:
+    """What the survey finds comes to what was known before it; each module is asked for once."""
+    found: list[tuple[str, ...]] = []
+    late: list[Mapping[Any, TreeSpec]] = []
+
+    def import_late(modules: Sequence[str]) -> ImportedLate:
+        found.append(tuple(modules))
+        return ImportedLate(seconds=2)
+
+    class Kept(Started):
+        def __init__(self, trees: Mapping[Any, TreeSpec], environ: object) -> None:
+            late.append(trees)
+            super().__init__(trees, environ)
+
+    monkeypatch.setattr(module, "Hosts", Kept)
+    hosts: Any = {"head": SimpleNamespace(import_late=import_late)}
+    with Sessions(trees, {}, tricks=tricks) as sessions:
+        sessions.import_late(hosts, [("a",)])
+        sessions.import_late(hosts, [("a", "b")])
+        sessions.renew(["head"])
+    assert found == asked
+    assert [tree.late for tree in late[-1].values()] == [kept]
 
 
 @pytest.mark.parametrize(

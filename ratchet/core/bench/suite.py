@@ -31,7 +31,7 @@ from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
-from ratchet.core.records.samples import PackedWorkers, pack
+from ratchet.core.records.samples import rounded
 from ratchet.core.units import listed, size, wall
 from ratchet.core.untrusted import clean
 
@@ -140,7 +140,7 @@ def measure_suite(
         )
         lanes = tricks.lanes(len(task.cores), len(hosts))
         late: list[str] = []
-        import_late = partial(_import_late, sessions, duet, late) if tricks.late_imports else _import_nothing
+        import_late = partial(_import_late, sessions, duet, late)
         names = {case.name for case in cases if not case.skipped}
         import_late([_imports_first(host.listing(), names) for host in hosts.values()])
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes, import_late=import_late))
@@ -181,9 +181,6 @@ def measure_suite(
 
 def _import_late(sessions: Sessions, duet: Duet, notes: list[str], modules: Sequence[Collection[str]]) -> None:
     """Import once what cases import when they are called. Add to ``notes`` what a reader must know where that is impossible."""
-    if notes or not all(modules):
-        return
-    duet.progress.stage("Importing what the cases import when they are called")
     duet.workers.hosts, done = sessions.import_late(duet.workers.hosts, modules)
     if done.changed and done.seconds >= LONG_IMPORT_S:
         notes.append(_LATE.format(wall(done.seconds), listed(done.changed, 3)))
@@ -201,10 +198,6 @@ def _choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator
 
 def _imports_first(listing: Listing, names: Collection[str]) -> list[str]:
     return list(dict.fromkeys(module for case in listing.cases if case.name in names for module in case.imports_first))
-
-
-def _import_nothing(_: Sequence[Collection[str]]) -> None:
-    """Leave all imports to the workers."""
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
@@ -359,8 +352,7 @@ def _completed(case: CaseRun, duet: Duet, ecc: tuple[int | None, int | None], co
     """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
     windows = duet.windows_of(case.name)
     telemetry = duet.sampler.summary(windows) if duet.sampler and windows else None
-    # As files keep them, so that whoever judges again from a file has the same figures.
-    case = case.model_copy(update={"head": PackedWorkers(pack(case.head)), "reference": PackedWorkers(pack(case.reference))})
+    case = case.model_copy(update={"head": rounded(case.head), "reference": rounded(case.reference)})
     blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
     dropped = sum(block.throttled for block in blocks)
     return case.model_copy(

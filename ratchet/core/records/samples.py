@@ -233,6 +233,11 @@ class PackedWorkers(Sequence[WorkerSamples]):
         return core_schema.json_or_python_schema(json_schema=from_text, python_schema=either)
 
 
+def rounded(workers: Sequence[WorkerSamples]) -> PackedWorkers:
+    """Return the workers as files keep them, so that whoever judges again from a file has the same figures."""
+    return PackedWorkers(pack(workers))
+
+
 @functools.lru_cache(maxsize=8)  # a judge looks at both sides of a case again and again
 def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
     """Return the workers. Raises ValueError where these bytes are not as `pack` makes them."""

@@ -43,6 +43,7 @@ class Sessions:
         self._identify = identify
         self._show = show
         self._together = tricks.sessions_together(cores)
+        self._imports_late = tricks.late_imports
         self._held = contextlib.ExitStack()
         self._ready: deque[Hosts] = deque()
         self._tried: set[str] = set()
@@ -87,18 +88,20 @@ class Sessions:
         ``modules`` are those of each side, in their order. Return the hosts to go on with, and how it went: where anything else
         would change, none has imported it. No worker may live. Raises HostLost.
         """
-        late = tuple(name for name in modules[0] if all(name in each for each in modules[1:]))
-        if self._tried.issuperset(late):
+        of_all = (name for name in modules[0] if all(name in each for each in modules[1:]))
+        late = tuple(name for name in of_all if name not in self._tried)
+        if not late or not self._imports_late:
             return hosts, ImportedLate(seconds=0)
         self._tried.update(late)
+        if self._show:
+            self._show("Importing what the cases import when they are called")
         with ThreadPoolExecutor(len(hosts)) as pool:
             answers = list(pool.map(lambda host: host.import_late(late), hosts.values()))
-        apart = {*answers[0].settings}.symmetric_difference(
-            answers[-1].settings
-        )  # one side's cases would have it, and not the other's
+        # One side's cases would have it, and not the other's.
+        apart = {*answers[0].settings}.symmetric_difference(answers[-1].settings)
         changed = tuple(dict.fromkeys([*itertools.chain.from_iterable(answer.changed for answer in answers), *sorted(apart)]))
         if not changed:
-            self._trees = {side: replace(tree, late=late) for side, tree in self._trees.items()}
+            self._trees = {side: replace(tree, late=(*tree.late, *late)) for side, tree in self._trees.items()}
         elif not all(answer.changed for answer in answers):
             hosts = self.renew(hosts)
         return hosts, ImportedLate(seconds=max(answer.seconds for answer in answers), changed=changed)
