@@ -31,7 +31,7 @@ _RESERVED = {"torch", "benchmark", "device", "ratchet"}
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BenchmarkIdea:
     """A function that could be timed, with a text of its benchmark for each way to call it."""
 
     target: str
@@ -83,12 +83,12 @@ def candidates(
     defined: Definitions,
     offered: Set[str],
     mentions: Mapping[str, int],
-) -> tuple[Candidate, ...]:
+) -> tuple[BenchmarkIdea, ...]:
     """Return what could be timed, best first.
 
     ``functions`` are called by guess, ``problems`` are files of KernelBench, ``mentions`` a word → the files that have it.
     """
-    ranked: list[tuple[tuple[object, ...], Candidate]] = []
+    ranked: list[tuple[tuple[object, ...], BenchmarkIdea]] = []
     for target in dict.fromkeys(usage.target for usage in used):
         of_target = [usage for usage in used if usage.target == target]
         order = min(order_of(usage.origin.rpartition(":")[0]) or 0 for usage in of_target)
@@ -110,7 +110,7 @@ def candidates(
             -mentions.get(function.name, 0),
         )
         guesses = tuple(guesses_of(function))
-        ranked.append((rank, Candidate(path, function.name, function.module, guesses, ("",) * len(guesses), function.call)))
+        ranked.append((rank, BenchmarkIdea(path, function.name, function.module, guesses, ("",) * len(guesses), function.call)))
     ranked += [((False, False, False, False, False, 0, number), _problem(file)) for number, file in enumerate(problems)]
     ranked.sort(key=lambda one: one[0])
     return tuple(candidate for _, candidate in ranked[:_MOST])
@@ -120,11 +120,11 @@ def _doubts(path: str) -> tuple[bool, bool]:
     return bool(_PLAIN.search(path)), bool(_HELPERS.search(path))
 
 
-def _used(target: str, of_target: Sequence[Usage]) -> Candidate:
+def _used(target: str, of_target: Sequence[Usage]) -> BenchmarkIdea:
     shown = of_target[:_MOST_TEXTS]
     calls = tuple(_evaluating(usage) for usage in shown)
     module = target.rpartition(".")[0]
-    return Candidate(target, of_target[0].name, module, calls, tuple(usage.origin for usage in shown), target)
+    return BenchmarkIdea(target, of_target[0].name, module, calls, tuple(usage.origin for usage in shown), target)
 
 
 def _evaluating(usage: Usage) -> Slice:
@@ -135,7 +135,7 @@ def _evaluating(usage: Usage) -> Slice:
     return Slice(call.imports, call.helpers, (*call.body, f"{usage.instance}.eval()"), call.call, call.names_device)
 
 
-def _problem(file: str) -> Candidate:
+def _problem(file: str) -> BenchmarkIdea:
     """Return a problem of KernelBench: its ``Model``, with what ``get_init_inputs`` and ``get_inputs`` return."""
     body = (
         f'problem = runpy.run_path(str(Path(__file__).parents[1] / "{file}"))',
@@ -144,7 +144,7 @@ def _problem(file: str) -> Candidate:
     )
     call = Slice(("import runpy", "from pathlib import Path"), (), body, "model(*inputs)", names_device=False)
     name = re.sub(r"\W+", "_", PurePosixPath(file).stem).strip("_").lower()
-    return Candidate(file, f"p{name}" if name[:1].isdigit() else name, "", (call,), (f"{file}:1",), file)
+    return BenchmarkIdea(file, f"p{name}" if name[:1].isdigit() else name, "", (call,), (f"{file}:1",), file)
 
 
 def problems(texts: Mapping[str, str]) -> Iterable[str]:

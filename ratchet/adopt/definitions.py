@@ -44,7 +44,7 @@ class Definition:
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it is the code of a kernel itself, which nobody can call as it stands."""
+        """Return whether it is the code of a kernel itself, which nobody can call as it stands."""
         return any(_LAUNCHED_BY.search(ast.unparse(each)) for each in self.node.decorator_list)
 
 

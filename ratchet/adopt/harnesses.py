@@ -27,7 +27,7 @@ _COMMAND_S, _BUILD_S = 180.0, 600.0
 
 
 @dataclass(frozen=True)
-class Harness:
+class FoundHarness:
     """Benchmarks of another harness, and commands that may run them, the likeliest first."""
 
     tool: str
@@ -52,9 +52,9 @@ class Harness:
 
 @dataclass(frozen=True)
 class TriedHarness:
-    """What came of trying one."""
+    """A harness, and how it fared when its command was tried."""
 
-    harness: Harness
+    harness: FoundHarness
     number: int = 0
     """Which of its commands."""
     cases: int = 0
@@ -66,13 +66,13 @@ _BENCHMARK_FIXTURE = re.compile(r"^\s*(?:async )?def test_\w+\s*\([^)]*\bbenchma
 _CODSPEED_MARK = re.compile(r"^\s*@pytest\.mark\.(?:benchmark|codspeed_benchmark)\b", re.MULTILINE)
 
 
-def harnesses(files: Mapping[str, str]) -> list[Harness]:
+def harnesses(files: Mapping[str, str]) -> list[FoundHarness]:
     """Return the harnesses of a repository; ``files``: path → text."""
     found = [*_of_pytest(files), *_of_asv(files), *_of_cmake(files), *_of_perf_report(files)]
     return sorted(found, key=lambda each: each.needs_gpu)
 
 
-def _of_pytest(files: Mapping[str, str]) -> Iterator[Harness]:
+def _of_pytest(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     tests = [
         file
         for file, text in files.items()
@@ -95,12 +95,12 @@ def _of_pytest(files: Mapping[str, str]) -> Iterator[Harness]:
             "--codspeed-mode",
             "walltime",
         )
-        yield Harness("pytest-codspeed", tuple(tests), (words, (*words, "-o", "addopts=")), "codspeed")
+        yield FoundHarness("pytest-codspeed", tuple(tests), (words, (*words, "-o", "addopts=")), "codspeed")
         return
     if not any(re.search(r"\bbenchmark(\.pedantic)?\(|@benchmark\b", files[file]) for file in tests):
         return
     words = ("python", "-m", "pytest", *places, "--benchmark-only", "--benchmark-json={out}")
-    yield Harness("pytest-benchmark", tuple(tests), (words, (*words, "-o", "addopts=")), "pytest-benchmark")
+    yield FoundHarness("pytest-benchmark", tuple(tests), (words, (*words, "-o", "addopts=")), "pytest-benchmark")
 
 
 def _places(tests: Sequence[str], files: Mapping[str, str]) -> tuple[str, ...]:
@@ -114,11 +114,11 @@ def _places(tests: Sequence[str], files: Mapping[str, str]) -> tuple[str, ...]:
     return (folder,) if set(inside) <= set(tests) or len(tests) > 4 else tuple(sorted(tests))
 
 
-def _of_asv(files: Mapping[str, str]) -> Iterator[Harness]:
+def _of_asv(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     for file in files:
         if PurePosixPath(file).name in ("asv.conf.json", "asv.conf.jsonc"):
             words = ("python", "-m", "ratchet.harness.run_asv", "{dir}")
-            yield Harness("asv", (file,), ((*words, *(() if file == "asv.conf.json" else ("--config", file))),), "asv")
+            yield FoundHarness("asv", (file,), ((*words, *(() if file == "asv.conf.json" else ("--config", file))),), "asv")
 
 
 _PROGRAMS = {
@@ -139,7 +139,7 @@ _TARGET = re.compile(
 """A program of CMake with its sources; the last two are functions that RAPIDS and others define."""
 
 
-def _of_cmake(files: Mapping[str, str]) -> Iterator[Harness]:
+def _of_cmake(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     if "CMakeLists.txt" not in files:
         return
     for tool, (mark, options, format_) in _PROGRAMS.items():
@@ -151,7 +151,7 @@ def _of_cmake(files: Mapping[str, str]) -> Iterator[Harness]:
         place = str(PurePosixPath("build", folder, target))
         configure = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build -j --target {target}"
         on_gpu = any(source.endswith(".cu") for source in sources) or tool == "NVBench"
-        yield Harness(
+        yield FoundHarness(
             tool,
             tuple(sources),
             ((f"./{place}", *options),),
@@ -174,7 +174,7 @@ def _programs(sources: Sequence[str], files: Mapping[str, str]) -> Iterator[tupl
                 yield ("" if str(folder) == "." else str(folder)), found[1]
 
 
-def _of_perf_report(files: Mapping[str, str]) -> Iterator[Harness]:
+def _of_perf_report(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     scripts = [
         file
         for file, text in files.items()
@@ -183,14 +183,14 @@ def _of_perf_report(files: Mapping[str, str]) -> Iterator[Harness]:
     if scripts:
         script = min(scripts, key=lambda file: (len(PurePosixPath(file).parts), file))
         words = ("python", "-m", "ratchet.harness.run_perf_report", script, "{dir}")
-        yield Harness("triton.testing.perf_report", tuple(scripts), (words,), "triton", needs_gpu=True)
+        yield FoundHarness("triton.testing.perf_report", tuple(scripts), (words,), "triton", needs_gpu=True)
 
 
 # Trying.
 
 
 def try_harness(
-    harness: Harness, repository: Repository, project: Path, python_path: Sequence[str], environ: Mapping[str, str]
+    harness: FoundHarness, repository: Repository, project: Path, python_path: Sequence[str], environ: Mapping[str, str]
 ) -> TriedHarness:
     """Build and run a harness once in a fresh checkout of HEAD, as a check will; say how many cases it reports, or why none."""
     if missing := next((program for program in harness.needs if not shutil.which(program, path=environ.get("PATH"))), None):
@@ -220,7 +220,7 @@ def _has_gpu(environ: Mapping[str, str]) -> bool:
 
 
 def _listed(
-    harness: Harness, number: int, folder: Path, python_path: Sequence[str], environ: Mapping[str, str]
+    harness: FoundHarness, number: int, folder: Path, python_path: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[int, str]:
     """Return how many cases `ratchet list` finds with a command, or why it finds none."""
     settings = {"RATCHET_COMMAND": shlex.join(harness.commands[number]), "RATCHET_FORMAT": harness.format}

@@ -27,7 +27,7 @@ from ratchet.adopt.files import (
 )
 from ratchet.adopt.harnesses import TriedHarness, harnesses, try_harness
 from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Survey, survey
-from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, Trials, try_candidates
+from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, CallTrials, try_candidates
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import OutputError, UsageError
@@ -71,7 +71,7 @@ class InitPlan:
     survey: Survey
     harnesses: tuple[TriedHarness, ...]
     """Benchmarks that other harnesses time here; the first with cases is the one that the settings name."""
-    trials: Trials
+    trials: CallTrials
     """The functions that were tried, and the benchmarks that are written."""
     files: tuple[PlannedFile, ...]
     kept: tuple[str, ...]
@@ -104,7 +104,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     planned: list[PlannedFile] = []
     folders = settings.python_path if is_set else found.python_path([each.module for each in found.candidates])
     is_new = not settings.command and not _has_benchmarks(root, files, settings.bench)
-    tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], Trials())
+    tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
     if is_new and not any(each.cases for each in tried):
         planned += _benchmarks(root, settings.bench, trials, found)
     planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
@@ -132,23 +132,23 @@ def _tried(
     folders: Sequence[str],
     environ: Mapping[str, str],
     may_run: Callable[[Sequence[str]], bool],
-) -> tuple[list[TriedHarness], Trials]:
+) -> tuple[list[TriedHarness], CallTrials]:
     """Try harnesses until one gives cases, which then comes first; where none does, try functions."""
     offered = [TriedHarness(each, problem=NOT_TRIED) for each in harnesses(found.texts)]
     words = [*(each.harness.command_line() for each in offered), *(each.shown for each in found.candidates[:3])]
     if not words or not may_run(words):
-        return offered, Trials()
+        return offered, CallTrials()
     safe = without_secrets(environ) | {"PYTHONDONTWRITEBYTECODE": "1"}
     done: list[TriedHarness] = []
     for number, each in enumerate(offered):
         result = try_harness(each.harness, repository, root.relative_to(repository.root), folders, safe)
         if result.cases:
-            return [result, *done, *offered[number + 1 :]], Trials()
+            return [result, *done, *offered[number + 1 :]], CallTrials()
         done.append(result)
     return done, try_candidates(found.candidates, root, folders, found.built, safe)
 
 
-def _benchmarks(root: Path, bench: str, trials: Trials, found: Survey) -> list[PlannedFile]:
+def _benchmarks(root: Path, bench: str, trials: CallTrials, found: Survey) -> list[PlannedFile]:
     """Return the files of the benchmarks that were chosen; an example where none was."""
     planned = []
     for trial in trials.chosen:
@@ -258,7 +258,7 @@ def _results(files: Sequence[str]) -> str:
     return "ratchet_results" if is_taken else "results"
 
 
-def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: Sequence[TriedHarness], trials: Trials) -> str:
+def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: Sequence[TriedHarness], trials: CallTrials) -> str:
     values = {"bench": json.dumps(settings.bench), "regression_threshold": '"3%"'}
     comments = {"regression_threshold": "fail above this slowdown; every setting: `ratchet settings`"}
     if settings.results != "results":

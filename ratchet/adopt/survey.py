@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ratchet.adopt.candidates import Candidate, candidates, problems
+from ratchet.adopt.candidates import BenchmarkIdea, candidates, problems
 from ratchet.adopt.definitions import definitions
 from ratchet.adopt.guesses import Function, functions_of
 from ratchet.adopt.slices import Source
@@ -63,7 +63,7 @@ class Survey:
     """Folders with a Python project of their own; "." is the folder itself."""
     homes: Mapping[str, str]
     """Package → the folder that it is imported from."""
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[BenchmarkIdea, ...]
     texts: Mapping[str, str]
     """Path → text of the files that were read."""
     built: str
@@ -112,7 +112,7 @@ def _homes(files: Sequence[str], projects: Sequence[str]) -> dict[str, str]:
     return homes
 
 
-def _candidates(texts: Mapping[str, str], homes: Mapping[str, str]) -> tuple[Candidate, ...]:
+def _candidates(texts: Mapping[str, str], homes: Mapping[str, str]) -> tuple[BenchmarkIdea, ...]:
     own = {
         file: text for file, text in texts.items() if file.endswith(".py") and order_of(file) is None and _COMPUTES.search(text)
     }

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.adopt.candidates import Candidate
+from ratchet.adopt.candidates import BenchmarkIdea
 from ratchet.core.processes import run
 from ratchet.core.untrusted import clean
 
@@ -52,7 +52,7 @@ _NO_GPU = re.compile(
 class Trial:
     """One candidate after it was tried."""
 
-    candidate: Candidate
+    candidate: BenchmarkIdea
     number: int
     """Which of its calls."""
     lacks: str = ""
@@ -64,7 +64,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Trials:
+class CallTrials:
     """All that was learnt."""
 
     chosen: tuple[Trial, ...] = ()
@@ -76,8 +76,8 @@ class Trials:
 
 
 def try_candidates(
-    candidates: Sequence[Candidate], root: Path, folders: Sequence[str], built: str, environ: Mapping[str, str]
-) -> Trials:
+    candidates: Sequence[BenchmarkIdea], root: Path, folders: Sequence[str], built: str, environ: Mapping[str, str]
+) -> CallTrials:
     """Import and call the candidates in child programs, until three ran. ``built``: names of compiled modules, as a pattern."""
     answers: list[dict[str, Any]] = []
     deadline = time.monotonic() + _TIME_LIMIT_S
@@ -109,7 +109,7 @@ def try_candidates(
     return _learnt(candidates, answers, built)
 
 
-def _learnt(candidates: Sequence[Candidate], answers: Sequence[Mapping[str, Any]], built: str) -> Trials:
+def _learnt(candidates: Sequence[BenchmarkIdea], answers: Sequence[Mapping[str, Any]], built: str) -> CallTrials:
     trials: dict[int, Trial] = {}
     for answer in answers:
         number = answer.get("candidate")
@@ -126,7 +126,7 @@ def _learnt(candidates: Sequence[Candidate], answers: Sequence[Mapping[str, Any]
     missing = next((answer["missing"] for answer in imports if answer.get("missing")), "")
     failure = next((answer["error"] for answer in imports if answer.get("error")), "")
     chosen = _best(trials)
-    return Trials(
+    return CallTrials(
         chosen,
         device,
         "" if was_imported else clean(missing, 80),

@@ -43,7 +43,7 @@ def is_foreign(run: WorkflowRun, environ: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, order=True)
 class CheckedBase:
-    """What the external id of a check run of ours says."""
+    """The measurement that a check run is about, as its external id names it."""
 
     run: int
     attempt: int

@@ -1,4 +1,4 @@
-"""What the runs of a history took of their devices: minutes for a check, and for a month. Pure.
+"""Device time that the runs of a history took: minutes for a check, and for a month. Pure.
 
 `ratchet cost` prints it, and every page of the site has it in its last lines.
 """
@@ -30,21 +30,21 @@ class MonthCost(Record):
     """The median run; None where nobody knows."""
 
 
-class Cost(Record):
-    """What one kind of hardware was used for."""
+class DeviceCost(Record):
+    """Use of one kind of hardware, month by month."""
 
     hardware: str
     months: tuple[MonthCost, ...]
     """The oldest first; none without runs."""
 
 
-def costs(durations: Sequence[Duration]) -> list[Cost]:
+def costs(durations: Sequence[Duration]) -> list[DeviceCost]:
     """Return what each kind of hardware was used for, by its name. ``durations``: in the order in which they were measured."""
     ordered = sorted(durations, key=lambda one: (one.hardware, one.started_at))
     found = []
     for hardware, runs in itertools.groupby(ordered, key=lambda one: one.hardware):
         months = itertools.groupby(runs, key=lambda one: f"{one.started_at:%Y-%m}")
-        found.append(Cost(hardware=hardware, months=tuple(_month(month, list(part)) for month, part in months)))
+        found.append(DeviceCost(hardware=hardware, months=tuple(_month(month, list(part)) for month, part in months)))
     return found
 
 
@@ -59,7 +59,7 @@ def _month(month: str, runs: Sequence[Duration]) -> MonthCost:
     )
 
 
-def cost_lines(every: Sequence[Cost], price: float | None) -> Iterator[str]:
+def cost_lines(every: Sequence[DeviceCost], price: float | None) -> Iterator[str]:
     """Yield a block for each kind of hardware, with a line for each month. ``price``: of an hour of one device."""
     for cost in every:
         titles = ("month", "runs", "a check", "the month", *(["price, a check", "price, the month"] if price else []))
@@ -78,7 +78,7 @@ def _row(month: MonthCost, price: float | None) -> tuple[str, ...]:
     return (month.month, str(month.runs), *times, *(prices if price else ()))
 
 
-def cost_sentence(every: Sequence[Cost]) -> str:
+def cost_sentence(every: Sequence[DeviceCost]) -> str:
     """Return what a check took of each kind of hardware in the last month that is known, as sentences; empty where none is."""
     sentences = []
     for cost in every:

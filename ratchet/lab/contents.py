@@ -19,7 +19,7 @@ _BANDS = 7
 SEED_BITS = 63
 
 
-class Contents:
+class CallContents:
     """A source of arguments of one kind; ``tree`` and ``parts`` say what they are, as `child.runner` takes them."""
 
     def __init__(
@@ -43,9 +43,9 @@ class Contents:
         """The memory that the arguments of a call take."""
         return sum(part["end"] - part["offset"] for part in placed(self.parts))
 
-    def of_kind(self, kind: InputKind) -> Contents:
+    def of_kind(self, kind: InputKind) -> CallContents:
         """Return contents of another kind, which may have another shape; a maker has one kind only."""
-        return self if self._maker else Contents(self._specs, None, self.device.type, self._seed, kind)
+        return self if self._maker else CallContents(self._specs, None, self.device.type, self._seed, kind)
 
     @property
     def has_kinds(self) -> bool:

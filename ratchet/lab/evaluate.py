@@ -169,7 +169,7 @@ def _refereed(
         progress.stage("Starting processes")
         part_of = scratch / str(number)
         with started(sources, {**options, "parts": parts}, part_of, environ, settings.case_timeout) as ready:
-            from ratchet.lab.contents import Contents  # torch takes seconds, in the other process meanwhile too
+            from ratchet.lab.contents import CallContents  # torch takes seconds, in the other process meanwhile too
             from ratchet.lab.referee import SEEDS, Referee, on_other_cores
 
             # Nothing of this process can be read by another one of the same user, unless only that keeps a driver from sharing.
@@ -180,7 +180,7 @@ def _refereed(
             referee.seen.violations += [Violation(rule="sanitizer", message=message) for message in found]
             try:
                 with on_other_cores(cores):
-                    contents = Contents(inputs, runners.get("maker"), machine.device, seeds[SEEDS - 1])
+                    contents = CallContents(inputs, runners.get("maker"), machine.device, seeds[SEEDS - 1])
                     if not found:
                         referee.observe(contents)
             except RunnerTrouble as error:

@@ -20,7 +20,7 @@ import torch
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.report.progress import Progress
 from ratchet.lab import numerics
-from ratchet.lab.contents import Contents, derived, placed, settle, tensors_of
+from ratchet.lab.contents import CallContents, derived, placed, settle, tensors_of
 from ratchet.lab.numerics import Closeness, Results, closeness
 from ratchet.lab.records.evaluation import (
     InputKind,
@@ -68,7 +68,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class CallSnapshot:
     """Results, and arguments after a call, as the referee has copied them."""
 
     results: Results
@@ -96,10 +96,10 @@ class Seen:
     trouble: str = ""
 
 
-class Table:
+class CallSlots:
     """The memory of one side: slots with the arguments and the results of one call each."""
 
-    def __init__(self, runner: Runner, contents: Contents, promise: Sequence[Part], slots: int) -> None:
+    def __init__(self, runner: Runner, contents: CallContents, promise: Sequence[Part], slots: int) -> None:
         """Share memory with the runner, and tell it what lies where. Raises RunnerTrouble."""
         self.runner, self.slots, self._tree = runner, slots, contents.tree
         self._arguments = placed(contents.parts)
@@ -116,11 +116,11 @@ class Table:
     def arguments(self, slot: int) -> list[torch.Tensor]:
         return self._tensors(self._arguments, slot)
 
-    def snapshot(self, slot: int) -> Snapshot:
+    def snapshot(self, slot: int) -> CallSnapshot:
         """Copy results and arguments of a slot at once; what is written there later does not count."""
         results = [one.clone() for one in self._tensors(self.results, slot)]
         arguments = [one.clone() for one in self.arguments(slot)]
-        return Snapshot(
+        return CallSnapshot(
             {part["place"]: one for part, one in zip(self.results, results, strict=True)}, dict(enumerate_arguments(arguments))
         )
 
@@ -155,7 +155,7 @@ class Referee:
         progress: Progress,
     ) -> None:
         self._runners, self._rules = runners, rules
-        self._contents: Contents
+        self._contents: CallContents
         self._seeds, self._pairs, self._progress = seeds, pairs, progress
         self._device = torch.device(runners["head"].device)
         self._choose = random.SystemRandom()
@@ -168,7 +168,7 @@ class Referee:
         self._looks = 0
         self.seen = Seen()
 
-    def observe(self, contents: Contents) -> None:
+    def observe(self, contents: CallContents) -> None:
         """Compare, then time; what breaks a rule or fails ends it."""
         self._contents = contents
         try:
@@ -256,12 +256,12 @@ class Referee:
                     )
             self._enough()
 
-    def _probe_one(self, contents: Contents, seed: int, *, is_first: bool) -> None:
-        taken: dict[Side, Snapshot] = {}
+    def _probe_one(self, contents: CallContents, seed: int, *, is_first: bool) -> None:
+        taken: dict[Side, CallSnapshot] = {}
         promise: tuple[Part, ...] = ()
         for side in ("reference", "head"):
             with self._turn(side) as runner:
-                table = Table(runner, contents, (), 1)
+                table = CallSlots(runner, contents, (), 1)
                 contents.fill(table.arguments(0), seed)
                 described = runner.ask("call", Parts, seed=seed % 2**31).parts
                 if side == "reference":
@@ -269,7 +269,7 @@ class Referee:
                 elif problem := _structural(described, promise):
                     self._add(contents.kind, seed, Violation(rule="failed", message=problem))
                     return
-                table = Table(runner, contents, promise, 2)
+                table = CallSlots(runner, contents, promise, 2)
                 contents.fill(table.arguments(0), seed)
                 runner.ask("batch", Done, count=1, seed=seed % 2**31)
                 taken[side] = table.snapshot(0)
@@ -287,7 +287,7 @@ class Referee:
         peak = self._runners[side].peak_bytes() + self._contents.bytes
         self.seen.peaks[side] = max(self.seen.peaks.get(side, 0), peak)
 
-    def _spoil(self, side: Side, table: Table, taken: Snapshot) -> None:
+    def _spoil(self, side: Side, table: CallSlots, taken: CallSnapshot) -> None:
         """See whether results stay as they are when the arguments are overwritten: the candidate's must if the baseline's do."""
         is_kept = not closeness(table.rewritten(0), taken.results, 0.0, 0.0).wrong
         if side == "reference":
@@ -295,12 +295,12 @@ class Referee:
         elif self._keeps and not is_kept:
             self.seen.violations.append(_returned_argument())
 
-    def _exact(self, contents: Contents, promise: Sequence[Part], seed: int) -> Results | None:
+    def _exact(self, contents: CallContents, promise: Sequence[Part], seed: int) -> Results | None:
         """Return the baseline's result in float64; None where it does not compute in that."""
         wide = tuple(part.model_copy(update={"dtype": _WIDE.get(part.dtype, part.dtype)}) for part in promise)
         try:
             with self._turn("reference") as runner:
-                table = Table(runner, contents, wide, 1)
+                table = CallSlots(runner, contents, wide, 1)
                 contents.fill(table.arguments(0), seed)
                 if runner.ask("call", Parts, seed=seed % 2**31, wide=True).parts != wide:
                     return None
@@ -313,7 +313,14 @@ class Referee:
         return {place: value for place, value in found.items() if value.dtype in (torch.float64, torch.complex128)}
 
     def _compare(
-        self, contents: Contents, seed: int, found: Snapshot, expected: Snapshot, exact: Results | None, *, precise: bool = False
+        self,
+        contents: CallContents,
+        seed: int,
+        found: CallSnapshot,
+        expected: CallSnapshot,
+        exact: Results | None,
+        *,
+        precise: bool = False,
     ) -> None:
         """Compare one call, and note what that says."""
         if problem := self._changed_arguments(found, expected):
@@ -342,11 +349,13 @@ class Referee:
             detail=f"error against float64 in units of the type's epsilon: {error:.3g}, {of_baseline}",
         )
 
-    def _closeness(self, found: Snapshot, expected: Snapshot, exact: Results | None = None, *, scaled: bool = False) -> Closeness:
+    def _closeness(
+        self, found: CallSnapshot, expected: CallSnapshot, exact: Results | None = None, *, scaled: bool = False
+    ) -> Closeness:
         sources, rules = list(expected.arguments.values()), self._rules
         return closeness(found.all, expected.all, rules.rtol, rules.atol, sources=sources, scaled=scaled, exact=exact)
 
-    def _changed_arguments(self, found: Snapshot, expected: Snapshot) -> str:
+    def _changed_arguments(self, found: CallSnapshot, expected: CallSnapshot) -> str:
         for place, value in expected.arguments.items():
             if not self._changes.get(place, True) and not _same(found.arguments[place], value):
                 return f"it changes {place.removesuffix(' after the call')}, the baseline does not"
@@ -429,7 +438,7 @@ class Referee:
             transport_s=self._copy_s(),
         )
 
-    def _quickest(self, tables: Mapping[Side, Table], count: int) -> float:
+    def _quickest(self, tables: Mapping[Side, CallSlots], count: int) -> float:
         """Return the seconds of such a message at its quickest, of the slower side."""
         took_s = [self._message(tables, count) for _ in range(3)]
         return max(min(one[side] for one in took_s) for side in SIDES)
@@ -448,15 +457,15 @@ class Referee:
             times.append(time.perf_counter() - began)
         return min(times)
 
-    def _tables(self, slots: int) -> dict[Side, Table]:
+    def _tables(self, slots: int) -> dict[Side, CallSlots]:
         """Share memory for so many calls, and one result more, with each side."""
-        tables: dict[Side, Table] = {}
+        tables: dict[Side, CallSlots] = {}
         for side in SIDES:
             with self._turn(side) as runner:
-                tables[side] = Table(runner, self._contents, self._promise, slots + 1)
+                tables[side] = CallSlots(runner, self._contents, self._promise, slots + 1)
         return tables
 
-    def _fresh(self, slots: int, *, again: bool) -> dict[Side, Table]:
+    def _fresh(self, slots: int, *, again: bool) -> dict[Side, CallSlots]:
         """Start fresh processes, unless these are the first, and warm them up."""
         if again:
             for side in SIDES:
@@ -466,7 +475,7 @@ class Referee:
             self._message(tables, min(2, slots))
         return tables
 
-    def _message(self, tables: Mapping[Side, Table], count: int) -> dict[Side, float]:
+    def _message(self, tables: Mapping[Side, CallSlots], count: int) -> dict[Side, float]:
         """Send one message with so many fresh inputs to each side, and return how long each took until its results were there."""
         first = self._choose.randrange(2**62)
         for slot in range(count):
@@ -477,7 +486,7 @@ class Referee:
                     to.copy_(one)
         settle(self._device)
         took_s: dict[Side, float] = {}
-        taken: dict[Side, dict[int, Snapshot]] = {}
+        taken: dict[Side, dict[int, CallSnapshot]] = {}
         chosen = self._choose.sample(range(count), min(count, CHECKED))  # no process of the files can see what is drawn here
         for side in self._shuffled(list(tables)):
             table = tables[side]
@@ -491,7 +500,7 @@ class Referee:
                 self._check(taken["head"][slot], taken["reference"][slot], derived(self._seeds[-1], first + slot), tables)
         return took_s
 
-    def _check(self, found: Snapshot, expected: Snapshot, seed: int, tables: Mapping[Side, Table]) -> None:
+    def _check(self, found: CallSnapshot, expected: CallSnapshot, seed: int, tables: Mapping[Side, CallSlots]) -> None:
         """Hold one call of a message against the baseline's on the same content; what looks wrong, against float64, too."""
         self.seen.checked += 1
         if self.seen.violations:

@@ -47,7 +47,7 @@ class HostMemory:
 
     @property
     def handle(self) -> str:
-        """What another process needs besides the descriptor."""
+        """Empty: another process needs no more than the descriptor."""
         return ""
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class DeviceMemory:
 
     @property
     def handle(self) -> str:
-        """What another process needs to open it. Raises OSError where the driver shares nothing."""
+        """The handle with which another process opens it. Raises OSError where the driver shares nothing."""
         handle = _Handle()
         _driver("cuIpcGetMemHandle", ctypes.byref(handle), self._address)
         return bytes(handle).hex()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from ratchet.lab.child.runner import Runner, built
-from ratchet.lab.contents import Contents
+from ratchet.lab.child.runner import FileProcess, built
+from ratchet.lab.contents import CallContents
 from ratchet.lab.records.evaluation import InputSpec, SourceFile
 
 
@@ -18,13 +18,13 @@ def main() -> None:
     device, seed = task["device"], task["seed"]
     status, trouble = Path(task["status"]), ""
     try:
-        runner = Runner(device, -1)
+        runner = FileProcess(device, -1)
         if task["maker"]:
             maker = SourceFile.model_validate(task["maker"])
             runner.load(maker.path, maker.text, task["maker_function"], seed)
             arguments = runner.made(seed)
         else:
-            contents = Contents([InputSpec.model_validate_json(text) for text in task["inputs"]], None, device, seed)
+            contents = CallContents([InputSpec.model_validate_json(text) for text in task["inputs"]], None, device, seed)
             tensors = [torch.empty(part.shape, dtype=getattr(torch, part.dtype), device=device) for part in contents.parts]
             contents.fill(tensors, seed)
             arguments = [built(node, tensors) for node in contents.tree["list"]]

@@ -136,14 +136,14 @@ def _become_runner(descriptors: Sequence[int], holds: Sequence[str], device: str
     from ratchet.core.bench.wire import Channel, Disconnected
 
     channel = Channel(socket.socket(fileno=connection))
-    runner = Runner(device, pages)
+    runner = FileProcess(device, pages)
     with contextlib.suppress(Disconnected):
         while True:
             _answer(channel, runner, channel.receive(None))
     os._exit(0)
 
 
-def _answer(channel: Channel, runner: Runner, message: dict[str, Any]) -> None:
+def _answer(channel: Channel, runner: FileProcess, message: dict[str, Any]) -> None:
     nonce, wish = message.pop("nonce"), message.pop("wish")
     try:
         answer = getattr(runner, wish)(**message) or {}
@@ -152,7 +152,7 @@ def _answer(channel: Channel, runner: Runner, message: dict[str, Any]) -> None:
     channel.send({"nonce": nonce, **answer})
 
 
-class Runner:
+class FileProcess:
     """The file of one side, and where its arguments and results lie. Each public method is one wish of the referee."""
 
     def __init__(self, device: str, descriptor: int) -> None:
@@ -342,7 +342,7 @@ class Runner:
 
 
 def built(node: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the argument that `Runner._described` described."""
+    """Return the argument that `FileProcess._described` described."""
     ((kind, content),) = node.items()
     match kind:
         case "tensor":

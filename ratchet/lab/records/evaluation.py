@@ -94,7 +94,7 @@ class Timed(Record):
 
 
 class TimingPlan(Record):
-    """What was decided before the first time was taken."""
+    """The plan of the timing, fixed before the first time was taken."""
 
     pairs: Annotated[int, Field(ge=1)]
     processes: Annotated[int, Field(ge=1)]
@@ -198,7 +198,7 @@ class EvaluationRecord(EvaluationResult):
 
 
 class EarlierCertificate(Record):
-    """What is still read of certificates whose samples an earlier evaluator took: enough to evaluate the sources again."""
+    """The part of an earlier evaluator's certificate that is still read: enough to evaluate the sources again."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

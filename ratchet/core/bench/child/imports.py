@@ -121,7 +121,7 @@ class LateImports(MetaPathFinder):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What cases asked for until one had changed something, in this order. What these import in turn comes with them."""
+        """The modules that cases asked for until one had changed something, in this order. Each brings what it imports."""
         return tuple(name for name in self._found if getattr(sys.modules.get(name), "__spec__", None))
 
     def _imported(self, *arguments: Any, **named: Any) -> Any:

@@ -104,7 +104,7 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
 
 
 class _News:
-    """What this process is busy with, for the controller: while a case is prepared, and twice a second at most."""
+    """News for the controller of this process's work: while a case is prepared, and twice a second at most."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel, self._lock = channel, threading.Lock()
