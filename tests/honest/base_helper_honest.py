@@ -1,6 +1,6 @@
 """A baseline."""
 
-from ops import scaled
+from sibling_of_ops import scaled
 
 
 def kernel(x):

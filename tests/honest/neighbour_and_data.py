@@ -3,7 +3,7 @@
 # baseline: base_helper_honest
 from pathlib import Path
 
-from ops import scaled
+from sibling_of_ops import scaled
 
 FACTOR = float((Path(__file__).parent / "factor.txt").read_text())
 
