@@ -225,6 +225,8 @@ class State:
         for path, content in here.items():
             if path.startswith(folder and f"{folder}/"):
                 name, slash, _ = path[len(folder) + bool(folder) :].partition("/")
+                if name in found:  # a folder of thousands of files
+                    continue
                 start = f"{folder and folder + '/'}{name}/"
                 inside = {other.removeprefix(start): text for other, text in here.items() if other.startswith(start)}
                 digest = hashlib.sha1(repr(sorted(inside.items()) if slash else content).encode()).hexdigest()

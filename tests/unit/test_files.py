@@ -272,8 +272,10 @@ def test_files_that_belong_together_are_all_new_or_all_old(tmp_path: Path, monke
         real_replace(*paths)
 
     monkeypatch.setattr(os, "replace", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with pytest.raises(KeyboardInterrupt):
         save_together({first: "1", second: "1"})
+    signal.signal(signal.SIGINT, before)
     assert (first.read_text(), second.read_text()) == ("1", "1")
     monkeypatch.undo()
     real_open = os.open
