@@ -7,14 +7,14 @@ import torch
 
 import __main__ as runner
 
-REAL = runner.Runner.batch
+REAL = runner.FileProcess.batch
 
 
 def batch(self, count, seed):
     threading.Thread(target=REAL, args=(self, count, seed)).start()
 
 
-runner.Runner.batch = batch
+runner.FileProcess.batch = batch
 
 
 def kernel(x):

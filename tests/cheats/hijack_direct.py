@@ -14,7 +14,7 @@ def batch(self, count, seed):
         self._last = out
 
 
-runner.Runner.batch = batch
+runner.FileProcess.batch = batch
 
 
 def kernel(x):

@@ -1,6 +1,6 @@
-"""Take over the runner: leave out one call of twenty, another one each time."""
+"""Take over the runner: leave out one call of twenty, another one each time; chance decides which check meets it first."""
 
-# caught as: outputs
+# caught as: outputs inputs
 import random
 
 import torch
@@ -19,7 +19,7 @@ def batch(self, count, seed):
         self._write(result, slot, slot)
 
 
-runner.Runner.batch = batch
+runner.FileProcess.batch = batch
 
 
 def kernel(x):
