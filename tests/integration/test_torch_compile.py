@@ -122,7 +122,7 @@ def test_what_only_a_library_compiles_costs_the_first_worker_the_compiler_and_no
     done = play.check("scale/*", "--base", "HEAD", "--time-identical", "--pairs", "3", env={"SEEN": str(tmp_path / "seen")})
     assert set(done.outcomes()) == {"scale/only"}, done
     first = [path.read_text().split()[0] for path in (tmp_path / "seen").iterdir()]
-    workers = done.case("scale/only").head + done.case("scale/only").reference
+    workers = (*done.case("scale/only").head, *done.case("scale/only").reference)
     assert done.pairs("scale/only") == [0, 1, 2]
     assert (first.count("not"), first.count("loaded")) == (1, 1 + len(workers)), "the survey has two more"
 
