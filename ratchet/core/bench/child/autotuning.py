@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -21,20 +21,31 @@ _NEVER = [float("inf")] * 3
 """Triton's times of a configuration that does not run."""
 
 
+_MANY = 24
+"""More configurations than this are first timed quickly."""
+_FINALISTS, _NEAR = 16, 1.3
+"""Configurations that are timed as Triton does: the fastest of the quick ones, up to so many times as slow as the best of them.
+
+Triton spends 0.13 s or more on each, which is half a minute for the 250 of flash-linear-attention's `gla`."""
+_QUICK_MS = {"warmup": 1, "rep": 5}
+"""Milliseconds of a quick look, in the words of `triton.testing.do_bench`."""
+
+
 class _Chosen(BaseException):
     """The end of a choice that is not to be kept; no Exception, so that nobody takes it for an error."""
 
 
 @dataclass
 class _Choosing:
-    """An autotuner that chooses among ``total`` configurations."""
+    """An autotuner, and the configurations among which it chooses."""
 
     tuner: Any
-    total: int = 0
+    configurations: Sequence[Any] = ()
     done: int = 0
     """Those that it has timed."""
     has_one: bool = False
     """One of them runs."""
+    finalists: Sequence[Any] = ()
 
 
 class AutotuneWatch:
@@ -58,34 +69,61 @@ class AutotuneWatch:
         heuristics = "torch._inductor.runtime.triton_heuristics"
         _wrap(heuristics, "CachingAutotuner", autotune_to_one_config=self._inductor_if_crowded)
         # The last method is there from Triton 3.4 on: with TRITON_CACHE_AUTOTUNING.
-        tuner = {"prune_configs": self._compiled_first, "_bench": self._counted, "check_disk_cache": self._not_kept_if_crowded}
+        tuner = {"prune_configs": self._noted, "_bench": self._counted, "check_disk_cache": self._not_kept_if_crowded}
         _wrap("triton.runtime.autotuner", "Autotuner", **tuner)
         _wrap("triton.compiler", "", compile=partial(once_for_all, say=say))
 
-    def _compiled_first(self, prune: _Method) -> _Method:
-        """Return the method that leaves an autotuner the configurations among which it chooses: it compiles them all, too."""
+    def _noted(self, prune: _Method) -> _Method:
+        """Return the method that leaves an autotuner the configurations among which it chooses, unless its choice is kept."""
 
-        def pruned(tuner: Any, named: Any, *more: Any) -> Any:
-            found = prune(tuner, named, *more)
-            self._choosing[id(tuner)] = _Choosing(tuner, len(found))
-            compile_ahead(tuner, found, named, self._say)
+        def pruned(tuner: Any, *arguments: Any, **named: Any) -> Any:
+            found = prune(tuner, *arguments, **named)
+            self._choosing[id(tuner)] = _Choosing(tuner, found)
             return found
 
         return pruned
 
     def _counted(self, bench: _Method) -> _Method:
-        def counted(tuner: Any, *arguments: Any, **named: Any) -> Any:
+        """Return the method that times one configuration: before the first, all are compiled, and many are timed quickly."""
+
+        def counted(tuner: Any, *arguments: Any, config: Any, **named: Any) -> Any:
             self._timed += 1
             state = self._choosing.setdefault(id(tuner), _Choosing(tuner))
             if self._crowded and state.has_one:
                 return _NEVER
+            look = partial(bench, tuner, *arguments, **named)
+            if not state.done:
+                compile_ahead(tuner, state.configurations, named, self._say)
+                state.finalists = state.configurations if self._crowded else self._finalists(state, look)
             state.done += 1
-            self._say(f"timing configuration {state.done} of {state.total} of {name_of(tuner)}")
-            times = bench(tuner, *arguments, **named)
+            if state.finalists and config not in state.finalists:
+                return _NEVER
+            self._say(f"timing configuration {state.done} of {len(state.configurations)} of {name_of(tuner)}")
+            times = look(config=config)
             state.has_one = state.has_one or bool(times and times[0] != float("inf"))
             return times
 
         return counted
+
+    def _finalists(self, state: _Choosing, look: _Method) -> Sequence[Any]:
+        """Return the configurations that are worth timing as long as Triton does.
+
+        All where these are few, where its author has a way of timing of his own, or where each process chooses as users' do.
+        """
+        tuner, configurations = state.tuner, state.configurations
+        if len(configurations) <= _MANY or self._each_process or getattr(tuner, "_do_bench", True) is not None:
+            return configurations
+        full = tuner.do_bench
+        tuner.do_bench = partial(full, **_QUICK_MS)
+        try:
+            times = []
+            for number, config in enumerate(configurations, start=1):
+                self._say(f"looking at configuration {number} of {len(configurations)} of {name_of(tuner)}")
+                times.append(look(config=config)[0])
+        finally:
+            tuner.do_bench = full
+        ranked = sorted(zip(times, configurations, strict=True), key=lambda pair: pair[0])
+        return [config for time, config in ranked[:_FINALISTS] if time <= ranked[0][0] * _NEAR]
 
     def _not_kept_if_crowded(self, keep: _Method) -> _Method:
         def guarded(tuner: Any, key: Any, configs: Any, choose: Callable[[], object]) -> Any:
