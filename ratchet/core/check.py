@@ -31,8 +31,9 @@ from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
+from ratchet.core.pythons import side_pythons
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Tree
+from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
@@ -93,17 +94,19 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     measured at all. Trouble with one case stays in its record; harm to the repository is in `CommandResult.damage`.
     """
     plan = _plan(request, environ)
-    progress.announce(_sides(plan))
+    pythons = side_pythons(request.environments, plan.environ, progress)
+    progress.announce(_sides(plan) + (f", {pythons.summary}" if pythons.differs else ""))
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
-        machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ) as held,
+        machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
         watched(root, plan.results, progress) as watch,
         explainer_of(plan, held[0], trees, progress) as explainer,
     ):
         machines = (joined(held),) if plan.settings.command else held
         measured = Comparer(plan, machines, trees, progress, explainer).measure()
-        warnings = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
+        reference = None if pythons.differs else plan.reference  # else what is installed is the same on both sides
+        warnings = unmeasured(plan.repository, plan.head, reference, plan.settings.project, trees.head)
         measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
         if plan.shard and not measured.suite.cases:
             raise _empty(plan.shard)
@@ -157,8 +160,10 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
         settings = settings.model_copy(update={"profile": "never"})
     if request.shard:  # all shards together may be falsely red no more often than one whole check
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
+    if request.environments:  # what a build kept for one environment may not fit another
+        settings = settings.model_copy(update={"build_cache": False})
     results = writable(repository.root / settings.results)
-    baseline = load_baseline(results)
+    baseline = Baseline() if request.environments else load_baseline(results)
     head = repository.working_snapshot(own_output_globs(repository, results))
     plan = CheckPlan(
         repository,
@@ -174,7 +179,11 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     )
     if request.against_baseline:
         return plan
+    if request.environments and not (request.base or request.merge_base):
+        return replace(plan, reference=head)
     reference = _reference_snapshot(plan, reference_of(request, repository, head))
+    if request.environments:
+        return replace(plan, reference=reference)
     if reference.revision == head.revision and not settings.time_identical:
         raise UsageError(
             f"{commit_label(head.tree)} would be compared with itself.",
@@ -211,7 +220,7 @@ class Comparer:
         Raises UsageError where the baseline is asked for and has nothing for this machine.
         """
         plan, trees = self._plan, self._trees
-        if broken := build(self._settings, "head", trees.head, plan.head, self._progress, plan.environ):
+        if broken := build(self._settings, "head", trees.head, plan.head, self._progress, self._variables("head")):
             return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
         fingerprint = environment_of(self._machines[0], self._settings).fingerprint
         stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
@@ -221,6 +230,9 @@ class Comparer:
         pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, explained="early")
         suite = self.compare(pairing)
         return CheckSuite(suite, plan.reference.tree, self._against_best(suite.cases, drifts))
+
+    def _variables(self, side: Side) -> Mapping[str, str]:
+        return self._machines[0].pythons.variables(side, self._plan.environ)
 
     def _against_baseline(self, stored: Mapping[str, BaselineEntry]) -> CheckSuite:
         """Measure the head against one commit of the baseline after the other."""
@@ -304,7 +316,7 @@ class Comparer:
         plan, settings, machines = self._plan, self._settings, self._machines
         unbuilt = None
         if pairing.tree:
-            unbuilt = build(settings, "reference", pairing.tree, pairing.reference, self._progress, plan.environ)
+            unbuilt = build(settings, "reference", pairing.tree, pairing.reference, self._progress, self._variables("reference"))
             if unbuilt and pairing.pairs:
                 raise unbuilt
         reference = None if unbuilt else pairing.tree

@@ -22,6 +22,7 @@ from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.lock import hold, lock_folder
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import UnfitError, UsageError
+from ratchet.core.pythons import ONE_FOR_BOTH, SidePythons
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Plan
 from ratchet.core.report.progress import Progress
@@ -43,6 +44,8 @@ class Machine:
     """Processes that hold the GPU and compute nothing."""
     others: tuple[Gpu, ...] = ()
     """Further GPUs, which each process of a command uses as well."""
+    pythons: SidePythons = ONE_FOR_BOTH
+    """The Python environment of each side, where they differ."""
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -84,7 +87,12 @@ def machine_of(
 
 @contextlib.contextmanager
 def machines_of(
-    choice: DeviceChoice, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
+    choice: DeviceChoice,
+    settings: Settings,
+    what: str,
+    progress: Progress,
+    environ: Mapping[str, str],
+    pythons: SidePythons = ONE_FOR_BOTH,
 ) -> Iterator[tuple[Machine, ...]]:
     """Hold the chosen devices while the body runs, as `machine_of` does: one, or as many GPUs as the choice names.
 
@@ -103,7 +111,7 @@ def machines_of(
                     f"{both} are of different kinds ({'; '.join(other.differences(first))}).",
                     "Name GPUs of one kind with --gpus.",
                 )
-        yield machines
+        yield tuple(replace(machine, pythons=pythons) for machine in machines)
 
 
 def joined(machines: Sequence[Machine]) -> Machine:
@@ -153,7 +161,7 @@ def choose(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str])
 
 def environment_of(machine: Machine, settings: Settings, suite: Suite | None = None) -> Environment:
     """Describe the machine and its software: as the trees' processes reported it, or before there are any, as installed."""
-    return describe(
+    environment = describe(
         machine.gpu,
         machine.device,
         torch_version=suite.torch if suite else None,
@@ -162,6 +170,7 @@ def environment_of(machine: Machine, settings: Settings, suite: Suite | None = N
         cpu_threads=settings.cpu_threads,
         l2_bytes=suite.l2_bytes if suite else None,
     )
+    return environment.model_copy(update={"differs": machine.pythons.differs})
 
 
 def plan_of(settings: Settings, device: Device, *, sessions: bool = False) -> Plan:

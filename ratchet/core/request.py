@@ -20,7 +20,7 @@ from ratchet.core.errors import DamageError, GitError, OutputError, RatchetError
 from ratchet.core.git import Repository, Snapshot
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save_bytes
-from ratchet.core.records.run import RunRecord, Shard, Tree
+from ratchet.core.records.run import RunRecord, Shard, Side, Tree
 from ratchet.core.records.tuned import TUNING_FOLDER, WRITTEN
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress
@@ -56,6 +56,8 @@ class Request:
     devices: DeviceChoice = DeviceChoice()
     shard: Shard | None = None
     """Measure only this part of the cases."""
+    environments: Mapping[Side, str] = field(default_factory=dict)
+    """Side → the Python environment that it gets, as a user names one; none: both sides have ours."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

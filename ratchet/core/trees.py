@@ -11,6 +11,7 @@ import contextlib
 import fnmatch
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -98,11 +99,13 @@ def _shown(value: object) -> str:
     return clean(" ".join(map(str, value)) if isinstance(value, tuple) else str(value)) or "nothing"
 
 
-def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
-    """Return the description of a tree of ``checkout`` as this machine loads it."""
+def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path, side: Side = "head") -> TreeSpec:
+    """Return the description of a tree of ``checkout`` as this machine loads it, in the environment of a side."""
     addresses = ",".join(gpu.address for gpu in machine.gpus) or None
     settings = settings if path == checkout else settings_of_tree(settings, path)
-    return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=addresses)
+    spec = TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=addresses)
+    python = machine.pythons.sides.get(side)
+    return replace(spec, python=python.python, packages=python.first) if python else spec
 
 
 def tree_specs(
@@ -114,7 +117,7 @@ def tree_specs(
     """
     specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
     if settings.command:
-        return specs | ({"reference": tree_spec(settings, machine, checkout, reference)} if reference else {})
+        return specs | ({"reference": tree_spec(settings, machine, checkout, reference, "reference")} if reference else {})
     if not (head / settings.bench).is_dir():
         if any(file.is_file() for file in (checkout / settings.bench).glob("**/*")):
             raise UsageError(
@@ -127,7 +130,7 @@ def tree_specs(
             "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]; or time another harness with --command.",
         )
     if reference and (reference / settings.bench).is_dir():
-        specs["reference"] = tree_spec(settings, machine, checkout, reference)
+        specs["reference"] = tree_spec(settings, machine, checkout, reference, "reference")
     return specs
 
 

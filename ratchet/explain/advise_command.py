@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ratchet.core import processes as subprocesses
 from ratchet.core.bench.build import benchmark_environ
@@ -72,7 +73,7 @@ def advise(wanted: AdviceRequest, request: Request, progress: Progress, environ:
     ):
         out, root = folder / "trace.json", root_of(request.folder)
         spec = tree_spec(settings, machine, root, root)
-        what: dict[str, object] = {
+        what: dict[str, Any] = {
             "script": None,
             "tree": spec,
             "case": None,

@@ -330,7 +330,8 @@ def _checked_out(context: ProfileContext, reference: Tree | None) -> Iterator[tu
             try:
                 snapshot = site.repository.snapshot_of(reference)
                 tree = stack.enter_context(worktree(site.repository, site.trees, snapshot))
-                unbuilt = build(site.settings, "reference", tree, snapshot, site.progress, site.environ)
+                variables = site.machine.pythons.variables("reference", site.environ)
+                unbuilt = build(site.settings, "reference", tree, snapshot, site.progress, variables)
             except RatchetError as error:
                 yield None, str(error)
                 return
@@ -362,7 +363,7 @@ def _profiled(
 
 def _tree_specs(site: ProfileSite, reference: Path | None) -> dict[Side, TreeSpec]:
     roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
-    return {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
+    return {side: tree_spec(site.settings, site.machine, site.repository.root, path, side) for side, path in roots.items()}
 
 
 def _request(site: ProfileSite, trees: Mapping[Side, TreeSpec], budget: TimeBudget) -> ProfileRequest:

@@ -29,6 +29,7 @@ from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError, RecordError, UsageError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.processes import run
+from ratchet.core.pythons import PythonEnvironment
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
 from ratchet.core.records.samples import rounded
 from ratchet.core.units import did_you_mean, duration
@@ -202,7 +203,7 @@ class _Runner:
 
 def _environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
     """Return the variables of a process: packages of the tree come before installed ones, such as an editable install."""
-    kept = benchmark_environ(environ, tree) | tree.extensions
+    kept = PythonEnvironment(tree.python, tree.packages).variables(benchmark_environ(environ, tree)) | tree.extensions
     own = [str(tree.path / folder) for folder in tree.python_path]
     return kept | {"PYTHONPATH": os.pathsep.join([*own, *filter(None, [kept.get("PYTHONPATH")])]), "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
+from ratchet.core.errors import UsageError
 from ratchet.core.judge.baseline.chain import anchors_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint, Peaks
@@ -28,6 +29,8 @@ MOST_PROFILES = 100
 
 def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: str | None = None) -> HistoryRun:
     """Return the record of a run. ``baseline`` is the one after this run, which may have made its commit the anchor of a case."""
+    if run.environment.differs:
+        raise UsageError("This run compared two environments, so it is no part of the history of commits.", "")
     stored = baseline.entries(run.environment.fingerprint)
     cases = {case.name: case for case in run.cases}
     anchored = {case.name: case for case in run.anchors}

@@ -425,10 +425,25 @@ class Hosts:
     """
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
-        """Start the child program. ``trees`` differ in their paths only; their hosts are forked in this order."""
+        """Start the child program. The hosts of ``trees`` are forked in this order; those of another Python come from another."""
         self.sides: dict[Side, HostClient] = {}
         self._held = contextlib.ExitStack()
+        try:
+            # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
+            folder = self._held.enter_context(scratch_folder("logs"))
+            of_python: dict[object, dict[Side, TreeSpec]] = {}
+            for side, tree in trees.items():
+                of_python.setdefault((tree.python, tree.packages), {})[side] = tree
+            for group in of_python.values():
+                self._start(group, environ, folder)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def _start(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], folder: Path) -> None:
+        """Start a program for trees of one Python."""
         common = Output()  # holds what is printed before the hosts are forked
+        first = next(iter(trees.values()))
         with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as on_failure:
             writer = handed_over.enter_context(common.handed_over())
             hosts: list[dict[str, object]] = []
@@ -442,12 +457,9 @@ class Hosts:
                 descriptors += pair
                 hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
                 self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
-            # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
-            folder = self._held.enter_context(scratch_folder("logs"))
-            on_failure.callback(self._held.close)
-            self._child = subprocess.Popen(
-                child_command("ratchet.core.bench.child.host", hosts=hosts),
-                env=benchmark_environ(environ, next(iter(trees.values()))),
+            child = subprocess.Popen(
+                child_command("ratchet.core.bench.child.host", python=first.python, packages=first.packages, hosts=hosts),
+                env=benchmark_environ(environ, first),
                 cwd=folder,
                 stdin=subprocess.PIPE,  # closed when the controller ends in any way
                 stdout=writer,
@@ -455,6 +467,7 @@ class Hosts:
                 pass_fds=descriptors,
                 start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
             )
+            self._held.callback(end_guard, child)
             on_failure.pop_all()
 
     def __enter__(self) -> Hosts:
@@ -463,5 +476,4 @@ class Hosts:
     def __exit__(self, *_: object) -> None:
         for host in self.sides.values():
             host.close()
-        end_guard(self._child)
         self._held.close()

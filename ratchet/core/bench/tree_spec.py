@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +63,10 @@ class TreeSpec:
     """The way in which benchmarks do their work, of those that they offer; None: each benchmark's own."""
     sweep: Sweep | None = None
     """The only cases that this tree has; None: all."""
+    python: str = sys.executable
+    """The interpreter of the processes that load it."""
+    packages: tuple[str, ...] = ()
+    """Folders whose packages come before those of the interpreter."""
     late: tuple[str, ...] = ()
     """Modules that are imported after the benchmarks, since cases import them."""
     identified: bool = False
@@ -100,13 +104,21 @@ class TreeSpec:
         sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
         python_path, timeouts = tuple(fields["python_path"]), Timeouts(*fields["timeouts"])
         parts = {"path": path, "checkout": checkout, "python_path": python_path, "timeouts": timeouts, "sweep": sweep}
-        parts["late"] = tuple(fields["late"])
+        parts |= {name: tuple(fields[name]) for name in ("late", "packages")}
         return cls(**{**fields, **parts})
 
 
-def child_command(module: str, **argument: object) -> list[str]:
-    """Return the argument list that runs a module of ratchet with one JSON argument."""
+_WITH_PACKAGES = """
+import runpy, sys
+sys.path[:0] = sys.argv.pop(1).split(":")
+runpy.run_module(sys.argv.pop(1), run_name="__main__")
+"""
+"""Runs a module whose arguments follow, with more folders to import from. A variable would reach what profilers start, too."""
+
+
+def child_command(module: str, *, python: str = sys.executable, packages: Sequence[str] = (), **argument: object) -> list[str]:
+    """Return the argument list that runs a module of ratchet with one JSON argument, by a Python with packages before its own."""
     text = json.dumps(argument, default=lambda value: asdict(value) if is_dataclass(value) else str(value))  # type: ignore[arg-type]
     # -u: what was printed before a crash is not lost in a buffer.
     # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
-    return [sys.executable, "-u", "-P", "-m", module, text]
+    return [python, "-u", "-P", *(["-c", _WITH_PACKAGES, ":".join(packages), module] if packages else ["-m", module]), text]

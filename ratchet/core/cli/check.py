@@ -27,6 +27,14 @@ from ratchet.core.untrusted import clean
 @click.option("--bench-from", type=click.Choice(["head"]), help="Use the head's benchmark files on both sides.")
 @click.option("--time-identical", is_flag=True, help="Also time cases whose code is the same on both sides.")
 @click.option("--tune-each-process", is_flag=True, help="Let Triton's autotuner choose anew in each process.")
+@click.option(
+    "--env",
+    multiple=True,
+    metavar="new|reference=WHAT",
+    help="Give a side an environment of its own: an interpreter, a virtual environment, a file of requirements, or"
+    " requirements such as triton==3.5.0, put before what is installed here. Without --base, both sides are this checkout.",
+)
+@click.option("--requirements", nargs=2, metavar="NEW REFERENCE", help="Two files of requirements, as two --env.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees from scratch.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")
 @click.option(

@@ -13,7 +13,7 @@ import click
 from pydantic import ValidationError
 
 from ratchet.core.config import Format, parse_duration
-from ratchet.core.records.run import Shard
+from ratchet.core.records.run import SIDES, Shard, Side
 from ratchet.core.request import DeviceChoice, Request
 
 Command = Callable[..., Any]
@@ -57,8 +57,22 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
         bench_from=options.get("bench_from"),
         devices=DeviceChoice(gpu, gpus, options.get("wait") or 0.0),
         shard=options.get("shard"),
+        environments=_environments(options),
         options=settings,
     )
+
+
+def _environments(options: dict[str, Any]) -> dict[Side, str]:
+    """Return the environment of each side that has one of its own."""
+    wanted: dict[Side, str] = dict(zip(reversed(SIDES), options.get("requirements") or (), strict=False))
+    for text in options.get("env") or ():
+        side, _, what = text.partition("=")
+        if side not in ("new", *SIDES) or not what:
+            raise click.BadParameter(f"{text!r} is neither new=PATH nor reference=PATH.", param_hint="--env")
+        wanted["reference" if side == "reference" else "head"] = what
+    if wanted and options.get("against_baseline"):
+        raise click.UsageError("A baseline holds for one environment: leave out --against-baseline.")
+    return wanted
 
 
 # Types of options. Click adds the option's name to the message of a BadParameter.

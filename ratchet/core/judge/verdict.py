@@ -26,7 +26,8 @@ from ratchet.core.judge.outcome import Judgement, compared, decide_apart, digits
 from ratchet.core.judge.roofs import Roofs, measured_roofs, share
 from ratchet.core.judge.rule import thresholds_of_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.run import CaseRun, Performance, Policy, RunRecord, Side, Tree, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.environment import summary
+from ratchet.core.records.run import SIDES, CaseRun, Performance, Policy, RunRecord, Side, Tree, WorkerSamples, WorkloadIdentity
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 
 VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED: "not measured"}
@@ -84,9 +85,17 @@ def _judged(
 
 def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
     """Return the warnings that a reader should see before any outcome."""
+    differs = run.environment.differs
+    apart = [f"Each side ran in an environment of its own: {summary(differs, 6)}."] if differs else []
+    if differs and run.reference and run.head.commit == run.reference.commit and not run.head.dirty:
+        launched = {case.name: case.launches_the_same for case in run.cases if len(case.identity) == len(SIDES)}
+        if others := [name for name, same in launched.items() if not same]:
+            apart.append(f"The same source gives other machine code, or other kernels, in: {units.listed(others, 6)}.")
+        if alike := [case.name for case in run.cases if launched.get(case.name) and not case.identical]:
+            apart.append(f"The same kernels are launched, so only the host can differ, in: {units.listed(alike, 6)}.")
     missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
     broken = problems(baseline)
-    return [*missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
+    return [*apart, *missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
 
 
 def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord, baseline: Baseline) -> Iterator[CaseVerdict]:

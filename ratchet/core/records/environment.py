@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
+from ratchet.core.units import listed
 
 
 class Fingerprint(Record):
@@ -94,6 +96,19 @@ class Card(Record):
         return None
 
 
+class PackageDifference(Record):
+    """A package that the environments of the two sides have in other versions; None where a side lacks it."""
+
+    name: str
+    head: str | None
+    reference: str | None
+
+
+def summary(differs: Sequence[PackageDifference], most: int = 3) -> str:
+    """Return what differs, as words for a line: ``torch 2.11.0 against 2.10.0, triton 3.6.0 against 3.5.0``."""
+    return listed([f"{each.name} {each.head or 'missing'} against {each.reference or 'none'}" for each in differs], most)
+
+
 class Environment(Record):
     """The machine and software of one run. Only ``fingerprint`` decides what may be compared."""
 
@@ -109,6 +124,10 @@ class Environment(Record):
     nvcc: str | None = None
     cards: tuple[Card, ...] = ()
     """The GPUs that the cases were measured on, each on one."""
+    differs: tuple[PackageDifference, ...] = ()
+    """Packages that differ between the sides of a check that gave each an environment of its own, the most important ones first.
+
+    The fingerprint is then that of the head's, and no baseline is moved."""
 
 
 class Telemetry(Record):

@@ -253,6 +253,8 @@ def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[
         return []
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
     base += " --bench-from head" if report.bench_from else ""
+    if report.environment.differs:  # the same commit, mostly, and names of files that mean nothing elsewhere
+        base += ' --env new="…" --env reference="…"'
     base += ' --command "…"' if "--command" in report.command else ""  # as the report's own table has it, and nobody pastes it
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
     command = " \\\n  ".join([f"ratchet {base}", *worst])

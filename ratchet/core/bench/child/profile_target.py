@@ -59,7 +59,9 @@ class ProfileTarget:
         limit = max(1, round(time_limit_s))
         module = "ratchet.core.bench.child.profile_target"
         paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
-        return child_command(module, target=self, time_limit_s=limit, **paths)
+        return child_command(
+            module, python=self.tree.python, packages=self.tree.packages, target=self, time_limit_s=limit, **paths
+        )
 
 
 class GoFile:

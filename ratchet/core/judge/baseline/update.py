@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ratchet.core.errors import UsageError
 from ratchet.core.judge.baseline.chain import continued, new_chain_entry, with_digest
 from ratchet.core.judge.baseline.steps import BaselineUpdate, Move, MoveKind, Observation, likely_renames, observations
 from ratchet.core.records.baseline import (
@@ -42,6 +43,8 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     outcomes: dict[str, Outcome] = {}
     renames: dict[str, str] = {}
     for run, report in sorted(measured, key=lambda pair: pair[0].started_at):
+        if run.environment.differs:
+            raise UsageError("This run compared two environments, so it says nothing of a commit.", "Check without --env first.")
         machine = run.environment.fingerprint
         entries, carried = baseline.entries(machine), baseline.carried(machine)
         for seen in observations(run, report):

@@ -1,0 +1,199 @@
+"""Find or make the Python environment of each side of `ratchet check --env`, and say how the two differ.
+
+`check` calls `side_pythons`; `tree_spec` names an environment's interpreter and folders to the processes of its side. It runs
+that interpreter once, and installs packages with uv, or else pip, below `cache.cache_root`. It imports nothing of what it finds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ratchet.core.cache import cache_root
+from ratchet.core.errors import UsageError
+from ratchet.core.processes import run
+from ratchet.core.records.environment import PackageDifference, summary
+from ratchet.core.records.run import SIDES, Side
+from ratchet.core.report.progress import Progress
+from ratchet.core.untrusted import clean, last_lines
+
+NEEDED = {"torch": "torch", "pydantic": "pydantic", "pynvml": "nvidia-ml-py", "numpy": "numpy"}
+"""Modules that the processes of a side import → the package that has them."""
+OLDEST, NEWEST = (3, 11), (3, 13)
+PROBE_S, INSTALL_S = 60.0, 1800.0
+"""Seconds that an interpreter may take to say what it has, and an installation."""
+LONGEST_LIST = 4 << 20
+"""Bytes of the list of an environment's packages."""
+_FIRST = ("torch", "triton", "nvidia-", "cuda", "python")
+"""What most often changes the time of a kernel, by the beginnings of names."""
+_MARK = "ratchet-packages:"
+_PROBE = f"""
+import importlib.metadata, importlib.util, json, sys
+found = {{}}
+for each in importlib.metadata.distributions():
+    found.setdefault(str(each.metadata["Name"]).lower().replace("_", "-"), str(each.version))
+missing = [name for name in sys.argv[1:] if not importlib.util.find_spec(name)]
+print("{_MARK}" + json.dumps({{"version": sys.version_info[:3], "packages": found, "missing": missing}}))
+"""
+
+
+@dataclass(frozen=True)
+class PythonEnvironment:
+    """An interpreter with packages, and folders whose packages come before its own."""
+
+    python: str
+    first: tuple[str, ...] = ()
+
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a process in this environment: its programs and folders come first."""
+        if self == OURS:
+            return dict(environ)
+        programs = str(Path(self.python).parent)
+        kept = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
+        path = os.pathsep.join(filter(None, (programs, environ.get("PATH", ""))))
+        folders = os.pathsep.join(filter(None, (*self.first, environ.get("PYTHONPATH", ""))))
+        return kept | {"PATH": path, "PYTHONPATH": folders}
+
+
+OURS = PythonEnvironment(sys.executable)
+
+
+@dataclass(frozen=True)
+class SidePythons:
+    """The environment of each side, and the packages that differ; empty where both sides have ours."""
+
+    sides: Mapping[Side, PythonEnvironment] = field(default_factory=dict)
+    differs: tuple[PackageDifference, ...] = ()
+
+    def variables(self, side: Side, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables of a program that works for a side, such as its build."""
+        return self.sides[side].variables(environ) if side in self.sides else environ
+
+    @property
+    def summary(self) -> str:
+        return summary(self.differs)
+
+
+ONE_FOR_BOTH = SidePythons()
+
+
+def side_pythons(wanted: Mapping[Side, str], environ: Mapping[str, str], progress: Progress) -> SidePythons:
+    """Find or make the environment of each side; nothing where none is wanted.
+
+    What is wanted is an interpreter, the folder of a virtual environment, a file of requirements, or requirements such as
+    ``triton==3.5.0``, which are put before the packages of our own environment; a side without a wish has our own. Raises
+    UsageError where an environment cannot be found or made, lacks what measuring needs, or where both are the same.
+    """
+    if not wanted:
+        return ONE_FOR_BOTH
+    found = {side: _environment(wanted[side], environ, progress) if side in wanted else OURS for side in SIDES}
+    packages = {side: _packages(each, environ) for side, each in found.items()}
+    differences = compared(packages["head"], packages["reference"])
+    if not differences:
+        raise UsageError("Both environments hold the same packages.", "Name another one with --env reference=…")
+    link = _harness_alone()
+    return SidePythons({side: PythonEnvironment(each.python, (*each.first, link)) for side, each in found.items()}, differences)
+
+
+def compared(head: Mapping[str, str], reference: Mapping[str, str]) -> tuple[PackageDifference, ...]:
+    """Return the packages that differ: those that most often matter come first, then by name."""
+
+    def rank(name: str) -> tuple[int, str]:
+        return next((place for place, start in enumerate(_FIRST) if name.startswith(start)), len(_FIRST)), name
+
+    names = sorted((name for name in {*head, *reference} if head.get(name) != reference.get(name)), key=rank)
+    return tuple(PackageDifference(name=name, head=head.get(name), reference=reference.get(name)) for name in names)
+
+
+def _environment(wish: str, environ: Mapping[str, str], progress: Progress) -> PythonEnvironment:
+    path = Path(wish).expanduser()
+    if path.is_dir():
+        python = path / "bin" / "python"
+        if not python.exists():
+            raise UsageError(f"There is no {python}.", "Name an interpreter, or the folder of a virtual environment.")
+        return PythonEnvironment(str(python.absolute()))  # not resolved: the link's place says which environment it is
+    if path.suffix in (".txt", ".in") and path.is_file():
+        words = ["--requirement", str(path.resolve())]
+        return PythonEnvironment(OURS.python, (_installed(words, path.read_text(), environ, progress),))
+    if path.is_file():
+        return PythonEnvironment(str(path.absolute()))
+    if not re.search(r"[=<>~!@]", wish):
+        raise UsageError(
+            f"There is no {clean(wish)}.",
+            "Name an interpreter, a virtual environment, a file of requirements, or requirements such as triton==3.5.0.",
+        )
+    return PythonEnvironment(OURS.python, (_installed(wish.split(), wish, environ, progress),))
+
+
+def _installed(words: Sequence[str], content: str, environ: Mapping[str, str], progress: Progress) -> str:
+    """Return a folder with these packages and what they need, which an earlier check may have made. Raises UsageError."""
+    key = hashlib.sha256(json.dumps([content, sys.version, *words]).encode()).hexdigest()[:16]
+    folder = cache_root() / "environments" / key
+    if folder.is_dir():
+        return str(folder)
+    uv = shutil.which("uv", path=environ.get("PATH"))
+    installer = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
+    making = folder.with_name(f"{key}.{os.getpid()}")
+    progress.stage(f"Installing {clean(content, 100) if '--requirement' not in words else Path(words[-1]).name}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        command = [*installer, "--quiet", "--target", str(making), *words]
+        ended = run(command, environ=environ, folder=folder.parent, time_limit_s=INSTALL_S)
+        if ended.status != 0:
+            why = " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
+            raise UsageError(f"`{clean(' '.join(command[:4]))} …` could not install {clean(' '.join(words))}: {why}")
+        making.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # another check made it meanwhile
+            raise UsageError(f"{folder} cannot be made: {error.strerror}.", "Set RATCHET_CACHE_DIR to another folder.") from None
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return str(folder)
+
+
+def _packages(environment: PythonEnvironment, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return package → version, Python itself among them. Raises UsageError where it cannot serve a side."""
+    command = [environment.python, "-P", "-c", _PROBE, *NEEDED]
+    try:
+        ended = run(
+            command,
+            environ=environment.variables(environ),
+            folder=Path("/"),
+            time_limit_s=PROBE_S,
+            kept_bytes=LONGEST_LIST,
+        )
+        line = next(line for line in ended.output.splitlines() if line.startswith(_MARK))
+        told = json.loads(line.removeprefix(_MARK))
+        version = tuple(told["version"])
+    except (OSError, StopIteration, ValueError, KeyError, TypeError):
+        raise UsageError(f"{environment.python} does not run as a Python.", "Name the interpreter of an environment.") from None
+    shown = ".".join(map(str, version))
+    if not OLDEST <= version[:2] <= NEWEST:
+        raise UsageError(f"{environment.python} is Python {shown}; measuring needs 3.11 to 3.13.", "Make the environment anew.")
+    if told["missing"]:
+        packages = " ".join(NEEDED[name] for name in told["missing"])
+        raise UsageError(
+            f"{environment.python} has no {packages}, which the processes that measure import.",
+            f"Install it there: `{environment.python} -m pip install {packages}`.",
+        )
+    return {**{clean(name): clean(found) for name, found in told["packages"].items()}, "python": shown}
+
+
+def _harness_alone() -> str:
+    """Return a folder that has this package and nothing of what lies beside it: both sides run the same harness."""
+    package = Path(__file__).parent.parent
+    folder = cache_root() / "harness" / hashlib.sha256(str(package).encode()).hexdigest()[:16]
+    link = folder / package.name
+    if not link.is_symlink() or link.readlink() != package:
+        folder.mkdir(parents=True, exist_ok=True)
+        making = folder / f"{package.name}.{os.getpid()}"
+        making.symlink_to(package)
+        making.rename(link)
+    return str(folder)

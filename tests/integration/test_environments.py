@@ -1,0 +1,119 @@
+"""`ratchet check --env`: two environments of Python, one commit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.playground import LENIENT, QUICK, Playground
+
+BENCH = """\
+import torch
+from ratchet import Workload, benchmark
+from waits import wait
+
+
+@benchmark(devices=("cpu",))
+def waiting(*, device):
+    x = torch.zeros(8)
+
+    def run():
+        wait()
+        return x + 1
+
+    return Workload(run=run, reference=lambda: x.double() + 1)
+"""
+WAITS = "import time\n\n\ndef wait():\n    time.sleep({seconds})\n"
+METADATA = "Metadata-Version: 2.1\nName: waits\nVersion: {version}\n"
+
+
+@pytest.fixture
+def play(make: Callable[..., Playground]) -> Playground:
+    return make({"bench/waiting.py": BENCH})
+
+
+def wheel(folder: Path, version: str, seconds: float) -> Path:
+    """Write a release of a package that waits."""
+    path = folder / f"waits-{version}-py3-none-any.whl"
+    info = f"waits-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("waits.py", WAITS.format(seconds=seconds))
+        file.writestr(f"{info}/METADATA", METADATA.format(version=version))
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def interpreter(folder: Path, name: str, version: str, seconds: float, options: str = "") -> Path:
+    """Write a program that runs our Python with that package installed, in the place that a virtual environment has one."""
+    packages = folder / name / "packages"
+    (packages / f"waits-{version}.dist-info").mkdir(parents=True)
+    (packages / f"waits-{version}.dist-info" / "METADATA").write_text(METADATA.format(version=version))
+    (packages / "waits.py").write_text(WAITS.format(seconds=seconds))
+    path = folder / name / "bin" / "python"
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH{os.pathsep}{packages}" exec {sys.executable} {options} "$@"\n')
+    path.chmod(0o755)
+    return path.parent.parent
+
+
+@pytest.mark.slow
+def test_a_slower_release_of_a_package_is_found_with_one_commit_on_both_sides(play: Playground, tmp_path: Path) -> None:
+    """Each side runs in its own environment, the report begins with what differs, and no baseline or history takes the run."""
+    new, reference = interpreter(tmp_path, "new", "2.0", 0.02), interpreter(tmp_path, "old", "1.0", 0.001)
+    done = play.ratchet("check", *QUICK, *LENIENT, "--pairs", "40", "--env", f"new={new}", "--env", f"reference={reference}")
+    assert done.code == 1, done
+    assert "waits 2.0 against 1.0" in done.err
+    report = done.report
+    assert report.warnings[0] == "Each side ran in an environment of its own: waits 2.0 against 1.0."
+    assert report.cases[0].comparison
+    assert report.cases[0].comparison.ratio > 4
+    assert report.reference
+    assert report.head.commit == report.reference.commit
+    assert "| waits | 2.0 in the head, 1.0 in the reference |" in done.markdown
+    refused = play.ratchet("baseline", "record")
+    assert (refused.code, "two environments" in refused.err) == (2, True), refused
+    play.assert_clean()
+
+
+def test_requirements_are_put_before_what_is_installed(play: Playground, tmp_path: Path) -> None:
+    """A requirement, and a file of them, each make a side; the second check of them installs nothing."""
+    new = wheel(tmp_path, "2.0", 0.002)
+    listed = tmp_path / "old.txt"
+    listed.write_text(f"{wheel(tmp_path, '1.0', 0.002)}\n")
+    sides = ("--env", f"new=waits@{new.as_uri()}", "--env", f"reference={listed}")
+    done = play.ratchet("check", *QUICK, *LENIENT, *sides)
+    assert done.code in (0, 3), done
+    assert done.report.warnings[0].endswith("waits 2.0 against 1.0.")
+    assert "Installing old.txt" in done.err
+    again = play.ratchet("check", *QUICK, *LENIENT, *sides, "--pairs", "1")
+    assert "Installing" not in again.err, again
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--env", "reference=/nowhere/python"], "There is no /nowhere/python. Name an interpreter"),
+        (["--env", "reference={play}"], "bin/python. Name an interpreter, or the folder of a virtual environment."),
+        (["--env", "reference={bare}"], "has no torch pydantic nvidia-ml-py numpy, which the processes that measure import."),
+        (["--env", "reference=/bin/true"], "/bin/true does not run as a Python."),
+        (["--env", f"reference={sys.executable}"], "Both environments hold the same packages."),
+        (["--env", "old=/bin/true"], "'old=/bin/true' is neither new=PATH nor reference=PATH."),
+        (["--env", "reference=waits==0.1 --no-index"], "could not install waits==0.1 --no-index: "),
+        (["--env", "new=/bin/true", "--against-baseline"], "A baseline holds for one environment"),
+    ],
+)
+def test_an_environment_that_cannot_serve_is_refused_in_a_sentence(
+    play: Playground, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    """It says what is wrong with it before anything is measured."""
+    bare = interpreter(tmp_path, "bare", "1.0", 0, "-I -S")
+    done = play.ratchet("check", *QUICK, *(word.format(play=play.repo, bare=bare) for word in words))
+    assert done.code == 2, done
+    assert sentence in done.err
+    assert not play.repo.joinpath("results/current.json").exists()
