@@ -22,6 +22,7 @@ from ratchet.core.processes import run
 from ratchet.core.records.environment import PackageDifference, summary
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.report.progress import Progress
+from ratchet.core.units import listed
 from ratchet.core.untrusted import clean, last_lines
 
 NEEDED = {"torch": "torch", "pydantic": "pydantic", "pynvml": "nvidia-ml-py", "numpy": "numpy"}
@@ -100,6 +101,27 @@ def side_pythons(wanted: Mapping[Side, str], environ: Mapping[str, str], progres
         raise UsageError("Both environments hold the same packages.", "Name another one with --env reference=…")
     link = _harness_alone()
     return SidePythons({side: PythonEnvironment(each.python, (*each.first, link)) for side, each in found.items()}, differences)
+
+
+def released(package: str, first: str, last: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the released versions of a package after ``first``, up to ``last``, the oldest first; no pre-releases.
+
+    pip lists them, of the index that it is set up for. Raises UsageError where it cannot, or where an end is none of them.
+    """
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", package]
+    ended = run(command, environ=environ, folder=Path("/"), time_limit_s=PROBE_S)
+    found = re.search(r"^Available versions: (.+)$", ended.output, re.MULTILINE)
+    if not found:
+        why = " | ".join(last_lines(ended.output, 1)) or "it printed nothing"
+        raise UsageError(f"`pip index versions {clean(package)}` lists no versions: {why}", "Check the name, and pip's index.")
+    numbers = {text: tuple(map(int, text.split("."))) for text in found[1].split(", ") if re.fullmatch(r"\d+(\.\d+)*", text)}
+    for end in (first, last):
+        if end not in numbers:
+            raise UsageError(f"{clean(package)} has no version {clean(end)}.", f"There are {listed([*numbers], 12)}.")
+    between = [text for text, number in numbers.items() if numbers[first] < number <= numbers[last]]
+    if not between:
+        raise UsageError(f"{clean(last)} is no later version than {clean(first)}.", "Name the older one first.")
+    return sorted(between, key=lambda text: numbers[text])
 
 
 def compared(head: Mapping[str, str], reference: Mapping[str, str]) -> tuple[PackageDifference, ...]:

@@ -1,7 +1,8 @@
-"""Carry out `ratchet bisect`: which commit after GOOD, up to BAD, changed a case?
+"""Carry out `ratchet bisect`: which commit after GOOD, up to BAD, or which version of a package, changed a case?
 
 Read it from the top: list the commits, compare BAD with GOOD, halve what is left, then check the commit against its parent and
-profile both. GOOD stays checked out and built; each other commit is compared with it. It holds the device, checks trees out in
+profile both. GOOD stays checked out and built; each other commit is compared with it. Where versions of a package are searched,
+they stand in the place of commits: all are the checkout, in environments of their own. It holds the device, checks trees out in
 temporary folders, builds them, runs the benchmarks of the checkout in them, and writes ``results/bisect/`` after each commit.
 """
 
@@ -28,6 +29,7 @@ from ratchet.core.judge.evidence import CHANGE_PAIRS, thresholds_for
 from ratchet.core.judge.outcome import compared, decide
 from ratchet.core.judge.rule import GateRule, looks_for_change
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
+from ratchet.core.pythons import released, side_pythons
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import file_stem, load, save
 from ratchet.core.records.run import CaseRun, Side
@@ -56,16 +58,36 @@ class _Site:
     folder: Path
     progress: Progress
     environ: Mapping[str, str]
+    package: str = ""
+    """The package whose versions are searched."""
 
     def snapshot(self, commit: str) -> Snapshot:
         """Return a commit with the benchmarks of the checkout in place of its own; those of another harness stay its own."""
+        if self.package:
+            return Snapshot(self.head.revision, self.head.tree.model_copy(update={"commit": commit, "subject": self.package}))
         return self.repository.commit_with(commit, None if self.settings.command else self.head, self.settings.bench)
+
+    def in_environments(self, head: str, reference: str) -> Machine:
+        """Return the machine with the environments of two versions; as it is where commits are searched. Raises UsageError."""
+        if not self.package:
+            return self.machine
+        wanted: dict[Side, str] = {"head": f"{self.package}=={head}", "reference": f"{self.package}=={reference}"}
+        return replace(self.machine, pythons=side_pythons(wanted, self.environ, self.progress))
 
 
 def bisect(
-    good: str, bad: str, request: Request, progress: Progress, environ: Mapping[str, str], *, again: bool = False
+    good: str,
+    bad: str,
+    request: Request,
+    progress: Progress,
+    environ: Mapping[str, str],
+    *,
+    again: bool = False,
+    package: str = "",
 ) -> tuple[SearchRecord, CommandResult | None]:
     """Search for the commit that changed the case which the request names. ``again``: forget what an earlier run has measured.
+
+    With a ``package``, ``good`` and ``bad`` are versions of it, and the released versions between them are searched.
 
     Return the search, and its last commit against the parent; None in its place where there was no change to search for.
 
@@ -78,22 +100,30 @@ def bisect(
         settings = settings.model_copy(update={"profile": "never"})
     if settings.pairs < CHANGE_PAIRS:
         raise UsageError(f"A search takes {CHANGE_PAIRS} pairs or more, not {settings.pairs}.", "Raise --pairs, or leave it out.")
-    first, last = repository.commit_snapshot(good), repository.commit_snapshot(bad)
-    commits = _range(repository, first, last)
     results = writable(repository.root / settings.results)
-    folder = writable(results / FOLDER / f"{file_stem(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
+    if package:
+        commits, ends = released(package, good, bad, environ), (good, bad)
+        progress.announce(f"{units.plural(len(commits), 'version')} of {package} after {good} up to {bad}")
+        settings = settings.model_copy(update={"build_cache": False})
+    else:
+        first, last = repository.commit_snapshot(good), repository.commit_snapshot(bad)
+        commits, ends = _range(repository, first, last), (first.tree.commit, last.tree.commit)
+        progress.announce(
+            f"{units.plural(len(commits), 'commit')} after {commit_label(first.tree)} up to {commit_label(last.tree)}"
+        )
+    folder = writable(results / FOLDER / "-".join([file_stem(request.patterns[0]), *(end[:10] for end in ends)]))
     head = repository.working_snapshot(own_output_globs(repository, results))
-    progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(first.tree)} up to {commit_label(last.tree)}")
     with (
         machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
         watched(repository.root, results, progress),
     ):
-        site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ))
+        site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ), package)
         search = SearchRecord(
             case=request.patterns[0],
-            good=site.snapshot(first.revision).tree,
-            bad=site.snapshot(last.revision).tree,
-            benchmarks=repository.tree_of(f"{head.revision}:{settings.bench}") or "",
+            good=site.snapshot(ends[0]).tree,
+            bad=site.snapshot(ends[1]).tree,
+            package=package,
+            benchmarks=head.tree.content if package else repository.tree_of(f"{head.revision}:{settings.bench}") or "",
             fingerprint=environment_of(machine, settings).fingerprint,
             plan=plan_of(settings, machine.device, sessions=True),
             error=ERROR,
@@ -160,9 +190,10 @@ def _searched(search: SearchRecord, site: _Site) -> SearchRecord:
     if ends.get(count - 1) != "bad":
         return search
     low, high = bounds(count, ends)
-    trees_of = [site.repository.commit_snapshot(commit).tree for commit in search.commits[low + 1 : high + 1]]
-    parent = site.repository.commit_snapshot(search.commits[low]).tree if low >= 0 else search.good
-    merged = site.repository.merged(trees_of[0].commit) if len(trees_of) == 1 else None
+    tree_of = site.snapshot if site.package else site.repository.commit_snapshot
+    trees_of = [tree_of(commit).tree for commit in search.commits[low + 1 : high + 1]]
+    parent = tree_of(search.commits[low]).tree if low >= 0 else search.good
+    merged = site.repository.merged(trees_of[0].commit) if len(trees_of) == 1 and not site.package else None
     search = search.model_copy(update={"suspects": tuple(trees_of), "parent": parent, "merged": merged})
     save(site.folder / SEARCH, search)
     return search
@@ -173,7 +204,8 @@ def _good_and_bad(search: SearchRecord, site: _Site) -> Iterator[Trees]:
     """Check out both ends of the range, BAD as the head, and build GOOD. Raises BuildError where that fails."""
     good, bad = (site.snapshot(tree.commit) for tree in (search.good, search.bad))
     with worktrees(site.repository, bad, good) as trees:
-        if trees.reference and (broken := build(site.settings, "reference", trees.reference, good, site.progress, site.environ)):
+        variables = site.in_environments(bad.tree.commit, good.tree.commit).pythons.variables("reference", site.environ)
+        if trees.reference and (broken := build(site.settings, "reference", trees.reference, good, site.progress, variables)):
             raise broken
         yield trees
 
@@ -186,17 +218,19 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
     """
     snapshot, is_bad = site.snapshot(search.commits[place]), place == len(search.commits) - 1
     same = next((one for one in search.looked_at if one.tree.content == snapshot.tree.content and one.end), None)
-    if same or snapshot.tree.content == search.good.content:
+    if not site.package and (same or snapshot.tree.content == search.good.content):
         if is_bad and trees.reference:  # the first commit of a search: nothing else has looked for the case
             specs = tree_specs(site.settings, site.machine, site.repository.root, trees.head, trees.reference)
             _require_one_case(search, site, specs["reference"])  # GOOD is built, and has the same files
         other = same.tree.commit[:10] if same else "GOOD"
         return _verdict(snapshot, same.verdict if same else "good", f"It has the same files as {other}.")
-    with contextlib.nullcontext(trees.head) if is_bad else worktree(site.repository, trees, snapshot) as tree:
+    with contextlib.nullcontext(trees.head) if is_bad or site.package else worktree(site.repository, trees, snapshot) as tree:
         try:
-            if broken := build(site.settings, "head", tree, snapshot, site.progress, site.environ):
+            machine = site.in_environments(snapshot.tree.commit, search.good.commit)
+            variables = machine.pythons.variables("head", site.environ)
+            if broken := build(site.settings, "head", tree, snapshot, site.progress, variables):
                 raise broken
-            specs = tree_specs(site.settings, site.machine, site.repository.root, tree, trees.reference)
+            specs = tree_specs(site.settings, machine, site.repository.root, tree, trees.reference)
             if is_bad:
                 _require_one_case(search, site, specs["head"])
             suite = measure(site.settings, specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
@@ -317,20 +351,21 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
         Baseline(),
         head,
         reference,
-        None if settings.command else "head",
+        None if settings.command or site.package else "head",
         (search.case,),
         None,
         site.environ,
     )
     site.progress.announce(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
     started, clock = datetime.now(UTC), time.monotonic()
+    machine = site.in_environments(head.tree.commit, reference.tree.commit)
     with (
         worktrees(site.repository, head, reference) as trees,
-        explainer_of(plan, site.machine, trees, site.progress) as explainer,
+        explainer_of(plan, machine, trees, site.progress) as explainer,
     ):
-        if broken := build(settings, "head", trees.head, head, site.progress, site.environ):
+        if broken := build(settings, "head", trees.head, head, site.progress, machine.pythons.variables("head", site.environ)):
             raise broken
         pairing = Pairing(reference, trees.reference, (search.case,), explained="early")
-        suite = Comparer(plan, (site.machine,), trees, site.progress, explainer).compare(pairing)
+        suite = Comparer(plan, (machine,), trees, site.progress, explainer).compare(pairing)
         timing = started, time.monotonic() - clock
-        return judge_and_explain(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, explainer)
+        return judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)

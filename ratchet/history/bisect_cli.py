@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import click
@@ -19,13 +20,14 @@ from ratchet.history.bisection_report import search_lines
 
 @click.command("bisect")
 @click.argument("case")
-@click.argument("good")
+@click.argument("good", required=False)
 @click.argument("bad", default="HEAD")
+@click.option("--env", metavar="PACKAGE==A..B", help="Search the released versions of a package instead, in this checkout.")
 @click.option("--again", is_flag=True, help="Forget what an earlier run of this search has measured.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the commit and its parent.")
 @measuring
 @common
-def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
+def bisect_command(case: str, good: str | None, bad: str, **options: Any) -> int:
     """Search the commits after GOOD, up to BAD, for the one that changed CASE.
 
     Each commit that is tried runs the benchmark files of this checkout, and is compared with GOOD in pairs. Commits that do not
@@ -33,8 +35,10 @@ def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
 
     Exits with 1 where a commit made CASE slower, with 0 where none did, with 3 where that could not be measured.
     """
+    package, good, bad = _ends(good, bad, options.pop("env"))
     with progressing(options) as progress:
-        search, check = bisect(good, bad, request_of((case,), options), progress, os.environ, again=options["again"])
+        request = request_of((case,), options)
+        search, check = bisect(good, bad, request, progress, os.environ, again=options["again"], package=package)
     paths = write(check, os.environ) if check else []
     if check and not options["as_json"]:
         report = check.report
@@ -47,3 +51,15 @@ def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
     if search.suspects:
         return int(Exit.REGRESSION if decision_threshold(search) > 0 else Exit.PASS)
     return int(Exit.PASS if search.looked_at[-1].verdict == "good" else Exit.NOT_MEASURED)
+
+
+def _ends(good: str | None, bad: str, env: str | None) -> tuple[str, str, str]:
+    """Return the package that is searched, if any, and both ends of the range."""
+    if env is None:
+        if good is None:
+            raise click.UsageError("Name the commit GOOD, or a package with --env.")
+        return "", good, bad
+    found = re.fullmatch(r"([\w.-]+)==([\w.+!]+?)\.\.([\w.+!]+)", env)
+    if not found or good is not None:
+        raise click.UsageError(f"--env takes PACKAGE==A..B, such as triton==3.5.0..3.7.1, and no commits; not {env!r}.")
+    return found[1], found[2], found[3]

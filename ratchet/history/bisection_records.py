@@ -43,6 +43,8 @@ class SearchRecord(Record):
 
     schema_version: Literal[1] = 1
     case: str
+    package: str = ""
+    """The package whose versions stand in the place of commits; empty where commits are searched."""
     good: Tree
     bad: Tree
     benchmarks: str

@@ -23,7 +23,8 @@ def search_lines(search: SearchRecord) -> Iterator[str]:
     for commit in sorted(last, key=lambda commit: order[commit]):
         one = last[commit]
         yield f"{one.verdict:<10}{commit_label(one.tree)}: {log_line(one.reason)}"
-    yield f"{units.plural(len(search.commits), 'commit')} in the range, of which {len(last)} had to be looked at."
+    what = "version" if search.package else "commit"
+    yield f"{units.plural(len(search.commits), what)} in the range, of which {len(last)} had to be looked at."
     case = log_line(search.case, CELL)
     if not search.suspects:
         is_same = search.looked_at[-1].verdict == "good"
@@ -31,18 +32,19 @@ def search_lines(search: SearchRecord) -> Iterator[str]:
         return
     slower = decision_threshold(search) > 0
     if len(search.suspects) > 1:
-        yield f"One of these {len(search.suspects)} commits made {case} {'slower' if slower else 'faster'}:"
+        yield f"One of these {len(search.suspects)} {what}s made {case} {'slower' if slower else 'faster'}:"
     else:
-        yield f"This commit made {case} {'slower' if slower else 'faster'}:"
+        yield f"This {what} made {case} {'slower' if slower else 'faster'}:"
     yield from (f"  {commit_label(tree)}" for tree in search.suspects)
-    yield f"At most {units.threshold(search.error)} of searches name a wrong commit."
+    yield f"At most {units.threshold(search.error)} of searches name a wrong {what}."
     yield from _next_lines(search)
 
 
 def _next_lines(search: SearchRecord) -> Iterator[str]:
     """Yield the commands that go on from here: read it, measure it again, search the rest."""
     parent, found = search.parent or search.good, search.suspects[-1]
-    yield f"Read it:     git diff {parent.commit[:10]} {found.commit[:10]}"
+    if not search.package:
+        yield f"Read it:     git diff {parent.commit[:10]} {found.commit[:10]}"
     yield f"Do it again: {_command(search, parent.commit, found.commit)} --again"
     if search.merged:
         yield f"It is a merge; to search the merged branch: {_command(search, *search.merged)}"
@@ -57,4 +59,5 @@ def _next_lines(search: SearchRecord) -> Iterator[str]:
 
 
 def _command(search: SearchRecord, good: str, bad: str) -> str:
-    return shlex.join(["ratchet", "bisect", search.case, good[:10], bad[:10]])
+    ends = ["--env", f"{search.package}=={good}..{bad}"] if search.package else [good[:10], bad[:10]]
+    return shlex.join(["ratchet", "bisect", search.case, *ends])

@@ -117,3 +117,37 @@ def test_an_environment_that_cannot_serve_is_refused_in_a_sentence(
     assert done.code == 2, done
     assert sentence in done.err
     assert not play.repo.joinpath("results/current.json").exists()
+
+
+@pytest.mark.slow
+def test_the_release_that_made_a_case_slower_is_found(play: Playground, tmp_path: Path) -> None:
+    """The released versions between two are searched as commits are; a pre-release and what lies outside are not among them."""
+    releases = {"1.0": 0.001, "1.9": 0.001, "1.10": 0.001, "2.0": 0.02, "2.1": 0.02, "2.2rc1": 0.02, "3.0": 0.2}
+    for version, seconds in releases.items():
+        wheel(tmp_path, version, seconds)
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    search = ("bisect", "waiting", "--device", "cpu", "--pairs", "40", "--blocks", "2", "--no-profile")
+    done = play.ratchet(*search, "--env", "waits==1.9..2.0", env=index)
+    assert done.code == 1, done
+    assert "2 versions of waits after 1.9 up to 2.0" in done.err
+    assert 'This version made waiting slower:\n  2.0 "waits"' in done.out
+    assert "ratchet bisect waiting --env waits==1.10..2.0 --again" in done.out
+    play.assert_clean()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("waits==1.0..4.0", "waits has no version 4.0. There are "),
+        ("waits==2.0..1.0", "1.0 is no later version than 2.0."),
+        ("nothing==1.0..2.0", "`pip index versions nothing` lists no versions: "),
+        ("waits", "--env takes PACKAGE==A..B, such as triton==3.5.0..3.7.1"),
+    ],
+)
+def test_versions_that_cannot_be_searched_are_refused(play: Playground, tmp_path: Path, words: str, sentence: str) -> None:
+    """The sentence says which versions there are."""
+    wheel(tmp_path, "1.0", 0)
+    wheel(tmp_path, "2.0", 0)
+    index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    done = play.ratchet("bisect", "waiting", "--device", "cpu", "--env", words, env=index)
+    assert (done.code, sentence in done.err) == (2, True), done

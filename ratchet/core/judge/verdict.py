@@ -87,7 +87,7 @@ def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
     """Return the warnings that a reader should see before any outcome."""
     differs = run.environment.differs
     apart = [f"Each side ran in an environment of its own: {summary(differs, 6)}."] if differs else []
-    if differs and run.reference and run.head.commit == run.reference.commit and not run.head.dirty:
+    if differs and run.reference and run.head.content == run.reference.content:
         launched = {case.name: case.launches_the_same for case in run.cases if len(case.identity) == len(SIDES)}
         if others := [name for name, same in launched.items() if not same]:
             apart.append(f"The same source gives other machine code, or other kernels, in: {units.listed(others, 6)}.")
