@@ -20,7 +20,6 @@ from pathlib import Path
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.duet import Duet, Observer, open_bench
 from ratchet.core.bench.suite import list_cases
-from ratchet.core.bench.tracing import SideTrace, trace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
@@ -41,6 +40,7 @@ from ratchet.explain.ncu import NcuOptions, SetName
 from ratchet.explain.readers import read
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
+from ratchet.explain.tracing import SideTrace, trace
 from ratchet.figure_style import preload
 
 

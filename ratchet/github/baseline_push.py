@@ -18,7 +18,6 @@ from ratchet.core.actions import run_url
 from ratchet.core.baseline import intact
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, UsageError
-from ratchet.core.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.core.judge.baseline import steps
 from ratchet.core.judge.baseline import update as judge_baseline
 from ratchet.core.judge.baseline.chain import joined
@@ -30,6 +29,7 @@ from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.baseline import PushSummary, commit_message, pull_body, title
 from ratchet.core.request import BASELINE, Request
+from ratchet.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.github.artifact import Intake, take_in
 from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of

@@ -19,7 +19,6 @@ from ratchet.core.cache import cache_root
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Blob, Repository
-from ratchet.core.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.core.judge.mutes import warnings
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import RunRecord
@@ -27,6 +26,7 @@ from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.units import did_you_mean, first_of
+from ratchet.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.history.judge import history_run
 from ratchet.history.records import Series
 from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, append, name_of, text_of

@@ -26,7 +26,7 @@ COMMAND_MODULES = ("check", "run", "recorded", "machine", "request", "trees", "b
 FLOORS: dict[str, int] = {
     "cli": 4,
     **dict.fromkeys(COMMAND_MODULES, 3),
-    **dict.fromkeys(("bench", "device", "identical", "launches", "report", "git", "git_push", "actions"), 2),
+    **dict.fromkeys(("bench", "device", "identical", "launches", "report", "git", "actions"), 2),
     "judge": 1,
     **dict.fromkeys(
         ("records", "config", "datasheets", "units", "errors", "workload", "cache", "untrusted", "processes", "interruption"), 0
@@ -36,7 +36,6 @@ FLOORS: dict[str, int] = {
 NEIGHBOURS = (
     COMMAND_MODULES,
     ("bench", "device", "identical", "launches"),
-    ("git", "git_push"),
 )
 """Packages of one floor that import each other."""
 PURE = re.compile(

@@ -52,7 +52,10 @@ def test_each_folder_is_the_core_or_a_tool() -> None:
     """Beside the core and the tools there are names that authors import, the list of tools, and what several tools need."""
     folders = {path.parent.name for path in (ROOT / "ratchet").glob("*/__init__.py")}
     files = {path.name for path in (ROOT / "ratchet").glob("*.py")}
-    assert (folders, files) == ({"core", *TOOLS}, {"__init__.py", "__main__.py", "figure_style.py", "nvcc.py", "tools.py"})
+    assert (folders, files) == (
+        {"core", *TOOLS},
+        {"__init__.py", "__main__.py", "figure_style.py", "git_push.py", "nvcc.py", "tools.py"},
+    )
 
 
 def test_a_plugin_imports_nothing() -> None:

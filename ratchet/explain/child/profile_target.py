@@ -57,7 +57,7 @@ class ProfileTarget:
         `GoFile`, the process imports the tree and then waits until it may go on.
         """
         limit = max(1, round(time_limit_s))
-        module = "ratchet.core.bench.child.profile_target"
+        module = "ratchet.explain.child.profile_target"
         paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
         return child_command(module, target=self, time_limit_s=limit, **paths)
 
