@@ -29,6 +29,7 @@ EXAMPLES = {
         "ratchet roofline 'norm/*' --out pictures",
     ),
 }
+WORKER_MODULES = ("ratchet.explain.child.traced_case",)
 PARTS = {
     "explainer": "ratchet.explain.cases",
     "profile_text": "ratchet.explain.report",

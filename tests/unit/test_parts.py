@@ -54,7 +54,7 @@ def test_each_folder_is_the_core_or_a_tool() -> None:
     files = {path.name for path in (ROOT / "ratchet").glob("*.py")}
     assert (folders, files) == (
         {"core", *TOOLS},
-        {"__init__.py", "__main__.py", "figure_style.py", "git_push.py", "nvcc.py", "tools.py"},
+        {"__init__.py", "__main__.py", "call_trace.py", "figure_style.py", "git_push.py", "nvcc.py", "tools.py"},
     )
 
 

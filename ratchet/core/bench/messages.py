@@ -19,7 +19,6 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.core.bench.wire import ProtocolError
 from ratchet.core.records import Count, NotNegative, Record
-from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import SampleMs, WorkloadIdentity
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Parameter
@@ -206,12 +205,6 @@ class KernelTimes(Record):
     """Times that the kernels of a call took, in milliseconds; none where no tracer can tell."""
 
     samples_ms: tuple[SampleMs, ...]
-
-
-class Traced(Record):
-    """The activity that torch.profiler saw of the prepared case."""
-
-    activity: Activity
 
 
 class Checked(Record):

@@ -21,9 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet.call_trace import TimeIsOver, end_in_time, warmed
+from ratchet.core.bench.child.kernel_times import settle
 from ratchet.core.bench.child.libraries import load_ahead
 from ratchet.core.bench.child.loader import LoadedTree, load_tree, use_last_cores
-from ratchet.core.bench.child.trace import TimeIsOver, end_in_time, settle, warmed
 from ratchet.core.bench.tree_spec import TreeSpec, child_command
 from ratchet.core.errors import ForeignModuleError, RatchetError
 from ratchet.core.records import Record

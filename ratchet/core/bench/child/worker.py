@@ -29,9 +29,9 @@ from ratchet.core.bench.child.autotuning import AutotuneWatch
 from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.calls import TimedCall, forget_compiled
 from ratchet.core.bench.child.imports import LateImports
+from ratchet.core.bench.child.kernel_times import kernels_ms
 from ratchet.core.bench.child.loader import LoadedTree, use_last_cores
 from ratchet.core.bench.child.outputs import Part, kind
-from ratchet.core.bench.child.trace import kernels_ms, trace
 from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.wire import Channel, Disconnected
@@ -316,12 +316,6 @@ class Worker:
         except (Exception, SystemExit):  # noqa: BLE001  if another profiler holds CUPTI, only these samples are lost
             return {"samples_ms": ()}
 
-    def trace(self) -> dict[str, Any]:
-        """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
-        job = self.current()
-        device = "cpu" if job.clocks[0].name == "cpu" else self.tree.spec.device
-        return {"activity": trace(job.call, device).model_dump(mode="json")}
-
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self.current()
@@ -506,7 +500,6 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "block": Worker.block,
     "stage": Worker.stage,
     "kernels": Worker.kernels,
-    "trace": Worker.trace,
     "finish": Worker.finish,
     # Imported with this module, so before any code of an author, which could put other functions in their place.
     **tools.worker_operations(),
