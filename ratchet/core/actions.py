@@ -1,6 +1,6 @@
 """Hand on what a job of GitHub Actions has to say: outputs and summary of its step.
 
-`ratchet.core.command_result`, `ratchet.core.cli.baseline` and `ratchet.github.cli` write them at the end, to the files that
+`ratchet.core.command_result`, `ratchet.baseline.cli` and `ratchet.github.cli` write them at the end, to the files that
 GITHUB_OUTPUT and GITHUB_STEP_SUMMARY name; outside a workflow nothing is written.
 """
 

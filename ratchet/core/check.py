@@ -25,7 +25,7 @@ from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS, anchors_of, by_anchor
+from ratchet.core.judge.chain import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.shards import policy_of_part

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ratchet.core.records.environment import Fingerprint, Peaks
+from ratchet.core.records.environment import Peaks
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,6 @@ def datasheet(gpu: str | None) -> Peaks | None:
     return next((sheet.peaks() for sheet in SHEETS if sheet.name.fullmatch(name)), None)
 
 
-def printed_peaks(fingerprint: Fingerprint) -> Peaks | None:
-    """Return the datasheet's peaks of a machine. A slice of a GPU (MIG) is not the GPU."""
-    return None if fingerprint.mig == "on" else datasheet(fingerprint.gpu)
-
-
 def highest(gpu: str | None) -> Peaks:
     """Return peaks that a GPU does not exceed: its own, or where the table has no such GPU the highest in the table."""
     sheets = [sheet.peaks() for sheet in SHEETS]
@@ -95,8 +90,3 @@ def highest(gpu: str | None) -> Peaks:
         dram_bytes_per_s=max(sheet.dram_bytes_per_s or 0.0 for sheet in sheets),
         flops_per_s={"any": max(rate for sheet in sheets for rate in sheet.flops_per_s.values())},
     )
-
-
-def unknown(gpu: str | None) -> str:
-    """Return the sentence for a GPU that is not in the table."""
-    return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."

@@ -30,6 +30,7 @@ EXAMPLES = {
     ),
 }
 WORKER_MODULES = ("ratchet.explain.child.traced_case",)
+RECORDS = {"roofline": "ratchet.common.rooflines:Roofline"}
 PARTS = {
     "explainer": "ratchet.explain.cases",
     "profile_text": "ratchet.explain.report",

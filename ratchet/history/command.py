@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ratchet.common.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.core.cache import cache_root
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, RecordError, UsageError
@@ -26,7 +27,6 @@ from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.units import did_you_mean, first_of
-from ratchet.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.history.judge import history_run
 from ratchet.history.records import Series
 from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, History, IndexedCase, RunFiles, append, name_of, text_of

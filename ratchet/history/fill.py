@@ -24,7 +24,7 @@ from ratchet.core.check import CheckPlan, CheckSuite, Comparer, Pairing, explain
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import BuildError, ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS
+from ratchet.core.judge.chain import ANCHOR_PAIRS
 from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save, save_text

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
-from ratchet.core.judge.baseline.chain import anchors_of
+from ratchet.core.judge.chain import anchors_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile, matched

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Repository
-from ratchet.core.judge.baseline.chain import anchors_of, by_anchor
+from ratchet.core.judge.chain import anchors_of, by_anchor
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint, Peaks

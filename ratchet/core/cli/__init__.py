@@ -46,9 +46,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one run and one verdict."),
     },
     "Find out why, make it faster": {},
-    "Main over time": {
-        "baseline": ("ratchet.core.cli.baseline:baseline_group", "Show, move and verify the best commit of every case."),
-    },
+    "Main over time": {},
     "Try the machine and the gate": {},
     "In workflows": {},
     "Other harnesses": {},
@@ -74,22 +72,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet check       are my changes slower than the last commit?",
         "ratchet doctor      what this machine can do",
     ),
-    "baseline": (
-        "ratchet baseline show",
-        "ratchet baseline record",
-    ),
-    "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
-    "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
-    "baseline record": (
-        "ratchet baseline record",
-        "ratchet baseline record first/current.json second/current.json",
-    ),
-    "baseline rename": ("ratchet baseline rename norm/rows_4k rms_norm/rows_4k",),
-    "baseline show": (
-        "ratchet baseline show",
-        "ratchet baseline show 'norm/*' --history",
-    ),
-    "baseline verify": ("ratchet baseline verify",),
     "check": (
         "ratchet check                          with uncommitted changes against HEAD, else HEAD against the one before",
         "ratchet check --merge-base main        this branch against where it left main",

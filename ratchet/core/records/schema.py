@@ -17,7 +17,7 @@ from typing import Any
 from ratchet import tools
 from ratchet.core.records import Record
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.profile import Profiles, Roofline
+from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.tuned import Tuned
 from ratchet.core.records.verdict import ReportRecord
@@ -28,7 +28,6 @@ SCHEMAS: dict[str, type[Record]] = {
     "report": ReportRecord,
     "tuned": Tuned,
     "profiles": Profiles,
-    "roofline": Roofline,
     **tools.records(),
 }
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 from unittest import mock
 
-from ratchet.call_trace import TimeIsOver, end_in_time, warmed
+from ratchet.common.call_trace import TimeIsOver, end_in_time, warmed
 from ratchet.core.bench.child.kernel_times import profiled, settle
 from ratchet.core.bench.child.loader import load_tree, use_last_cores
 from ratchet.core.bench.tree_spec import TreeSpec

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ratchet.call_trace import TimeIsOver, end_in_time, warmed
+from ratchet.common.call_trace import TimeIsOver, end_in_time, warmed
 from ratchet.core.bench.child.kernel_times import settle
 from ratchet.core.bench.child.libraries import load_ahead
 from ratchet.core.bench.child.loader import LoadedTree, load_tree, use_last_cores

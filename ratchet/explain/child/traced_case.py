@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ratchet.call_trace import trace
+from ratchet.common.call_trace import trace
 
 if TYPE_CHECKING:
     from ratchet.core.bench.child.worker import Worker

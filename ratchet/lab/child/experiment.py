@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ratchet.call_trace import is_gpu_range, trace
+from ratchet.common.call_trace import is_gpu_range, trace
 from ratchet.core.bench.child import outputs
 from ratchet.core.bench.child.calls import TimedCall, has_compiled, seed_all
 from ratchet.core.bench.child.kernel_times import profiled, settle

@@ -1,7 +1,7 @@
 """The chain of steps of a case: each names its predecessor by digest, so that a figure edited by hand is found.
 
-`steps.py` and `update.py` beside this file add steps; a verdict and ``ratchet baseline verify`` ask for `problems`; a push joins
-the chain of main with the one that waits in a pull request (`joined`). Pure.
+Commands that move a baseline add steps; a verdict and ``ratchet baseline verify`` ask for `problems`; a push joins the chain of
+main with the one that waits in a pull request (`joined`). Pure.
 
 A digest is no signature. Whoever runs this code can write a chain that fits; what guards against that is review of the
 commit that changes the file. It finds the edit that was not meant, or not thought through.
