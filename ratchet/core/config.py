@@ -6,6 +6,9 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import json
 import os
 import re
@@ -14,6 +17,7 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
@@ -330,8 +334,6 @@ class SettingOrigin:
 
 def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
     """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
-    from ratchet.core.records.schema import field_texts  # what stands below a field of `Settings` is not read at each start
-
     settings = load_settings(root, environ, options, folder)
     texts = field_texts(Path(__file__))
     path = _project_of(root, folder) / "pyproject.toml"
@@ -345,6 +347,22 @@ def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[s
         meaning = " ".join(texts.get((Settings.__name__, name), "").replace("``", "").split())
         shown.append(SettingOrigin(name, values[name], source, meaning))
     return shown
+
+
+@functools.cache
+def field_texts(path: Path) -> dict[tuple[str, str], str]:
+    """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
+    texts: dict[tuple[str, str], str] = {}
+    for record in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(record, ast.ClassDef):
+            continue
+        bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
+        texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
+        for field, below in pairwise(record.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[record.name, name] = inspect.cleandoc(text)
+    return texts
 
 
 def _project_of(root: Path, folder: Path) -> Path:
