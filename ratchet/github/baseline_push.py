@@ -18,7 +18,6 @@ from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, 
 from ratchet.common.baseline_text import PushSummary, commit_message, pull_body, title
 from ratchet.common.baseline_update import intact, record
 from ratchet.common.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
-from ratchet.core.actions import run_url
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, UsageError
 from ratchet.core.judge.chain import joined
@@ -33,6 +32,7 @@ from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of
 from ratchet.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.github.records import Acceptance, WorkflowRun
+from ratchet.github.step import run_url
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.github.client import GitHub
