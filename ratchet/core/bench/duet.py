@@ -27,14 +27,13 @@ from ratchet.core.bench.lost import (
     in_every_try,
     worth_repeating,
 )
-from ratchet.core.bench.measured import Measured, WorkerResult
 from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
 from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.bench.turns import PairTimer, Planted, in_turn, order_of_pair
+from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError

@@ -22,7 +22,7 @@ from typing import NoReturn, cast
 import click
 
 from ratchet import __version__, tools
-from ratchet.core import interruption
+from ratchet.core import processes
 from ratchet.core.errors import Exit, RatchetError, UsageError
 from ratchet.core.units import did_you_mean
 
@@ -157,7 +157,7 @@ with_examples(cli, "")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error is one sentence on stderr."""
-    for number in interruption.ENDINGS:
+    for number in processes.ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -183,7 +183,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
     if isinstance(error, RatchetError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return interruption.sentence(), Exit.INTERRUPTED
+        return processes.interruption_sentence(), Exit.INTERRUPTED
     if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
         return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
     if limit := _limit_met(error):
@@ -229,7 +229,7 @@ _INSTALL = {
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    for number in interruption.ENDINGS:
+    for number in processes.ENDINGS:
         signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleaning up
     raise KeyboardInterrupt
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ratchet.core.bench.client import CaseTrouble, Lost
-from ratchet.core.bench.measured import Measured
 from ratchet.core.bench.messages import Prepared
 from ratchet.core.bench.ready.workers import PairWorkers, Workers
-from ratchet.core.bench.turns import in_turn, order_of_pair
+from ratchet.core.bench.turns import Measured, in_turn, order_of_pair
 from ratchet.core.records.run import LostWorker, Side
 
 
