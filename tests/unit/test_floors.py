@@ -26,14 +26,14 @@ COMMAND_MODULES = ("check", "run", "recorded", "machine", "request", "trees", "c
 FLOORS: dict[str, int] = {
     "cli": 4,
     **dict.fromkeys(COMMAND_MODULES, 3),
-    **dict.fromkeys(("bench", "device", "identical", "launches", "report", "git", "actions"), 2),
+    **dict.fromkeys(("bench", "device", "report", "git", "actions"), 2),
     "judge": 1,
     **dict.fromkeys(("records", "config", "datasheets", "units", "errors", "workload", "cache", "untrusted", "processes"), 0),
 }
 """Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""
 NEIGHBOURS = (
     COMMAND_MODULES,
-    ("bench", "device", "identical", "launches"),
+    ("bench", "device"),
 )
 """Packages of one floor that import each other."""
 PURE = re.compile(
@@ -174,8 +174,8 @@ def test_torch_loads_where_something_is_timed() -> None:
         "ratchet.lab.contents",
         "ratchet.lab.numerics",
         "ratchet.lab.referee",
-        "ratchet.core.launches.__init__",
-        "ratchet.core.launches.capture",
+        "ratchet.identical.launches.__init__",
+        "ratchet.identical.launches.capture",
         *(f"ratchet.core.bench.child.{name}" for name in names),
     }
     assert modules - allowed == set()

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from ratchet.adopt import doctor
-from ratchet.core import launches as identity
 from ratchet.core import machine
 from ratchet.core.bench import clocks
 from ratchet.core.bench.build import benchmark_environ
@@ -29,6 +28,7 @@ from ratchet.core.request import DeviceChoice
 from ratchet.explain import sides
 from ratchet.explain.ncu import NcuOptions
 from ratchet.explain.tracing import SideTrace
+from ratchet.identical import launches as identity
 from tests import examples
 
 UNSUPPORTED = "ratchet does not support AMD GPUs"

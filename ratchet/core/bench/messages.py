@@ -141,8 +141,12 @@ class ImportedLate(Record):
     """What packages set for their own sake."""
 
 
+OPENED_ELSEWHERE = "something that is not this process's Python opened it"
+"""Part of a difference that a case may not have noticed itself, but a worker beside it."""
+
+
 class HostCode(Record):
-    """The differences between two trees that a case noticed: see `ratchet.core.identical`."""
+    """The differences between two trees that a case noticed: see `ratchet.identical`."""
 
     noticed: tuple[Line, ...] = ()
     always: bool = False
@@ -160,7 +164,7 @@ class HostCode(Record):
 
 
 class Identified(Record):
-    """The identity of the last prepared case: see `ratchet.core.launches`. Either ``digest`` or ``opaque`` is set."""
+    """The identity of the last prepared case: see `ratchet.identical.launches`. Either ``digest`` or ``opaque`` is set."""
 
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     opaque: Line

@@ -23,7 +23,6 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from ratchet import tools
-from ratchet.core import launches as identity
 from ratchet.core.bench.child import correctness, outputs
 from ratchet.core.bench.child.autotuning import AutotuneWatch
 from ratchet.core.bench.child.boundary import CaseBoundary
@@ -36,12 +35,12 @@ from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, Eve
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import described
-from ratchet.core.identical import Noticed
 from ratchet.core.processes import begin_section
 from ratchet.core.units import parse_size
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Workload
 
+identity, host_code = tools.part("launches"), tools.part("host_code")
 PLACED_BYTES = 1 << 30
 """Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
 EXPOSED_TRIES, HIDDEN_TRIES, EXPOSED_MS = 8, 3, 6.0
@@ -264,12 +263,12 @@ class Worker:
         """
         job, proof = self.current(), self.tree.proof
         if proof is None:
-            return vars(Noticed(unknown="its tree was not compared before it was imported"))
+            return dict(vars(host_code.Noticed(unknown="its tree was not compared before it was imported")))
         try:
             job.call()
-            return vars(self._boundary.apart(proof.result))
+            return dict(vars(self._boundary.apart(proof.result)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
-            return vars(Noticed(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
+            return dict(vars(host_code.Noticed(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}"))))
 
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
