@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from ratchet.common.baseline_chain import continued, new_chain_entry
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.chain import ChainPlace, continued, new_chain_entry
+from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.judge.comparison import medians_ms, performance
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
 from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, WorkerSamples, WorkloadIdentity

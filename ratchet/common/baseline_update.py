@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ratchet.common.baseline_chain import continued, new_chain_entry, with_digest
 from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Observation, observations
 from ratchet.core.errors import RecordError
-from ratchet.core.judge.chain import continued, new_chain_entry, problems, with_digest
+from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import likely_renames
 from ratchet.core.records.baseline import (
     MOST_DAYS,

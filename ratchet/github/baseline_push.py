@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet import tools
+from ratchet.common.baseline_chain import joined
 from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, accept
 from ratchet.common.baseline_text import PushSummary, commit_message, pull_body, title
 from ratchet.common.baseline_update import intact, record
 from ratchet.common.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, UsageError
-from ratchet.core.judge.chain import joined
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, StepKind
 from ratchet.core.records.files import dumps, loads

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from ratchet.common.baseline_chain import continued
 from ratchet.common.baseline_steps import Person, accept, rename
 from ratchet.common.baseline_text import (
     accepted_fields,
@@ -17,7 +18,7 @@ from ratchet.common.baseline_text import (
     verified_lines,
 )
 from ratchet.common.baseline_update import record
-from ratchet.core.judge.chain import ChainPlace, continued, problems
+from ratchet.core.judge.chain import ChainPlace, problems
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint

@@ -146,7 +146,7 @@ OPENED_ELSEWHERE = "something that is not this process's Python opened it"
 
 
 class HostCode(Record):
-    """The differences between two trees that a case noticed: see `ratchet.identical`."""
+    """The differences between two trees that a case noticed: see `ratchet.identical.proof`."""
 
     noticed: tuple[Line, ...] = ()
     always: bool = False

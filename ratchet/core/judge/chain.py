@@ -1,7 +1,7 @@
 """The chain of steps of a case: each names its predecessor by digest, so that a figure edited by hand is found.
 
-Commands that move a baseline add steps; a verdict and ``ratchet baseline verify`` ask for `problems`; a push joins the chain of
-main with the one that waits in a pull request (`joined`). Pure.
+A verdict and ``ratchet baseline verify`` ask for `problems`, and a check for anchors; `ratchet.common.baseline_chain` adds steps.
+Pure.
 
 A digest is no signature. Whoever runs this code can write a chain that fits; what guards against that is review of the
 commit that changes the file. It finds the edit that was not meant, or not thought through.
@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ratchet.core.records import Record
-from ratchet.core.records.baseline import SETTING, UNSEALED, Baseline, BaselineEntry, Day, Figures, Step, StepKind
+from ratchet.core.records.baseline import SETTING, UNSEALED, Baseline, BaselineEntry, Figures, Step, StepKind
 
 _UNDO = "Undo the edit, or restore the file from git."
-_FIGURES = set(Figures.model_fields)
+FIGURES = set(Figures.model_fields)
+"""Fields whose digest a step keeps, which has set them."""
 
 
 class ChainPlace(NamedTuple):
@@ -27,25 +28,6 @@ class ChainPlace(NamedTuple):
     machine: str
     """`Fingerprint.key`."""
     case: str
-
-
-def new_chain_entry(figures: Figures, before: BaselineEntry | None, step: Step, place: ChainPlace) -> BaselineEntry:
-    """Return an entry with these figures, which ``step`` sets after the steps of the entry ``before``."""
-    changed = {"median_ms": figures.median_ms, "figures": _digest(figures, _FIGURES)}
-    steps = _with_step(before.steps if before else (), step.model_copy(update=changed), place)
-    day = Day(timestamp=figures.timestamp, median_ms=figures.median_ms)
-    known = {name: getattr(figures, name) for name in Figures.model_fields}
-    return with_digest(BaselineEntry(**known, days=(day,), steps=steps), place)
-
-
-def continued(entry: BaselineEntry, step: Step, place: ChainPlace) -> BaselineEntry:
-    """Return the entry with one more step, which leaves its figures as they are."""
-    return with_digest(entry.model_copy(update={"steps": _with_step(entry.steps, step, place)}), place)
-
-
-def with_digest(entry: BaselineEntry, place: ChainPlace) -> BaselineEntry:
-    """Return the entry with the digest of all that it holds now."""
-    return entry.model_copy(update={"digest": _entry_digest(entry, place)})
 
 
 def problems(baseline: Baseline) -> list[str]:
@@ -80,9 +62,9 @@ def _problems(entry: BaselineEntry, place: ChainPlace) -> Iterator[str]:
         yield f": no step of its chain set any figures. {_UNDO}"
         return
     index, last = setting[-1], entry.steps[setting[-1]]
-    if index not in edited and (last.figures, last.commit) != (_digest(entry, _FIGURES), entry.git_commit):
+    if index not in edited and (last.figures, last.commit) != (digest_of(entry, FIGURES), entry.git_commit):
         yield f": its figures are not those that step {index + 1} ({last.kind}, {last.timestamp:%Y-%m-%d}) set. {_UNDO}"
-    elif fits and entry.digest != _entry_digest(entry, place):
+    elif fits and entry.digest != entry_digest(entry, place):
         yield f": its candidate, its days, its merges, its digest or its list of steps was edited. {_UNDO}"
 
 
@@ -91,60 +73,28 @@ def _written(entry: BaselineEntry, place: ChainPlace) -> list[str | None]:
     name: str | None = place.case
     digests: list[str | None] = []
     for step in reversed(entry.steps):
-        digest = _step_digest(step, place._replace(case=name)) if name is not None else None
+        digest = step_digest(step, place._replace(case=name)) if name is not None else None
         if step.kind is StepKind.RENAMED:
             name = step.previous_name if digest == step.digest else None
         digests.insert(0, digest)
     return digests
 
 
-def _with_step(steps: tuple[Step, ...], step: Step, place: ChainPlace) -> tuple[Step, ...]:
-    following = step.model_copy(update={"predecessor": steps[-1].digest if steps else None})
-    return (*steps, following.model_copy(update={"digest": _step_digest(following, place)}))
+def step_digest(step: Step, place: ChainPlace) -> str:
+    """Return the digest of all that a step says, at its place."""
+    return digest_of(step, set(Step.model_fields) - {"digest"}, place)
 
 
-def _step_digest(step: Step, place: ChainPlace) -> str:
-    return _digest(step, set(Step.model_fields) - {"digest"}, place)
+def entry_digest(entry: BaselineEntry, place: ChainPlace) -> str:
+    """Return the digest of all that an entry holds, at its place."""
+    return digest_of(entry, set(BaselineEntry.model_fields) - {"digest"}, place)
 
 
-def _entry_digest(entry: BaselineEntry, place: ChainPlace) -> str:
-    return _digest(entry, set(BaselineEntry.model_fields) - {"digest"}, place)
-
-
-def _digest(record: Record, fields: set[str], place: ChainPlace | None = None) -> str:
+def digest_of(record: Record, fields: set[str], place: ChainPlace | None = None) -> str:
     """Hash the canonical JSON of these fields. Defaults are left out, so that a field added later changes no digest."""
     document: dict[str, Any] = {"place": place, "fields": record.model_dump(mode="json", include=fields, exclude_defaults=True)}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[: len(UNSEALED)]
-
-
-# Join two baseline files that went on from the same steps: main's, and the one that waits in a pull request.
-
-
-def joined(main: Baseline, waiting: Baseline) -> Baseline:
-    """Return, case by case, the chain that continues the other one; where both went different ways, main's.
-
-    If two entries have the same steps, the one that was touched last stays: it knows the newer candidate, merges and days.
-    """
-    for part in waiting.fingerprints.values():
-        entries = main.entries(part.fingerprint)
-        later = {name: entry for name, entry in part.configs.items() if name not in entries or _goes_on(entry, entries[name])}
-        if later:
-            main = main.with_entries(part.fingerprint, entries | later)
-    return main
-
-
-def _goes_on(entry: BaselineEntry, other: BaselineEntry) -> bool:
-    mine, theirs = ([step.digest for step in either.steps] for either in (entry, other))
-    if mine == theirs:
-        return _last_touched(entry) > _last_touched(other)
-    return mine[: len(theirs)] == theirs
-
-
-def _last_touched(entry: BaselineEntry) -> float:
-    days = [day.timestamp for day in entry.days]
-    measured = [proof.measurement.ended_at for proof in (entry.candidate, *entry.merges) if proof]
-    return max([*days, *measured, entry.timestamp]).timestamp()
 
 
 # Earlier baseline commits that a case is measured against once more, so that its steps add up.

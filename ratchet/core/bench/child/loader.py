@@ -58,7 +58,7 @@ class LoadedTree:
     states: States = field(default_factory=dict)
     """What each file's import changes in the process: `CaseBoundary.begin` puts that into force for the file's cases."""
     proof: Any = None
-    """What differs from the other tree, and what was noticed of it (`ratchet.identical.Proof`), where a host compares them."""
+    """What was noticed of the differences from the other tree (`ratchet.identical.proof.Proof`), where a host compares them."""
 
     @property
     def changed(self) -> dict[str, tuple[str, ...]]:

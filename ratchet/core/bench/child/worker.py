@@ -268,7 +268,8 @@ class Worker:
             job.call()
             return dict(vars(self._boundary.apart(proof.result)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
-            return dict(vars(host_code.Noticed(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}"))))
+            why = clean(f"looking at its host code failed: {type(error).__name__}: {error}")
+            return dict(vars(host_code.Noticed(unknown=why)))
 
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""

@@ -1,0 +1,71 @@
+"""Prove that two trees are the same for a case, from what differs between them.
+
+A host makes a `Proof` before it imports its tree; its workers ask it about a case that they have prepared. Both sides run the
+same interpreter, libraries and harness in the same environment, so they do the same until one of them gets at a difference.
+docs/decisions/0021-host-code.md has the argument, and what is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.core.errors import WorkerError
+from ratchet.identical.difference import TreeDifference, compare
+from ratchet.identical.watch import Watch
+
+__all__ = ["Noticed", "Proof", "TreeDifference", "compare"]
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """The differences between two trees that a process noticed: nothing is the proof that it does the same in both."""
+
+    noticed: tuple[str, ...] = ()
+    always: bool = False
+    """Every case of the tree notices that."""
+    unknown: str = ""
+    """Why nobody knows."""
+
+
+class Proof:
+    """The difference between this process's tree and the other one, and what was noticed of it since this was made."""
+
+    def __init__(self, difference: TreeDifference, tree: Path) -> None:
+        self._answer = Noticed(difference.counted, always=True, unknown=difference.unknown)
+        waits = difference.paths and self._answer == Noticed(always=True)
+        self._watch = Watch(difference, tree) if waits else None
+        self._try(Watch.start)
+
+    def imported(self) -> None:
+        """Note that the tree is imported: what was noticed until now, all cases notice."""
+        if found := self._try(Watch.pause):
+            self._settle(Noticed(found, always=True))
+
+    def forked(self, *, watched: bool) -> None:
+        """Go on in a worker, or let it run as if nothing had been watched."""
+        if watched:
+            self._try(Watch.go_on)
+        else:
+            self._settle(self._answer)
+
+    def result(self) -> Noticed:
+        """Return what this process has noticed, and stop watching it."""
+        if self._watch:
+            found = self._try(Watch.pause)
+            self._settle(Noticed(found or ()) if self._watch else self._answer)
+        return self._answer
+
+    def _try(self, step: Callable[[Watch], tuple[str, ...] | None]) -> tuple[str, ...] | None:
+        try:
+            return step(self._watch) if self._watch else None
+        except WorkerError as error:
+            self._settle(Noticed(unknown=str(error), always=True))
+            return None
+
+    def _settle(self, answer: Noticed) -> None:
+        self._answer = answer
+        if self._watch:
+            self._watch.stop()
+        self._watch = None
