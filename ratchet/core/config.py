@@ -254,7 +254,7 @@ class Settings(BaseModel):
 
         Nothing changes if that version has no ``[tool.ratchet]``. ``name`` and errors are those of `settings_from`.
         """
-        table = _tool_table(text, name)
+        table = tool_table(text, name)
         if table is None:
             return self
         keys = [key for key in keys if key not in self._given]
@@ -304,7 +304,7 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
 def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
     """Read the settings from the text of a pyproject.toml, which errors call ``name``; else as `load_settings`."""
     given = _of_environment(environ) | {name: value for name, value in options.items() if value is not None}
-    settings = _validated((_tool_table(text, name) or {}) | given, environ, options)
+    settings = _validated((tool_table(text, name) or {}) | given, environ, options)
     settings._given = frozenset(given) & {*OF_EACH_TREE, *OF_BOTH_SIDES}
     return settings
 
@@ -337,7 +337,7 @@ def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[s
     settings = load_settings(root, environ, options, folder)
     texts = field_texts(Path(__file__))
     path = _project_of(root, folder) / "pyproject.toml"
-    given = _tool_table(_text_of(path), str(path)) or {}
+    given = tool_table(_text_of(path), str(path)) or {}
     variables = _of_environment(environ)
     values = settings.model_dump(mode="json")
     shown = []
@@ -371,7 +371,7 @@ def _project_of(root: Path, folder: Path) -> Path:
         if place == root or not place.is_relative_to(root):
             break
         path = place / "pyproject.toml"
-        if _tool_table(_text_of(path), str(path)) is not None:
+        if tool_table(_text_of(path), str(path)) is not None:
             return place
     return root
 
@@ -393,26 +393,6 @@ def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {known[name]: value for name, value in given.items() if name in known}
 
 
-def origin_of_thresholds(
-    settings: Settings, text: str, place: str, environ: Mapping[str, str], options: Mapping[str, Any]
-) -> str:
-    """Say both thresholds and where each comes from: ``gate 3 %, improvement 5 % from pyproject.toml of main at 533226cf33``.
-
-    The arguments are those of `settings_from`; ``place`` names the file and its commit.
-    """
-    table = _tool_table(text, place) or {}
-    origins: dict[str, list[str]] = {}
-    for key, word in (("regression_threshold", "gate"), ("improvement_threshold", "improvement")):
-        if options.get(key) is not None:
-            origin = "an option of this command"
-        elif environ.get(f"RATCHET_{key.upper()}"):
-            origin = f"this workflow, not from {place}"
-        else:
-            origin = place if key in table else f"the defaults, since {place} sets none"
-        origins.setdefault(origin, []).append(f"{word} {units.threshold(getattr(settings, key))}")
-    return "; ".join(f"{', '.join(values)} from {origin}" for origin, values in origins.items())
-
-
 def _text_of(path: Path) -> str:
     if not path.is_file():
         return ""
@@ -424,7 +404,7 @@ def _text_of(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its permissions and try again.") from None
 
 
-def _tool_table(text: str, name: str) -> dict[str, Any] | None:
+def tool_table(text: str, name: str) -> dict[str, Any] | None:
     """Return ``[tool.ratchet]``; None where the text has none."""
     try:
         document = tomllib.loads(text)

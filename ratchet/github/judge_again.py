@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ratchet.core.config import Settings, origin_of_thresholds, settings_from
+from ratchet.core.config import Settings, settings_from
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry, StepKind
@@ -32,6 +32,7 @@ from ratchet.github.event_file import Subject
 from ratchet.github.provenance import changes_of
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
+from ratchet.github.thresholds import origin_of_thresholds
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.github.client import GitHub
