@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ratchet.core.datasheets import datasheet
+from ratchet.core.judge.roofs import datasheet
 from ratchet.core.records import NotNegative, Positive, Record
 from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.run import Side

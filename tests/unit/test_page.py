@@ -28,9 +28,8 @@ from PIL import Image
 
 from ratchet import figure_style as style
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
-from ratchet.core.datasheets import datasheet
 from ratchet.core.errors import OutputError, PageError
-from ratchet.core.judge.roofs import measured_roofs
+from ratchet.core.judge.roofs import datasheet, measured_roofs
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import load

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.core.datasheets import SHEETS, datasheet
+from ratchet.core.judge.roofs import SHEETS, datasheet
 from ratchet.explain.roofline_command import unknown
 
 NAMES = {

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
-from ratchet.core.datasheets import datasheet
-from ratchet.core.judge.roofs import Roofs
+from ratchet.core.judge.roofs import Roofs, datasheet
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.profile import KernelProfile, Profile
 from ratchet.explain import roofline as pure

@@ -28,9 +28,9 @@ from ratchet.core.bench.lost import (
     worth_repeating,
 )
 from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
-from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair

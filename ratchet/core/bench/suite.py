@@ -17,8 +17,8 @@ from ratchet.core.bench.cores import HostCores
 from ratchet.core.bench.duet import CHECKED_SHARE, Duet, MeasureProgress, Observer
 from ratchet.core.bench.lost import could_not_measure
 from ratchet.core.bench.messages import Listing, between_sides
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.sessions import Sessions, Surveyed
-from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec

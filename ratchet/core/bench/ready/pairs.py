@@ -30,7 +30,7 @@ class ReadyPairs:
     """The pairs of a measurement over some workers. For use in one thread."""
 
     together = 1
-    """Pairs whose workers get ready at the same time (`tricks.Tricks.pairs_together`), on a GPU: each then waits for its turn."""
+    """Pairs whose workers get ready at the same time (`Tricks.pairs_together`), on a GPU: each then waits for its turn."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers, self._plan = workers, workers.plan
