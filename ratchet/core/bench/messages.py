@@ -2,7 +2,7 @@
 
 A benchmark's code runs in the process that sends them.
 
-`client` and everything that asks a worker (`duet`, `tuning`, `ratchet tune`) names one of these types as the answer it expects.
+`client` and everything that asks a worker names one of these types as the answer it expects.
 `child.worker` sends them as plain dictionaries. `child.correctness` compares two calls of one process by their `Evidence`,
 `suite` and `duet` the two sides of a case without a reference. Pure.
 """
