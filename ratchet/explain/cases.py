@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 
+from ratchet.common.launch_pairs import matched
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.duet import Duet, Observer, open_bench
 from ratchet.core.bench.suite import list_cases
@@ -28,7 +29,7 @@ from ratchet.core.judge.rule import likely_changed
 from ratchet.core.judge.verdict import changed_cases, worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.profile import CaseProfile, matched
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report.progress import Progress

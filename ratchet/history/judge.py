@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
+from ratchet.common.launch_pairs import matched
 from ratchet.core.judge.chain import anchors_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint, Peaks
-from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile, matched
+from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile
 from ratchet.core.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
