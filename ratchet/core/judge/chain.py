@@ -1,7 +1,6 @@
 """The chain of steps of a case: each names its predecessor by digest, so that a figure edited by hand is found.
 
-A verdict and ``ratchet baseline verify`` ask for `problems`, and a check for anchors; `ratchet.common.baseline_chain` adds steps.
-Pure.
+A verdict and ``ratchet baseline verify`` ask for `problems`; `ratchet.common.baseline_chain` adds steps. Pure.
 
 A digest is no signature. Whoever runs this code can write a chain that fits; what guards against that is review of the
 commit that changes the file. It finds the edit that was not meant, or not thought through.
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ratchet.core.records import Record
@@ -95,37 +94,3 @@ def digest_of(record: Record, fields: set[str], place: ChainPlace | None = None)
     document: dict[str, Any] = {"place": place, "fields": record.model_dump(mode="json", include=fields, exclude_defaults=True)}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[: len(UNSEALED)]
-
-
-# Earlier baseline commits that a case is measured against once more, so that its steps add up.
-
-
-ANCHOR_PAIRS = 16
-"""Pairs that a case gets against its anchor. No verdict ends them early: else the index would lean to where it was decided."""
-
-
-def anchors_of(entry: BaselineEntry) -> list[str]:
-    """Return the commits that can be the anchor of a case, the best one first.
-
-    That is the first commit of its chain, since the workload last changed and under its present name. The later ones of the chain
-    stand in where an earlier one cannot be built any more.
-    """
-    commits: list[str] = []
-    for step in entry.steps:
-        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.RENAMED):
-            commits = []
-        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.IMPROVED, StepKind.ACCEPTED):
-            commits.append(step.commit)
-    return list(dict.fromkeys(commits))
-
-
-def by_anchor(waiting: Mapping[str, Sequence[str]], compared: Mapping[str, str], head: str) -> dict[str, list[str]]:
-    """Map each commit to the cases to measure against it: those whose first anchor it is.
-
-    A case that was compared with its anchor (``compared``: name → commit), or whose anchor is the head itself, is done.
-    """
-    groups: dict[str, list[str]] = {}
-    for name, anchors in waiting.items():
-        if anchors and anchors[0] not in (compared.get(name), head):
-            groups.setdefault(anchors[0], []).append(name)
-    return groups
