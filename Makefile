@@ -47,7 +47,7 @@ lint: $(STAMP)
 	@$(VENV)/bin/mypy
 
 schema: $(STAMP)
-	@$(PY) -m ratchet.core.records.schema results/schema
+	@$(PY) -m ratchet.common.schema results/schema
 
 clean:
 	rm -rf $(VENV)

@@ -32,7 +32,7 @@ from ratchet.core.processes import run
 
 FLAGS = ("-O3", "-lineinfo", "-std=c++17")
 FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v", "-no-compress")
-"""``-no-compress``: so that `ratchet.core.launches` can read the machine code."""
+"""``-no-compress``: so that `ratchet.identical.launches` can read the machine code."""
 LIBRARY = "kernel.so"
 LOG_BYTES = 2**22
 """Bytes of nvcc's output that are kept: the first errors count, and templates make long ones."""

@@ -3,7 +3,7 @@
 A tool is a folder with a ``plugin.py``, which imports nothing and may set:
 
 - ``COMMANDS``: section of ``ratchet --help`` → name → (module and function, line of the help);
-- ``SUBCOMMANDS``: group of the core → name → module and function;
+- ``SUBCOMMANDS``: group of another tool → name → module and function;
 - ``EXAMPLES``: command → examples at the end of its help page;
 - ``WORKER_MODULES``: modules whose ``OPERATIONS`` say what a worker answers beside what timing needs;
 - ``RECORDS``: kind of a file that crosses a machine → module and class;
@@ -17,7 +17,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-TOOLS = ("adopt", "history", "trust", "explain", "lab", "tune", "github", "harness")
+TOOLS = ("adopt", "baseline", "history", "trust", "explain", "lab", "tune", "github", "harness", "identical")
 """In the order of their lines in ``ratchet --help``."""
 
 

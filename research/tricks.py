@@ -15,7 +15,7 @@ from functools import partial
 from common import row, table
 
 from ratchet.core import trees
-from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.suite import measure_suite
 from ratchet.core.cli import main
 

@@ -62,11 +62,11 @@ class TrustedJobs:
 
 
 def _serve() -> None:
-    import ratchet.core.cli.baseline
+    import ratchet.baseline.cli
     import ratchet.github.cli
     import ratchet.tune.command
 
-    assert ratchet.core.cli.baseline
+    assert ratchet.baseline.cli
     assert ratchet.github.cli
     assert ratchet.tune.command
     assert "torch" not in sys.modules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.core.records.profile import Roof
+from ratchet.common.rooflines import Roof
 from ratchet.core.records.run import Config, WorkloadIdentity
 from ratchet.core.records.verdict import Comparison
 from ratchet.lab.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime

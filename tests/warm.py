@@ -314,7 +314,7 @@ def _end(status: int) -> NoReturn:
 
 _GUARD = str(ROOT / "ratchet" / "subprocesses.py")
 _ADVISE = "ratchet.explain.child.advise_target"
-_CHILDREN = ("ratchet.core.bench.child.host", "ratchet.core.bench.child.profile_target", _ADVISE)
+_CHILDREN = ("ratchet.core.bench.child.host", "ratchet.explain.child.profile_target", _ADVISE)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()

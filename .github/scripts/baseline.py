@@ -10,12 +10,13 @@ import os
 import sys
 from pathlib import Path
 
-from ratchet.core.config import Settings, origin_of_thresholds, settings_from
+from ratchet.core.config import Settings, settings_from
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import dumps, save_bytes
 from ratchet.core.untrusted import log_line
+from ratchet.github.thresholds import origin_of_thresholds
 
 FETCHED = "refs/remotes/origin"
 DECIDING = ("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "mute", "results")

@@ -1,8 +1,8 @@
 """Carry out `ratchet check`: two commits, one device, a verdict.
 
-Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then `output.write` for
-the report. It locks devices, checks out trees in temporary folders, builds them, starts processes that run their benchmarks, and
-saves the run in the results folder.
+Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then
+`command_result.write` for the report. It locks devices, checks out trees in temporary folders, builds them, starts processes that
+run their benchmarks, and saves the run in the results folder.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.command_result import record_of, save_run
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
-from ratchet.core.errors import BuildError, GitError, HostError, OutputError, UsageError
+from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.shards import policy_of_part
@@ -262,31 +261,21 @@ class Comparer:
         missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
         notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
         suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
-        anchors = [] if plan.head.tree.dirty else self._against_anchors(suite.cases, snapshots[0].tree, stored)
+        anchors: list[CaseRun] = []
+        if not plan.head.tree.dirty:
+            sides = plan.head.tree, snapshots[0].tree
+            history = tools.part("anchors")
+            anchors = history.against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
         return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
-    def _against_anchors(self, cases: Sequence[CaseRun], reference: Tree, stored: Mapping[str, BaselineEntry]) -> list[CaseRun]:
-        """Measure each case against the first commit of its chain, or against the next one that can be built and measured."""
-        done = [case for case in cases if case.head or case.identical]
-        waiting = {case.name: anchors_of(stored[case.name]) for case in done if case.name in stored}
-        compared = {case.name: (case.reference_tree or reference).commit for case in done if case.reference or case.identical}
-        measured: dict[str, CaseRun] = {}
-        while groups := by_anchor(waiting, compared, self._plan.head.tree.commit):
-            for commit, names in groups.items():
-                self._progress.stage(f"Comparing {plural(len(names), 'case')} with the anchor of the history, {commit[:10]}")
-                for name in names:
-                    waiting[name] = waiting[name][1:]
-                try:
-                    anchor = _reference_snapshot(self._plan, commit)
-                    against = self._compare_with(anchor, names, pairs=ANCHOR_PAIRS).cases
-                except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
-                    self._progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
-                    continue
-                for case in against:
-                    if case.reference or case.identical:
-                        measured[case.name] = case.model_copy(update={"reference_tree": anchor.tree})
-                        del waiting[case.name]
-        return list(measured.values())
+    def _against_commit(self, commit: str, names: Sequence[str], pairs: int) -> list[CaseRun]:
+        """Measure these cases against a commit, with so many pairs of each.
+
+        Raises BuildError, GitError, HostError and UsageError where that cannot be done.
+        """
+        reference = _reference_snapshot(self._plan, commit)
+        suite = self._compare_with(reference, names, pairs)
+        return [case.model_copy(update={"reference_tree": reference.tree}) for case in suite.cases]
 
     def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
         """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""

@@ -6,6 +6,9 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 import json
 import os
 import re
@@ -14,6 +17,7 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
@@ -250,7 +254,7 @@ class Settings(BaseModel):
 
         Nothing changes if that version has no ``[tool.ratchet]``. ``name`` and errors are those of `settings_from`.
         """
-        table = _tool_table(text, name)
+        table = tool_table(text, name)
         if table is None:
             return self
         keys = [key for key in keys if key not in self._given]
@@ -300,7 +304,7 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
 def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
     """Read the settings from the text of a pyproject.toml, which errors call ``name``; else as `load_settings`."""
     given = _of_environment(environ) | {name: value for name, value in options.items() if value is not None}
-    settings = _validated((_tool_table(text, name) or {}) | given, environ, options)
+    settings = _validated((tool_table(text, name) or {}) | given, environ, options)
     settings._given = frozenset(given) & {*OF_EACH_TREE, *OF_BOTH_SIDES}
     return settings
 
@@ -330,12 +334,10 @@ class SettingOrigin:
 
 def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
     """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
-    from ratchet.core.records.schema import field_texts  # what stands below a field of `Settings` is not read at each start
-
     settings = load_settings(root, environ, options, folder)
     texts = field_texts(Path(__file__))
     path = _project_of(root, folder) / "pyproject.toml"
-    given = _tool_table(_text_of(path), str(path)) or {}
+    given = tool_table(_text_of(path), str(path)) or {}
     variables = _of_environment(environ)
     values = settings.model_dump(mode="json")
     shown = []
@@ -347,13 +349,29 @@ def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[s
     return shown
 
 
+@functools.cache
+def field_texts(path: Path) -> dict[tuple[str, str], str]:
+    """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
+    texts: dict[tuple[str, str], str] = {}
+    for record in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(record, ast.ClassDef):
+            continue
+        bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
+        texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
+        for field, below in pairwise(record.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[record.name, name] = inspect.cleandoc(text)
+    return texts
+
+
 def _project_of(root: Path, folder: Path) -> Path:
     """Return the nearest folder above whose pyproject.toml has our table; without one, the root."""
     for place in (folder, *folder.parents):
         if place == root or not place.is_relative_to(root):
             break
         path = place / "pyproject.toml"
-        if _tool_table(_text_of(path), str(path)) is not None:
+        if tool_table(_text_of(path), str(path)) is not None:
             return place
     return root
 
@@ -375,26 +393,6 @@ def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {known[name]: value for name, value in given.items() if name in known}
 
 
-def origin_of_thresholds(
-    settings: Settings, text: str, place: str, environ: Mapping[str, str], options: Mapping[str, Any]
-) -> str:
-    """Say both thresholds and where each comes from: ``gate 3 %, improvement 5 % from pyproject.toml of main at 533226cf33``.
-
-    The arguments are those of `settings_from`; ``place`` names the file and its commit.
-    """
-    table = _tool_table(text, place) or {}
-    origins: dict[str, list[str]] = {}
-    for key, word in (("regression_threshold", "gate"), ("improvement_threshold", "improvement")):
-        if options.get(key) is not None:
-            origin = "an option of this command"
-        elif environ.get(f"RATCHET_{key.upper()}"):
-            origin = f"this workflow, not from {place}"
-        else:
-            origin = place if key in table else f"the defaults, since {place} sets none"
-        origins.setdefault(origin, []).append(f"{word} {units.threshold(getattr(settings, key))}")
-    return "; ".join(f"{', '.join(values)} from {origin}" for origin, values in origins.items())
-
-
 def _text_of(path: Path) -> str:
     if not path.is_file():
         return ""
@@ -406,7 +404,7 @@ def _text_of(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its permissions and try again.") from None
 
 
-def _tool_table(text: str, name: str) -> dict[str, Any] | None:
+def tool_table(text: str, name: str) -> dict[str, Any] | None:
     """Return ``[tool.ratchet]``; None where the text has none."""
     try:
         document = tomllib.loads(text)

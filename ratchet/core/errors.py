@@ -56,12 +56,6 @@ class RecordError(RatchetError):
     section = "files-and-records"
 
 
-class ArtifactError(RatchetError):
-    """An artifact of another job is unsafe, damaged, or contradicts itself."""
-
-    section = "on-github"
-
-
 class OutputError(RatchetError):
     """A result cannot be written: read-only folder, full disk."""
 
@@ -134,42 +128,6 @@ class CudaBuildError(RatchetError):
 
 class PageError(RatchetError):
     """A figure cannot be drawn: matplotlib is missing."""
-
-
-class TraceError(RatchetError):
-    """A script or a case cannot be traced: it fails, or never ends."""
-
-
-class ForgeError(RatchetError):
-    """A call of GitHub's API failed."""
-
-    section = "on-github"
-
-
-class TokenError(ForgeError):
-    """The token is invalid or lacks a permission (401, 403)."""
-
-    exit_code = Exit.USAGE
-
-
-class LimitedError(ForgeError):
-    """GitHub's rate limit holds for longer than we wait."""
-
-
-class GoneError(ForgeError):
-    """Nothing is there, or the token may not see it (404, 410)."""
-
-
-class RefusedError(ForgeError):
-    """GitHub refuses a valid request (409, 422)."""
-
-
-class LockedError(RefusedError):
-    """The conversation is locked, and takes no comment of ours."""
-
-
-class UnreachableError(ForgeError):
-    """GitHub cannot be reached, or its answer makes no sense: 5xx, a timeout, a cut connection."""
 
 
 # Find the line that matters in what a compiler or Python printed, and where in the author's tree it is.

@@ -1,7 +1,7 @@
 """Choose and hold the devices of a run, describe them, and share cases among several.
 
 Every command that measures or profiles calls it. It asks the GPU's vendor, holds the lock of each device
-(`measure.device.lock`), reads versions of installed software, and starts one thread per device where there are several.
+(`ratchet.core.device.lock`), reads versions of installed software, and starts one thread per device where there are several.
 """
 
 from __future__ import annotations

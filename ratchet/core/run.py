@@ -1,6 +1,7 @@
 """Carry out `ratchet run` and `ratchet list`: time one checkout, or list its cases.
 
-Both import the benchmarks of the checkout in place, in child processes; `run` holds the device. `output.write` writes its files.
+Both import the benchmarks of the checkout in place, in child processes; `run` holds the device. `command_result.write` writes
+its files.
 """
 
 from __future__ import annotations

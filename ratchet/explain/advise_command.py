@@ -17,7 +17,7 @@ from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import load_settings
-from ratchet.core.errors import OutputError, TraceError, UsageError
+from ratchet.core.errors import OutputError, UsageError
 from ratchet.core.machine import machine_of
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
@@ -27,7 +27,7 @@ from ratchet.core.units import wall
 from ratchet.core.untrusted import last_lines
 from ratchet.explain.advice import advise as advise_on
 from ratchet.explain.advice.trace import read_trace
-from ratchet.explain.child.advise_target import MARK
+from ratchet.explain.child.advise_target import MARK, TraceError
 from ratchet.explain.records import Advice
 
 STARTING_S = 120.0

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 
+from ratchet.common.launch_pairs import matched
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.duet import Duet, Observer, open_bench
 from ratchet.core.bench.suite import list_cases
-from ratchet.core.bench.tracing import SideTrace, trace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
@@ -29,7 +29,7 @@ from ratchet.core.judge.rule import likely_changed
 from ratchet.core.judge.verdict import changed_cases, worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.profile import CaseProfile, matched
+from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report.progress import Progress
@@ -41,6 +41,7 @@ from ratchet.explain.ncu import NcuOptions, SetName
 from ratchet.explain.readers import read
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
+from ratchet.explain.tracing import SideTrace, trace
 from ratchet.figure_style import preload
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet import figure_style as style
+from ratchet.common.launch_pairs import matched
+from ratchet.common.rooflines import Roofline
 from ratchet.core import units
 from ratchet.core.records.environment import Environment
-from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline, matched
+from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile
 from ratchet.core.records.run import SIDES, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report import words

@@ -29,6 +29,8 @@ EXAMPLES = {
         "ratchet roofline 'norm/*' --out pictures",
     ),
 }
+WORKER_MODULES = ("ratchet.explain.child.traced_case",)
+RECORDS = {"roofline": "ratchet.common.rooflines:Roofline"}
 PARTS = {
     "explainer": "ratchet.explain.cases",
     "profile_text": "ratchet.explain.report",

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ratchet.common.launch_pairs import matched
 from ratchet.core import units, untrusted
-from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, ProfilerRule, matched
+from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, ProfilerRule
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report import words
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ratchet.core import datasheets
+from ratchet.common.rooflines import Roof, Roofline, printed_peaks
 from ratchet.core.errors import OutputError, RatchetError, RecordError
 from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.judge.verdict import worst_first
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import file_stem, load, replaced, save, save_text
-from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles
 from ratchet.core.records.run import SIDES, CaseRun, Performance, RunRecord, Side
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
@@ -53,7 +53,7 @@ def background_of(
     """Return the roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
     fingerprint = environment.fingerprint
     roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
-    peaks = datasheets.printed_peaks(fingerprint)
+    peaks = printed_peaks(fingerprint)
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from ratchet.common.rooflines import Bound, Roof, Roofline, RooflinePoint
 from ratchet.core.judge.roofs import Roofs, cached, is_warm
 from ratchet.core.records.environment import Peaks
-from ratchet.core.records.profile import Bound, Profile, Roof, Roofline, RooflinePoint
+from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import Side, WorkloadIdentity
 
 # Roofs and points.

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.core import datasheets
+from ratchet.common.rooflines import Roof, Roofline, RooflinePoint, printed_peaks
 from ratchet.core.bench.child.registry import select, unmatched
 from ratchet.core.errors import PageError, RatchetError, UsageError
 from ratchet.core.judge.roofs import Roofs, cached, measured_roofs
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.files import load, save
-from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles
 from ratchet.core.records.run import RunRecord, Tree, WorkloadIdentity
 from ratchet.core.request import BASELINE, CURRENT, Request, load_baseline, results_folder
 from ratchet.core.units import percent
@@ -112,9 +112,9 @@ def _assembled(
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
     """Return every roof that is known for this machine, and notes about those that are not."""
     notes = []
-    printed = datasheets.printed_peaks(fingerprint)
+    printed = printed_peaks(fingerprint)
     if fingerprint.device == "cuda" and printed is None:
-        notes.append(datasheets.unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
+        notes.append(unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
     roofs = pure.roofs_measured(measured)
     if not roofs:
         notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")
@@ -194,3 +194,8 @@ def _is_baseline(path: Path) -> bool:
     except RatchetError:
         return path.name == BASELINE  # then reading it again says what is wrong
     return True
+
+
+def unknown(gpu: str | None) -> str:
+    """Return the sentence for a GPU that is not in the table."""
+    return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."

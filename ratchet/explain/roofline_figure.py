@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet import figure_style as style
+from ratchet.common.baseline_text import table
+from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
 from ratchet.core import units
-from ratchet.core.records.profile import Roof, Roofline, RooflinePoint
-from ratchet.core.report.baseline import table
 from ratchet.core.report.words import ABOVE, NOTHING
 from ratchet.core.untrusted import CELL, log_line
 from ratchet.figure_style import FAINT, INK, NOTE, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section

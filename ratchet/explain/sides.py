@@ -15,8 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ratchet.core.bench.child.profile_target import MARK, GoFile, ProfileTarget, read_status
-from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import RatchetError
@@ -26,7 +24,9 @@ from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
 from ratchet.explain import ncu, traces
+from ratchet.explain.child.profile_target import MARK, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions, ProfileError, Surroundings
+from ratchet.explain.tracing import SideTrace
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from ratchet import tools
-from ratchet.core.errors import ArtifactError, RecordError
+from ratchet.core.errors import RecordError
 from ratchet.core.processes import run
 from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, replaced
@@ -34,6 +34,7 @@ from ratchet.core.records.tuned import TUNING_FOLDER
 from ratchet.core.units import first_of
 from ratchet.github import reading_child
 from ratchet.github.contradictions import MOST_CASES, with_own_figures
+from ratchet.github.errors import ArtifactError
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from ratchet.core.actions import append_summary, write_outputs
+from ratchet.common.baseline_text import forward_fields, forward_lines, forward_outputs, forward_summary
+from ratchet.core.actions import append_summary
 from ratchet.core.cli.options import common, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
-from ratchet.core.report.baseline import forward_fields, forward_lines, forward_outputs, forward_summary
 from ratchet.github.baseline_push import PushOptions, push_baseline
+from ratchet.github.step import write_outputs
 
 
 @click.command("push")

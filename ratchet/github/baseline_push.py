@@ -14,27 +14,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet import tools
-from ratchet.core.actions import run_url
-from ratchet.core.baseline import intact
+from ratchet.common.baseline_chain import joined
+from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, accept
+from ratchet.common.baseline_text import PushSummary, commit_message, pull_body, title
+from ratchet.common.baseline_update import intact, record
+from ratchet.common.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, UsageError
-from ratchet.core.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
-from ratchet.core.judge.baseline import steps
-from ratchet.core.judge.baseline import update as judge_baseline
-from ratchet.core.judge.baseline.chain import joined
-from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, StepKind
 from ratchet.core.records.files import dumps, loads
 from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.records.verdict import ReportRecord
-from ratchet.core.report.baseline import PushSummary, commit_message, pull_body, title
 from ratchet.core.request import BASELINE, Request
 from ratchet.github.artifact import Intake, take_in
 from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of
 from ratchet.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.github.records import Acceptance, WorkflowRun
+from ratchet.github.step import run_url
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.github.client import GitHub
@@ -193,7 +191,7 @@ class BaselineChange:
         before = main if waiting is None else waiting if apart else joined(main, waiting)
         runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
         self.measured = tuple((run, judge_run(run, before, self.policy)) for run in runs)
-        self.recorded = judge_baseline.record(before, self.measured)
+        self.recorded = record(before, self.measured)
         after, self.accepted, self.notes = with_accepted(self.recorded.baseline, self.measured, self.acceptances)
         if after in ((waiting or Baseline(),) if apart else (main, waiting)):
             return None
@@ -232,7 +230,7 @@ def with_accepted(
             if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
                 continue
             try:
-                baseline, moved = steps.accept(
+                baseline, moved = accept(
                     baseline, run, report, [acceptance.case], Person(acceptance.by, acceptance.reason, acceptance.at)
                 )
             except UsageError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.actions import append_summary, write_outputs
+from ratchet.core.actions import append_summary
 from ratchet.core.cli.options import as_json, common, judging, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
@@ -25,6 +25,7 @@ from ratchet.github.notice_report import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
 from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
 from ratchet.github.recheck import recheck
+from ratchet.github.step import write_outputs
 
 _report_id = click.option("--id", "report_id", default="default", help="Name of the report, if a pull request has several.")
 

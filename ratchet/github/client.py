@@ -16,7 +16,6 @@ from github import GithubException
 from github.Artifact import Artifact
 from github.IssueComment import IssueComment
 
-from ratchet.core.errors import GoneError, RefusedError, UnreachableError
 from ratchet.github.connection import (
     Connection,
     RetryPolicy,
@@ -28,6 +27,7 @@ from ratchet.github.connection import (
     pull_of,
     workflow_run_of,
 )
+from ratchet.github.errors import GoneError, RefusedError, UnreachableError
 from ratchet.github.records import (
     ANNOTATIONS_A_CALL,
     CheckOutput,

@@ -31,17 +31,9 @@ from github.Repository import Repository
 from github.WorkflowRun import WorkflowRun as ApiRun
 from pydantic import SecretStr
 
-from ratchet.core.errors import (
-    ForgeError,
-    GoneError,
-    LimitedError,
-    LockedError,
-    RefusedError,
-    TokenError,
-    UnreachableError,
-    UsageError,
-)
+from ratchet.core.errors import UsageError
 from ratchet.core.untrusted import clean
+from ratchet.github.errors import ForgeError, GoneError, LimitedError, LockedError, RefusedError, TokenError, UnreachableError
 from ratchet.github.records import Annotation, CheckOutput, Comment, Issue, Pull, StoredArtifact, WorkflowRun
 
 DEFAULT_API = "https://api.github.com"

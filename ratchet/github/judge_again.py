@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ratchet.core.config import Settings, origin_of_thresholds, settings_from
-from ratchet.core.errors import ArtifactError, RecordError, UsageError
+from ratchet.core.config import Settings, settings_from
+from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.core.records.files import loads
@@ -27,10 +27,12 @@ from ratchet.core.units import listed, threshold
 from ratchet.github.artifact import Intake, take_in
 from ratchet.github.check_run import candidate_paths
 from ratchet.github.comment import CommentPage, MeasuredRun
+from ratchet.github.errors import ArtifactError
 from ratchet.github.event_file import Subject
 from ratchet.github.provenance import changes_of
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
+from ratchet.github.thresholds import origin_of_thresholds
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.github.client import GitHub

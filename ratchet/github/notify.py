@@ -13,16 +13,17 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ratchet import tools
+from ratchet.common.git_push import Remote
 from ratchet.core import units
 from ratchet.core.config import load_settings
-from ratchet.core.errors import RatchetError, UnreachableError, UsageError
-from ratchet.core.git_push import Remote
+from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.request import Request, load_baseline
 from ratchet.core.untrusted import clean
 from ratchet.github.baseline_push import run_of_main, taken_in, unrecorded_acceptances
 from ratchet.github.client import GitHub
+from ratchet.github.errors import UnreachableError
 from ratchet.github.judge_again import by_case, with_sent_profiles
 from ratchet.github.notice import IssuePlan, causes_of, confirmed, plan_issues, settled
 from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message

@@ -16,7 +16,7 @@ from typing import Any
 
 from ratchet import tools
 from ratchet.core.actions import LARGEST_SUMMARY
-from ratchet.core.errors import Exit, LockedError, RatchetError
+from ratchet.core.errors import Exit, RatchetError
 from ratchet.core.records.files import save, save_text
 from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.core.report.markdown import render_markdown
@@ -25,6 +25,7 @@ from ratchet.core.untrusted import log_line, markdown
 from ratchet.github.check_run import check_output
 from ratchet.github.client import GitHub
 from ratchet.github.comment import CommentPage, marker, render_comment, run_id_of, sha_of
+from ratchet.github.errors import LockedError
 from ratchet.github.event_file import Subject, subject_of
 from ratchet.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
 from ratchet.github.provenance import CheckedBase, is_foreign, known_checks

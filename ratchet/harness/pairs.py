@@ -20,18 +20,15 @@ from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.child.registry import select, unmatched
 from ratchet.core.bench.duet import MeasureProgress
 from ratchet.core.bench.lost import REPEATS, could_not_measure, in_every_try
-from ratchet.core.bench.suite import CaseTask, Suite
+from ratchet.core.bench.suite import CaseTask, Suite, completed
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.config import Settings
-from ratchet.core.device.fitness import problem_during
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError, RecordError, UsageError
-from ratchet.core.judge.comparison import performance
 from ratchet.core.processes import run
 from ratchet.core.pythons import PythonEnvironment
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
-from ratchet.core.records.samples import rounded
 from ratchet.core.units import did_you_mean, duration
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.harness.entries import TimedBenchmark
@@ -108,7 +105,7 @@ def measure_harness(
         runner = _Runner(trees, harness, Path(folder), environ)
         _measure_rounds(runner, task, done, progress)
     ecc = (ecc_before, task.gpu.uncorrected_ecc() if task.gpu else None)
-    cases = [_completed(case, task, sampler, ecc) for case in _cases(done, harness, task, sampler)]
+    cases = [completed(case, task.confidence, ecc) for case in _cases(done, harness, task, sampler)]
     notes = next((results.notes for results in done.results["head"].values()), ())
     return Suite(tuple(cases), "", None, None, done.reference_missing, notes=notes)
 
@@ -388,19 +385,3 @@ def _worker(case: ReportedCase, side: Side, pair: int, done: _Pairs, sampler: Sa
     if sampler and sampler.slowed(done.windows[side][pair]):
         worker = replace(worker, blocks=tuple(replace(block, throttled=True) for block in worker.blocks))
     return worker
-
-
-def _completed(case: CaseRun, task: CaseTask, sampler: Sampler | None, ecc: tuple[int | None, int | None]) -> CaseRun:
-    """Return the case with the figures of each side, and with the reason if the machine was not fit meanwhile."""
-    case = case.model_copy(update={"head": rounded(case.head), "reference": rounded(case.reference)})
-    blocks = [block for worker in (*case.head, *case.reference) for block in worker.blocks]
-    dropped = sum(block.throttled for block in blocks)
-    sides = ((case.head, case.workload), (case.reference, case.reference_workload))
-    head, reference = (performance(workers, work, task.confidence) if work else None for workers, work in sides)
-    return case.model_copy(
-        update={
-            "performance": head,
-            "reference_performance": reference,
-            "unfit": case.unfit or (problem_during(None, dropped, len(blocks), *ecc) if sampler and blocks else None),
-        }
-    )

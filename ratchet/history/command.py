@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ratchet.common.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.core.cache import cache_root
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Blob, Repository
-from ratchet.core.git_push import FileChange, PushTarget, Remote, RemoteFile, push_file
 from ratchet.core.judge.mutes import warnings
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import RunRecord

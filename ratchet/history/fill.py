@@ -24,7 +24,6 @@ from ratchet.core.check import CheckPlan, CheckSuite, Comparer, Pairing, explain
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import BuildError, ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.core.judge.baseline.chain import ANCHOR_PAIRS
 from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save, save_text
@@ -35,6 +34,7 @@ from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, own_output_globs, watched, writable
 from ratchet.core.trees import build
 from ratchet.core.untrusted import clean
+from ratchet.history.anchors import ANCHOR_PAIRS
 from ratchet.history.command import HISTORY
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
 from ratchet.history.fill_report import commit_line, fill_page

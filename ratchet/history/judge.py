@@ -13,14 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
+from ratchet.common.launch_pairs import matched
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.baseline.chain import anchors_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint, Peaks
-from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile, matched
+from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile
 from ratchet.core.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
+from ratchet.history.anchors import anchors_of
 from ratchet.history.records import HistoryCase, HistoryRun, Point, RatioTo, Series
 
 MOST_PROFILES = 100

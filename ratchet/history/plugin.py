@@ -43,4 +43,4 @@ EXAMPLES = {
     ),
 }
 RECORDS = {"history": "ratchet.history.records:HistoryRun"}
-PARTS = {"kept_runs": "ratchet.history.command"}
+PARTS = {"kept_runs": "ratchet.history.command", "anchors": "ratchet.history.anchors"}

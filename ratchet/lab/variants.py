@@ -13,19 +13,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet import tools
+from ratchet.common.rooflines import Roof, printed_peaks
 from ratchet.core.bench.client import Hosts
 from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.suite import CaseTask, Suite, measure_suite
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
-from ratchet.core.datasheets import printed_peaks
 from ratchet.core.errors import UnfitError, UsageError
 from ratchet.core.judge.comparison import compare_workers, performance
 from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import environment_of, machine_of, plan_of
 from ratchet.core.records.files import load
-from ratchet.core.records.profile import Roof
 from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, load_baseline, settings_of, watched, writable

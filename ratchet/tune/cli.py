@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ratchet.core import interruption
+from ratchet.core import processes
 from ratchet.core.cli.options import common, device, duration, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit
@@ -105,8 +105,8 @@ def _tune(case: str, options: dict[str, Any]) -> int:
             done = tune(request, progress, os.environ)
         except KeyboardInterrupt:
             progress.finish()
-            more = " --resume continues it." if interruption.WRITTEN else ""
-            click.echo(f"ratchet: {interruption.sentence()}{more}", err=True)
+            more = " --resume continues it." if processes.WRITTEN else ""
+            click.echo(f"ratchet: {processes.interruption_sentence()}{more}", err=True)
             return int(Exit.INTERRUPTED)
     lines = [*tuning_lines(done.record), *(f"Written: {os.path.relpath(path)}" for path in done.paths)]
     if done.kept:

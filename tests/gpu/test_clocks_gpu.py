@@ -110,7 +110,7 @@ def test_a_cold_graph_restores_what_a_call_changes():
 
 def test_kernels_are_timed_without_the_host():
     """A call that waits five milliseconds between two sleeps of the device takes the two sleeps, by the time of its kernels."""
-    from ratchet.core.bench.child.trace import kernels_ms
+    from ratchet.core.bench.child.kernel_times import kernels_ms
 
     def waits():
         torch.cuda._sleep(1_000_000)

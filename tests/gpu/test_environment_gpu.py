@@ -130,7 +130,7 @@ def test_foreign_worker(gpu: Gpu, worker: subprocess.Popen[str]) -> None:
 def test_fitness(gpu: Gpu) -> None:
     """More memory than any GPU has makes a GPU unfit, and what it needs is said."""
     condition = inspect(gpu)
-    assert condition.free_memory_bytes is not None
+    assert gpu.free_memory_bytes() is not None
     assert any("memory free" in problem for problem in problems_before(condition, 2**60))
 
 

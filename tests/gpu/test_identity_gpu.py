@@ -32,7 +32,7 @@ import json
 import os
 import pathlib
 
-from ratchet.core.launches import launches
+from ratchet.identical.launches import launches
 
 plain = launches.digest
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.judge.chain import problems
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.files import load, save
 from ratchet.core.records.run import CaseRun, RunRecord, Tree

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.judge.baseline.chain import problems
+from ratchet.core.judge.chain import problems
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import loads, save
 from ratchet.core.records.run import CaseRun, Tree
@@ -236,7 +236,7 @@ def test_ten_writers_at_once(origin: Origin) -> None:
     code = (
         "import os, sys, json\n"
         "from ratchet.core.cli import main\n"
-        "import ratchet.core.baseline\n"
+        "import ratchet.baseline.local\n"
         "children = []\n"
         "for repo, run in json.loads(sys.argv[1]):\n"
         "    child = os.fork()\n"

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.errors import Exit, ForgeError, UsageError
+from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.files import dumps
 from ratchet.github.client import GitHub
 from ratchet.github.command import CommandReply, answer
 from ratchet.github.comment import MARKER, render_comment
+from ratchet.github.errors import ForgeError
 from ratchet.github.event import parse_event
 from ratchet.github.records import Acceptance
 from ratchet.github.state import LABEL, acknowledged_in

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.errors import RatchetError, UnreachableError
+from ratchet.core.errors import RatchetError
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
+from ratchet.github.errors import UnreachableError
 from ratchet.github.notify import LABEL, Notified, notify
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.history_examples import new, timed

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.bench.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
-from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.records.files import file_stem, load
@@ -23,6 +21,7 @@ from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, P
 from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.workload import Device
+from ratchet.explain.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions
 from ratchet.explain.readers import read
 from ratchet.explain.results import FOLDER, INDEX, add_to_index, write_metrics
@@ -37,6 +36,7 @@ from ratchet.explain.sides import (
     start_profilers,
 )
 from ratchet.explain.traces import worth_counters
+from ratchet.explain.tracing import SideTrace
 from tests.integration.playground import ADDS, PATIENCE_S, PROOF, SLOW_ADDS, Finished, Playground, only_json
 from tests.integration.test_torch_compile import COMPILED
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.errors import Exit, ForgeError, RatchetError
+from ratchet.core.errors import Exit, RatchetError
 from ratchet.github.check_run import check_output
 from ratchet.github.client import GitHub
 from ratchet.github.comment import run_id_of
+from ratchet.github.errors import ForgeError
 from ratchet.github.publish import PublishRequest, publish
 from tests.fake_github import Answer
 from tests.integration.playground import HARNESS, Finished

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from ratchet.common.rooflines import Roofline
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save
-from ratchet.core.records.profile import CaseProfile, Profile, Profiles, Roofline
+from ratchet.core.records.profile import CaseProfile, Profile, Profiles
 from ratchet.core.records.run import Performance, RunRecord, Tree
 from tests import examples
 from tests.integration.playground import HARNESS, Finished, Playground

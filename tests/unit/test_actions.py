@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.actions import LARGEST_SUMMARY, append_summary, write_outputs
+from ratchet.core.actions import LARGEST_SUMMARY, append_summary
 from ratchet.core.errors import OutputError
+from ratchet.github.step import write_outputs
 
 
 def read_as_the_runner(text: str) -> dict[str, str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.errors import ArtifactError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.github import artifact, reading_child
 from ratchet.github.artifact import take_in
+from ratchet.github.errors import ArtifactError
 from tests import pages
 from tests.pages import h200_bytes
 

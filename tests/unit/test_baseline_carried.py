@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.core.judge.baseline.update import CARRIED, record
+from ratchet.common.baseline_update import CARRIED, record
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, StepKind
 from tests import examples, history_examples

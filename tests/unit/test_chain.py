@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from ratchet.common.baseline_chain import continued
+from ratchet.common.baseline_steps import Person, accept, rename
+from ratchet.common.baseline_update import record
 from ratchet.core.errors import RecordError, UsageError
-from ratchet.core.judge.baseline.chain import ChainPlace, continued, problems
-from ratchet.core.judge.baseline.steps import Person, accept, rename
-from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.chain import ChainPlace, problems
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Step, StepKind
 from ratchet.core.records.environment import Fingerprint

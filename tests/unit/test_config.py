@@ -16,13 +16,13 @@ from ratchet.core.config import (
     Settings,
     describe_settings,
     load_settings,
-    origin_of_thresholds,
     parse_duration,
     parse_fraction,
     settings_from,
 )
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.run import Policy
+from ratchet.github.thresholds import origin_of_thresholds
 
 ROOT = Path(__file__).parents[2]
 

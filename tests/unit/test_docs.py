@@ -9,6 +9,7 @@ import pytest
 
 from ratchet.core import errors
 from ratchet.core.errors import RatchetError
+from ratchet.github import errors as github_errors
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")]
@@ -53,7 +54,8 @@ def test_nobody_is_sent_to_a_stranger_s_package() -> None:
 
 def test_errors_lead_to_sections() -> None:
     """Each kind of error that names a section of docs/troubleshooting.md names one that is there."""
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RatchetError)]
+    classes = {**vars(errors), **vars(github_errors)}.values()
+    kinds = [kind for kind in classes if isinstance(kind, type) and issubclass(kind, RatchetError)]
     named = {kind.section for kind in kinds if kind.section}
     assert len(named) >= 4
     assert named <= sections(ROOT / "docs" / "troubleshooting.md")

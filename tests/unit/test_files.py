@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ratchet.common.schema import SCHEMAS, schema, write_schemas
 from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.records import files
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import dumps, load, save, save_over, save_together
 from ratchet.core.records.run import Block, CaseRun, Config, RunRecord
-from ratchet.core.records.schema import SCHEMAS, schema, write_schemas
 from ratchet.core.records.verdict import ReportRecord
 from tests import examples
 from tests.recorded_runs import NAMES, recorded
@@ -331,7 +331,7 @@ def test_save_over_replaces_what_it_can_read(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
-    """The schema files in the repository are what the code says: ``python -m ratchet.core.records.schema results/schema``."""
+    """The schema files in the repository are what the code says: ``python -m ratchet.common.schema results/schema``."""
     write_schemas(tmp_path)
     assert (ROOT / "results" / "schema" / f"{name}.json").read_text(encoding="utf-8") == (tmp_path / f"{name}.json").read_text(
         encoding="utf-8"
@@ -342,6 +342,6 @@ def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
 
 def test_schemas_can_be_written_from_a_shell(tmp_path: Path) -> None:
     """The documented command writes a file for each kind of record."""
-    subprocess.run([sys.executable, "-m", "ratchet.core.records.schema", str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-m", "ratchet.common.schema", str(tmp_path)], check=True)
     known = ["baseline", "calibration", "history", "profiles", "report", "roofline", "run", "tuned", "tuning"]
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(SCHEMAS) == known

@@ -26,16 +26,13 @@ class FakeGpu:
         return next(self._utilizations)
 
     def compute_processes(self) -> list[ComputeProcess]:
-        return [STRANGER, ComputeProcess(99)]
+        return [STRANGER]
 
     def reading(self) -> Reading:
         return Reading(at_s=0.0, slowdown=("hardware slowdown",))
 
     def uncorrected_ecc(self) -> int | None:
         return 3
-
-    def free_memory_bytes(self) -> int | None:
-        return GIB
 
 
 def telemetry(foreign: int = 0, reasons: tuple[str, ...] = ()) -> Telemetry:
@@ -55,13 +52,13 @@ def telemetry(foreign: int = 0, reasons: tuple[str, ...] = ()) -> Telemetry:
     "condition",
     [
         Condition(0),
-        Condition(0, utilization=0.0, uncorrected_ecc=0, free_memory_bytes=2 * GIB),
+        Condition(0, utilization=0.0, uncorrected_ecc=0),
         Condition(0, utilization=0.05),
     ],
 )
 def test_fit(condition: Condition) -> None:
     """A free GPU, or one that tells nothing, is fit."""
-    assert problems_before(condition, GIB) == []
+    assert problems_before(condition) == []
     assert warnings_before(condition) == []
 
 
@@ -99,29 +96,25 @@ def test_busy_without_a_process() -> None:
             Condition(3, uncorrected_ecc=2),
             "GPU 3 has had 2 uncorrected memory errors (ECC) since the driver was loaded; reset it",
         ),
-        (
-            Condition(0, free_memory_bytes=GIB),
-            "GPU 0 has 1.00 GiB of memory free and 4.00 GiB are needed; end other processes on it",
-        ),
     ],
 )
 def test_unfit(condition: Condition, words: str) -> None:
-    """Slowdowns, memory errors and too little memory are problems, each with what to do."""
-    (problem,) = problems_before(condition, 4 * GIB)
+    """Slowdowns and memory errors are problems, each with what to do."""
+    (problem,) = problems_before(condition)
     assert problem.startswith(words)
 
 
 def test_every_problem_is_told() -> None:
     """Problems do not hide each other."""
-    condition = Condition(0, (STRANGER, ComputeProcess(5)), 0.5, ("hardware slowdown",), 1, 0)
-    assert len(problems_before(condition, 1)) == 5
+    condition = Condition(0, (STRANGER, ComputeProcess(5)), 0.5, ("hardware slowdown",), 1)
+    assert len(problems_before(condition)) == 4
 
 
 def test_inspect() -> None:
-    """Looking leaves our own processes out and keeps the lowest of up to three utilizations, with a pause between."""
+    """Looking keeps all processes and the lowest of up to three utilizations, with a pause between."""
     pauses: list[float] = []
-    condition = inspect(FakeGpu([0.9, 0.4, 0.02]), own={99}, pause=pauses.append)
-    assert condition == Condition(1, (STRANGER,), 0.02, ("hardware slowdown",), 3, GIB)
+    condition = inspect(FakeGpu([0.9, 0.4, 0.02]), pause=pauses.append)
+    assert condition == Condition(1, (STRANGER,), 0.02, ("hardware slowdown",), 3)
     assert pauses == [0.5, 0.5]
 
 

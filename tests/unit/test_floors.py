@@ -22,25 +22,22 @@ pytestmark = pytest.mark.no_cover
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
 CORE = "ratchet.core."
-COMMAND_MODULES = ("check", "run", "recorded", "machine", "pythons", "request", "trees", "baseline", "command_result")
+COMMAND_MODULES = ("check", "run", "recorded", "machine", "pythons", "request", "trees", "command_result")
 FLOORS: dict[str, int] = {
     "cli": 4,
     **dict.fromkeys(COMMAND_MODULES, 3),
-    **dict.fromkeys(("bench", "device", "identical", "launches", "report", "git", "git_push", "actions"), 2),
+    **dict.fromkeys(("bench", "device", "report", "git", "actions"), 2),
     "judge": 1,
-    **dict.fromkeys(
-        ("records", "config", "datasheets", "units", "errors", "workload", "cache", "untrusted", "processes", "interruption"), 0
-    ),
+    **dict.fromkeys(("records", "config", "units", "errors", "workload", "cache", "untrusted", "processes"), 0),
 }
 """Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""
 NEIGHBOURS = (
     COMMAND_MODULES,
-    ("bench", "device", "identical", "launches"),
-    ("git", "git_push"),
+    ("bench", "device"),
 )
 """Packages of one floor that import each other."""
 PURE = re.compile(
-    r"ratchet\.(core\.judge\..*|\w+\.judge|trust\.replay_rule|github\.(contradictions|event|state|notice)|history\.(bisection|changes))"
+    r"ratchet\.(core\.judge\..*|common\.baseline_\w+|\w+\.judge|trust\.replay_rule|github\.(contradictions|event|state|notice)|history\.(bisection|changes))"
 )
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""
@@ -177,8 +174,8 @@ def test_torch_loads_where_something_is_timed() -> None:
         "ratchet.lab.contents",
         "ratchet.lab.numerics",
         "ratchet.lab.referee",
-        "ratchet.core.launches.__init__",
-        "ratchet.core.launches.capture",
+        "ratchet.identical.launches.__init__",
+        "ratchet.identical.launches.capture",
         *(f"ratchet.core.bench.child.{name}" for name in names),
     }
     assert modules - allowed == set()

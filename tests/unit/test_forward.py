@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ratchet.core.judge.baseline import steps
-from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
-from ratchet.core.judge.baseline.update import record
-from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.baseline import Baseline
-from ratchet.core.report.baseline import (
+from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, accept
+from ratchet.common.baseline_text import (
     PushSummary,
     commit_message,
     forward_fields,
@@ -18,6 +14,9 @@ from ratchet.core.report.baseline import (
     forward_summary,
     title,
 )
+from ratchet.common.baseline_update import record
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
 from tests.examples import STARTED
 from tests.history_examples import check_of, new, timed
 
@@ -32,7 +31,7 @@ def moved() -> tuple[BaselineUpdate, tuple[AcceptedCase, ...]]:
     report = judge_run(run, before)
     done = record(before, [(run, report)])
     person = Person("a-maintainer", "rows were wrong [skip ci]", STARTED)
-    _, accepted = steps.accept(done.baseline, run, report, ["copy/a"], person)
+    _, accepted = accept(done.baseline, run, report, ["copy/a"], person)
     return done, tuple(accepted)
 
 

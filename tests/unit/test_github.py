@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.errors import GoneError, RefusedError, TokenError, UsageError
+from ratchet.core.errors import UsageError
 from ratchet.github.client import GitHub
+from ratchet.github.errors import GoneError, RefusedError, TokenError
 from ratchet.github.records import LARGEST_CHECK_TEXT, Annotation, CheckOutput, StoredArtifact
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import connect

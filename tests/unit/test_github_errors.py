@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.core import errors
-from ratchet.core.errors import Exit, ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError
+from ratchet.core.errors import Exit
+from ratchet.github import errors
 from ratchet.github.client import GitHub
+from ratchet.github.errors import ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError
 from ratchet.github.records import Annotation, CheckOutput
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.fake_github.operations import ANSWERS, MARKER, OPERATIONS, REPLY, connect, far, populate

@@ -8,8 +8,9 @@ import traceback
 
 import pytest
 
-from ratchet.core.errors import ForgeError, RatchetError, UsageError
+from ratchet.core.errors import RatchetError, UsageError
 from ratchet.github.client import GitHub
+from ratchet.github.errors import ForgeError
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import ANSWERS, OPERATIONS, Operation, connect, populate
 

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Repository
-from ratchet.core.judge.baseline.chain import anchors_of, by_anchor
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint, Peaks
@@ -24,6 +23,7 @@ from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.untrusted import clean
 from ratchet.explain.report import tables
+from ratchet.history.anchors import anchors_of, by_anchor
 from ratchet.history.cli import history_group
 from ratchet.history.command import BranchFiles, case_histories
 from ratchet.history.judge import history_run, series_of, shortened

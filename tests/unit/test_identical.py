@@ -18,10 +18,10 @@ from ratchet.core.bench.messages import HostCode
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.errors import WorkerError
-from ratchet.core.identical import Noticed, Proof, TreeDifference, compare
-from ratchet.core.identical.difference import PythonChange, python_change
-from ratchet.core.identical.watch import NativeOpenings
 from ratchet.core.records.run import CaseRun
+from ratchet.identical.difference import PythonChange, TreeDifference, compare, python_change
+from ratchet.identical.proof import Noticed, Proof
+from ratchet.identical.watch import NativeOpenings
 from tests import examples
 from tests.forked import forked
 from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text

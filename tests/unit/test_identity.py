@@ -16,7 +16,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.core import launches as identity
 from ratchet.core.bench.child.loader import LoadedTree, Provenance
 from ratchet.core.bench.child.registry import Case, Catalogue
 from ratchet.core.bench.child.worker import Worker, one_work_queue
@@ -24,7 +23,10 @@ from ratchet.core.bench.messages import Identified, parse
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import ProtocolError
 from ratchet.core.config import Settings
-from ratchet.core.launches.capture import (
+from ratchet.core.records.tuned import Tuned
+from ratchet.core.workload import Benchmark, Workload
+from ratchet.identical import launches as identity
+from ratchet.identical.launches.capture import (
     Allocation,
     Allocations,
     Contents,
@@ -36,8 +38,8 @@ from ratchet.core.launches.capture import (
     reserved,
     weights,
 )
-from ratchet.core.launches.driver import MOST_LAUNCHES, Driver, Identity, NoIdentity
-from ratchet.core.launches.record import (
+from ratchet.identical.launches.driver import MOST_LAUNCHES, Driver, Identity, NoIdentity
+from ratchet.identical.launches.record import (
     Comparable,
     Launches,
     Node,
@@ -49,8 +51,6 @@ from ratchet.core.launches.record import (
     digest,
     shown,
 )
-from ratchet.core.records.tuned import Tuned
-from ratchet.core.workload import Benchmark, Workload
 
 pytestmark = pytest.mark.no_cover
 

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ratchet.core import launches as identity
-from ratchet.core.launches.driver import Driver
-from ratchet.core.launches.record import Launches, Node
+from ratchet.identical import launches as identity
+from ratchet.identical.launches.driver import Driver
+from ratchet.identical.launches.record import Launches, Node
 
 pytestmark = pytest.mark.no_cover
 

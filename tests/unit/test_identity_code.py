@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ratchet import nvcc
 from ratchet.core.errors import CudaBuildError
-from ratchet.core.launches import code, elf
-from ratchet.core.launches.driver import NoIdentity
+from ratchet.identical.launches import code, elf
+from ratchet.identical.launches.driver import NoIdentity
 
 pytestmark = pytest.mark.no_cover
 

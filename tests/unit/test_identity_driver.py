@@ -11,8 +11,8 @@ import pytest
 
 from ratchet import nvcc
 from ratchet.core.errors import CudaBuildError
-from ratchet.core.launches.driver import Driver, NoIdentity
-from ratchet.core.launches.record import LaunchReader
+from ratchet.identical.launches.driver import Driver, NoIdentity
+from ratchet.identical.launches.record import LaunchReader
 
 STAND_IN = r"""
 #include <cuda.h>

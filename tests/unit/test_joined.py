@@ -7,8 +7,9 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.core.judge.baseline.chain import joined, problems
-from ratchet.core.judge.baseline.update import record
+from ratchet.common.baseline_chain import joined
+from ratchet.common.baseline_update import record
+from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import RunRecord

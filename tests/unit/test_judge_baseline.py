@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from ratchet.common.baseline_steps import BaselineUpdate, MoveKind
+from ratchet.common.baseline_update import record
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.baseline.chain import problems
-from ratchet.core.judge.baseline.steps import BaselineUpdate, MoveKind
-from ratchet.core.judge.baseline.update import record
+from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry
 from ratchet.core.records.environment import Fingerprint

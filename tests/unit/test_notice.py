@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import requests
 
-from ratchet.core.errors import UnreachableError, UsageError
+from ratchet.core.errors import UsageError
 from ratchet.core.records.profile import CaseProfile, Finding, Profile
 from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.github import notify
+from ratchet.github.errors import UnreachableError
 from ratchet.github.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
 from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
 from ratchet.github.records import Issue, Notice, SlowCase, SlowCause

@@ -27,13 +27,13 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from ratchet import figure_style as style
-from ratchet.core.datasheets import datasheet
+from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
 from ratchet.core.errors import OutputError, PageError
-from ratchet.core.judge.roofs import measured_roofs
+from ratchet.core.judge.roofs import datasheet, measured_roofs
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.files import load
-from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Roof, Roofline, RooflinePoint
+from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.explain import page_figure as page
 from ratchet.explain import roofline as pure
@@ -391,7 +391,7 @@ def test_without_a_home(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     code = (
-        "import sys; from pathlib import Path; from ratchet.core.records.profile import Roofline;"
+        "import sys; from pathlib import Path; from ratchet.common.rooflines import Roofline;"
         " from ratchet.explain.roofline_figure import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )

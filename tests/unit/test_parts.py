@@ -9,12 +9,14 @@ from pathlib import Path
 from ratchet.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]
+COMMON = "common"
+"""The folder that tools share."""
 
 
 def part_of(module: str) -> str:
-    """Return the tool that a module belongs to, or ``core``."""
+    """Return the tool that a module belongs to, or ``common``, or ``core``."""
     folder = module.removeprefix("ratchet.").split(".")[0]
-    return folder if folder in TOOLS else "core"
+    return folder if folder in (*TOOLS, COMMON) else "core"
 
 
 def module_of(path: Path) -> str:
@@ -33,13 +35,13 @@ def imported(path: Path, modules: set[str]) -> Iterator[str]:
 
 
 def breaches() -> set[str]:
-    """Return the imports of a tool by the core, and of one tool by another."""
+    """Return the imports of a tool by another one, by the core or by what tools share, and of that by the core."""
     files = {module_of(path): path for path in (ROOT / "ratchet").rglob("*.py")}
     return {
         f"{part_of(module)}: {module} imports {target} of {part_of(target)}"
         for module, path in files.items()
         for target in imported(path, set(files))
-        if part_of(target) not in ("core", part_of(module))
+        if part_of(target) not in ("core", part_of(module)) and (part_of(target) != COMMON or part_of(module) == "core")
     }
 
 
@@ -52,7 +54,8 @@ def test_each_folder_is_the_core_or_a_tool() -> None:
     """Beside the core and the tools there are names that authors import, the list of tools, and what several tools need."""
     folders = {path.parent.name for path in (ROOT / "ratchet").glob("*/__init__.py")}
     files = {path.name for path in (ROOT / "ratchet").glob("*.py")}
-    assert (folders, files) == ({"core", *TOOLS}, {"__init__.py", "__main__.py", "figure_style.py", "nvcc.py", "tools.py"})
+    assert folders == {"core", COMMON, *TOOLS}
+    assert files == {"__init__.py", "__main__.py", "figure_style.py", "nvcc.py", "tools.py"}
 
 
 def test_a_plugin_imports_nothing() -> None:

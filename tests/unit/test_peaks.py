@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.core.datasheets import SHEETS, datasheet, unknown
+from ratchet.core.judge.roofs import SHEETS, datasheet
+from ratchet.explain.roofline_command import unknown
 
 NAMES = {
     "Tesla V100-SXM2-16GB": (900, 15.7),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.errors import ArtifactError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import dumps
@@ -16,6 +15,7 @@ from ratchet.github import artifact
 from ratchet.github.artifact import take_in
 from ratchet.github.check_run import check_output, workflow_commands
 from ratchet.github.comment import CommentPage, render_comment
+from ratchet.github.errors import ArtifactError
 from tests.poisoned_files import poisoned_files
 from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records
 from tests.recorded_runs import LINKS, page_of

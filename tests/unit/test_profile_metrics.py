@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.core.records.profile import KernelProfile, Profile, ProfilerRule, matched
+from ratchet.common.launch_pairs import matched
+from ratchet.core.records.profile import KernelProfile, Profile, ProfilerRule
 from ratchet.explain.metrics import NAMES, RawKernel, bare, in_base_units, kernel_profile, limiter
 
 CYCLES = 499333.51515151514

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.survey import survey
 from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.judge.rule import Rule

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core import git_push
+from ratchet.common import git_push
+from ratchet.common.git_push import FileChange, PushAnswer, PushTarget, Remote, RemoteFile, answer_of, push_file
 from ratchet.core.errors import GitError
-from ratchet.core.git_push import FileChange, PushAnswer, PushTarget, Remote, RemoteFile, answer_of, push_file
 
 
 @pytest.mark.parametrize(

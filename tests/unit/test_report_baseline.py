@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from ratchet.core.judge.baseline.chain import ChainPlace, continued, problems
-from ratchet.core.judge.baseline.steps import Person, accept, rename
-from ratchet.core.judge.baseline.update import record
-from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
-from ratchet.core.records.environment import Fingerprint
-from ratchet.core.records.run import RunRecord
-from ratchet.core.report.baseline import (
+from ratchet.common.baseline_chain import continued
+from ratchet.common.baseline_steps import Person, accept, rename
+from ratchet.common.baseline_text import (
     accepted_fields,
     accepted_lines,
     baseline_lines,
@@ -22,6 +17,12 @@ from ratchet.core.report.baseline import (
     renamed_lines,
     verified_lines,
 )
+from ratchet.common.baseline_update import record
+from ratchet.core.judge.chain import ChainPlace, problems
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.run import RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.core.datasheets import datasheet
-from ratchet.core.judge.roofs import Roofs
+from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
+from ratchet.core.judge.roofs import Roofs, datasheet
 from ratchet.core.records.environment import Peaks
-from ratchet.core.records.profile import KernelProfile, Profile, Roof, Roofline, RooflinePoint
+from ratchet.core.records.profile import KernelProfile, Profile
 from ratchet.explain import roofline as pure
 from ratchet.explain.readers import read as read_report
 from ratchet.explain.roofline_figure import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text

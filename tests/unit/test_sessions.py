@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from ratchet.core.bench.messages import ImportedLate
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready import sessions as module
 from ratchet.core.bench.ready.sessions import Sessions
-from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings

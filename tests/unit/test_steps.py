@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from ratchet.common.baseline_steps import AcceptedCase, Person, accept, rename
+from ratchet.common.baseline_update import record
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.baseline.chain import problems
-from ratchet.core.judge.baseline.steps import AcceptedCase, Person, accept, likely_renames, rename
-from ratchet.core.judge.baseline.update import record
-from ratchet.core.judge.verdict import judge_run
+from ratchet.core.judge.chain import problems
+from ratchet.core.judge.verdict import judge_run, likely_renames
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.run import CaseRun, Failure, RunRecord

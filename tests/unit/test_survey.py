@@ -15,10 +15,10 @@ from ratchet.core.bench.duet import Duet
 from ratchet.core.bench.messages import HostCode
 from ratchet.core.bench.suite import _host_code, _suits_two_cores
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
-from ratchet.core.bench.tracing import trace
 from ratchet.core.errors import ForeignModuleError, HostError
 from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import Side
+from ratchet.explain.tracing import trace
 from tests.fake_workers import (
     SAID,
     SIDES,

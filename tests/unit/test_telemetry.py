@@ -143,7 +143,6 @@ def test_own_is_followed() -> None:
         sampler.look()
     assert sampler.summary([(0.0, 2.5)]).foreign_processes == 0
     assert sampler.summary([(0.0, 3.5)]).foreign_processes == 1
-    assert sampler.summary([(0.0, 3.5)], own_pids=[40]).foreign_processes == 0
 
 
 def test_worker_that_ends_during_a_look() -> None:

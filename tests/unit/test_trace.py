@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from ratchet.core.bench.child.trace import activity_of
+from ratchet.common.call_trace import activity_of
 
 
 def event(name: str, start_us: float, end_us: float, device: str = "DeviceType.CUDA", **more: object) -> SimpleNamespace:

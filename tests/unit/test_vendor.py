@@ -9,11 +9,9 @@ import pytest
 import torch
 
 from ratchet.adopt import doctor
-from ratchet.core import launches as identity
 from ratchet.core import machine
 from ratchet.core.bench import clocks
 from ratchet.core.bench.build import benchmark_environ
-from ratchet.core.bench.tracing import SideTrace
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.device import vendor
@@ -29,6 +27,8 @@ from ratchet.core.report.progress import SilentProgress
 from ratchet.core.request import DeviceChoice
 from ratchet.explain import sides
 from ratchet.explain.ncu import NcuOptions
+from ratchet.explain.tracing import SideTrace
+from ratchet.identical import launches as identity
 from tests import examples
 
 UNSUPPORTED = "ratchet does not support AMD GPUs"

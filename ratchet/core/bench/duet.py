@@ -27,19 +27,18 @@ from ratchet.core.bench.lost import (
     in_every_try,
     worth_repeating,
 )
-from ratchet.core.bench.measured import Measured, WorkerResult
 from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
-from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.bench.turns import PairTimer, Planted, in_turn, order_of_pair
+from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
 from ratchet.core.device.gpu import Gpu
-from ratchet.core.device.telemetry import Sampler, Window
+from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import HostError
 from ratchet.core.judge.rule import Rule
-from ratchet.core.records.environment import Peaks
+from ratchet.core.records.environment import Peaks, Telemetry
 from ratchet.core.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, CaseRun, Plan, Side
 from ratchet.core.units import plural
 
@@ -176,9 +175,10 @@ class Duet:
         measured = self._measured
         return [measured[case.name].record(self.sampler) if case.name in measured else case for case in self._cases]
 
-    def windows_of(self, case: str) -> list[Window]:
-        """Return when the blocks of a case that is timed were measured."""
-        return self._measured[case].windows()
+    def telemetry_of(self, case: str) -> Telemetry | None:
+        """Return what the sensors showed while a case was timed; None without a GPU, and where no block was taken."""
+        windows = self._measured[case].windows()
+        return self.sampler.summary(windows) if self.sampler and windows else None
 
     def _measure_light(self, rule: Rule, first_pair: int) -> None:
         """Take light pairs, for cases that may be slow in few processes: fresh workers that time one block each."""

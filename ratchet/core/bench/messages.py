@@ -2,7 +2,7 @@
 
 A benchmark's code runs in the process that sends them.
 
-`client` and everything that asks a worker (`duet`, `tuning`, `ratchet tune`) names one of these types as the answer it expects.
+`client` and everything that asks a worker names one of these types as the answer it expects.
 `child.worker` sends them as plain dictionaries. `child.correctness` compares two calls of one process by their `Evidence`,
 `suite` and `duet` the two sides of a case without a reference. Pure.
 """
@@ -19,7 +19,6 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.core.bench.wire import ProtocolError
 from ratchet.core.records import Count, NotNegative, Record
-from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import SampleMs, WorkloadIdentity
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Parameter
@@ -142,8 +141,12 @@ class ImportedLate(Record):
     """What packages set for their own sake."""
 
 
+OPENED_ELSEWHERE = "something that is not this process's Python opened it"
+"""Part of a difference that a case may not have noticed itself, but a worker beside it."""
+
+
 class HostCode(Record):
-    """The differences between two trees that a case noticed: see `ratchet.core.identical`."""
+    """The differences between two trees that a case noticed: see `ratchet.identical.proof`."""
 
     noticed: tuple[Line, ...] = ()
     always: bool = False
@@ -161,7 +164,7 @@ class HostCode(Record):
 
 
 class Identified(Record):
-    """The identity of the last prepared case: see `ratchet.core.launches`. Either ``digest`` or ``opaque`` is set."""
+    """The identity of the last prepared case: see `ratchet.identical.launches`. Either ``digest`` or ``opaque`` is set."""
 
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     opaque: Line
@@ -206,12 +209,6 @@ class KernelTimes(Record):
     """Times that the kernels of a call took, in milliseconds; none where no tracer can tell."""
 
     samples_ms: tuple[SampleMs, ...]
-
-
-class Traced(Record):
-    """The activity that torch.profiler saw of the prepared case."""
-
-    activity: Activity
 
 
 class Checked(Record):

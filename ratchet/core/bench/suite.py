@@ -17,8 +17,8 @@ from ratchet.core.bench.cores import HostCores
 from ratchet.core.bench.duet import CHECKED_SHARE, Duet, MeasureProgress, Observer
 from ratchet.core.bench.lost import could_not_measure
 from ratchet.core.bench.messages import Listing, between_sides
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.sessions import Sessions, Surveyed
-from ratchet.core.bench.ready.tricks import ALL, Tricks
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -30,6 +30,7 @@ from ratchet.core.device.vendor import peaks_of
 from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.judge.rule import Rule
+from ratchet.core.records.environment import Telemetry
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.core.records.samples import rounded
 from ratchet.core.units import listed, size, wall
@@ -108,7 +109,7 @@ def measure_suite(
 ) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    ``sessions`` are the hosts, where the caller has them (`soak.ResidentSessions`); else they are started here, and ended.
+    ``sessions`` are the hosts, where the caller has them (as `ratchet soak` does); else they are started here, and ended.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.
@@ -165,7 +166,10 @@ def measure_suite(
         measured = duet.measure(cases, timed, task.rule, early)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         task.observer.after_pairs(duet, measured)
-    done = [_completed(case, duet, (ecc_before, ecc_after), task.confidence) if case.name in timed else case for case in measured]
+    ecc = (ecc_before, ecc_after)
+    done = [
+        completed(case, task.confidence, ecc, duet.telemetry_of(case.name)) if case.name in timed else case for case in measured
+    ]
     tuned = [name for name in timed if name in duet.workers.prepared_alone]
     notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and not plan.tunes_each_process else ()
     return Suite(
@@ -198,6 +202,28 @@ def _choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator
 
 def _imports_first(listing: Listing, names: Collection[str]) -> list[str]:
     return list(dict.fromkeys(module for case in listing.cases if case.name in names for module in case.imports_first))
+
+
+def completed(
+    case: CaseRun, confidence: float, ecc: tuple[int | None, int | None], telemetry: Telemetry | None = None
+) -> CaseRun:
+    """Return a case that was timed with the figures of each side, and with the reason if the machine was not fit meanwhile.
+
+    ``ecc``: counts of uncorrected errors of the GPU's memory before and after all cases; None where nobody counts.
+    """
+    case = case.model_copy(update={"head": rounded(case.head), "reference": rounded(case.reference)})
+    blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
+    dropped = sum(block.throttled for block in blocks)
+    sides = ((case.head, case.workload), (case.reference, case.reference_workload))
+    head, reference = (performance(workers, work, confidence) if work else None for workers, work in sides)
+    return case.model_copy(
+        update={
+            "performance": head,
+            "reference_performance": reference,
+            "telemetry": telemetry,
+            "unfit": case.unfit or (problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None),
+        }
+    )
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
@@ -346,20 +372,3 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
     if case.identical and not time_identical:
         return ()
     return SIDES if case.workload == case.reference_workload else ("head",)
-
-
-def _completed(case: CaseRun, duet: Duet, ecc: tuple[int | None, int | None], confidence: float) -> CaseRun:
-    """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
-    windows = duet.windows_of(case.name)
-    telemetry = duet.sampler.summary(windows) if duet.sampler and windows else None
-    case = case.model_copy(update={"head": rounded(case.head), "reference": rounded(case.reference)})
-    blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
-    dropped = sum(block.throttled for block in blocks)
-    return case.model_copy(
-        update={
-            "performance": performance(case.head, case.workload, confidence) if case.workload else None,
-            "reference_performance": performance(case.reference, case.workload, confidence) if case.workload else None,
-            "telemetry": telemetry,
-            "unfit": case.unfit or (problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None),
-        }
-    )

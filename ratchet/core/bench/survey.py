@@ -17,9 +17,8 @@ from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.core.bench.messages import HostCode, Identified, Prepared
+from ratchet.core.bench.messages import OPENED_ELSEWHERE, HostCode, Identified, Prepared
 from ratchet.core.bench.ready.workers import PairWorkers, Workers
-from ratchet.core.identical import OPENED_ELSEWHERE
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """Describe a tree whose benchmarks a child program loads: one record, which reaches every child as one JSON argument.
 
-`ratchet.core.trees` and `tuning.station` make it; the host (`child.host`) and the profiler's target (`child.profile_target`)
-read it back with `TreeSpec.read`. `child_command` makes the argument list. It resolves paths and starts nothing.
+`ratchet.core.trees` and tools make it; the host (`child.host`) and programs of tools read it back with `TreeSpec.read`.
+`child_command` makes the argument list. It resolves paths and starts nothing.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from typing import NoReturn, cast
 import click
 
 from ratchet import __version__, tools
-from ratchet.core import interruption
+from ratchet.core import processes
 from ratchet.core.errors import Exit, RatchetError, UsageError
 from ratchet.core.units import did_you_mean
 
@@ -46,9 +46,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one run and one verdict."),
     },
     "Find out why, make it faster": {},
-    "Main over time": {
-        "baseline": ("ratchet.core.cli.baseline:baseline_group", "Show, move and verify the best commit of every case."),
-    },
+    "Main over time": {},
     "Try the machine and the gate": {},
     "In workflows": {},
     "Other harnesses": {},
@@ -74,22 +72,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet check       are my changes slower than the last commit?",
         "ratchet doctor      what this machine can do",
     ),
-    "baseline": (
-        "ratchet baseline show",
-        "ratchet baseline record",
-    ),
-    "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
-    "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
-    "baseline record": (
-        "ratchet baseline record",
-        "ratchet baseline record first/current.json second/current.json",
-    ),
-    "baseline rename": ("ratchet baseline rename norm/rows_4k rms_norm/rows_4k",),
-    "baseline show": (
-        "ratchet baseline show",
-        "ratchet baseline show 'norm/*' --history",
-    ),
-    "baseline verify": ("ratchet baseline verify",),
     "check": (
         "ratchet check                          with uncommitted changes against HEAD, else HEAD against the one before",
         "ratchet check --merge-base main        this branch against where it left main",
@@ -175,7 +157,7 @@ with_examples(cli, "")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error is one sentence on stderr."""
-    for number in interruption.ENDINGS:
+    for number in processes.ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -201,7 +183,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
     if isinstance(error, RatchetError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return interruption.sentence(), Exit.INTERRUPTED
+        return processes.interruption_sentence(), Exit.INTERRUPTED
     if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
         return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
     if limit := _limit_met(error):
@@ -247,7 +229,7 @@ _INSTALL = {
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    for number in interruption.ENDINGS:
+    for number in processes.ENDINGS:
         signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleaning up
     raise KeyboardInterrupt
 

@@ -7,7 +7,7 @@ GPU itself; the rest is pure.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ratchet.core import units
@@ -27,11 +27,10 @@ class Condition:
     utilization: float | None = None
     slowdown: tuple[str, ...] = ()
     uncorrected_ecc: int | None = None
-    free_memory_bytes: int | None = None
 
 
-def inspect(gpu: Gpu, own: Collection[int] = (), pause: Callable[[float], None] = time.sleep) -> Condition:
-    """Look at the GPU; ``own`` are the PIDs of our processes.
+def inspect(gpu: Gpu, pause: Callable[[float], None] = time.sleep) -> Condition:
+    """Look at the GPU, before any process of ours uses it.
 
     A GPU that seems busy is asked three times over a second, because utilization is an average that still holds work which has
     just ended.
@@ -44,19 +43,15 @@ def inspect(gpu: Gpu, own: Collection[int] = (), pause: Callable[[float], None] 
             utilization = utilization if later is None else min(utilization, later)
     return Condition(
         gpu_index=gpu.index,
-        processes=tuple(process for process in gpu.compute_processes() if process.pid not in own),
+        processes=tuple(gpu.compute_processes()),
         utilization=utilization,
         slowdown=gpu.reading().slowdown,
         uncorrected_ecc=gpu.uncorrected_ecc(),
-        free_memory_bytes=gpu.free_memory_bytes(),
     )
 
 
-def problems_before(condition: Condition, need_bytes: int = 0) -> list[str]:
-    """Return the reasons why nothing should be measured now, one sentence each; empty where the GPU is fit.
-
-    ``need_bytes`` is the device memory that has to be free.
-    """
+def problems_before(condition: Condition) -> list[str]:
+    """Return the reasons why nothing should be measured now, one sentence each; empty where the GPU is fit."""
     gpu = f"GPU {condition.gpu_index}"
     problems = []
     if _in_use(condition):
@@ -77,12 +72,6 @@ def problems_before(condition: Condition, need_bytes: int = 0) -> list[str]:
         problems.append(
             f"{gpu} has had {condition.uncorrected_ecc} uncorrected memory errors (ECC) since the driver was loaded; "
             "reset it, or choose another GPU with --gpu."
-        )
-    free = condition.free_memory_bytes
-    if free is not None and free < need_bytes:
-        problems.append(
-            f"{gpu} has {units.size(free)} of memory free and {units.size(need_bytes)} are needed; "
-            "end other processes on it, or choose another GPU with --gpu."
         )
     return problems
 

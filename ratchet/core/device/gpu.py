@@ -114,7 +114,7 @@ class Vendor(Protocol):
 
     @property
     def has_datasheets(self) -> bool:
-        """True if `profile.roofline` knows its GPUs, so that a rate beyond all of them cannot be true."""
+        """True if `ratchet.core.judge.roofs` knows its GPUs, so that a rate beyond all of them cannot be true."""
         ...
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:

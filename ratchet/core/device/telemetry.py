@@ -93,13 +93,13 @@ class Sampler:
             listed -= self._idle - self._gpu.busy_pids()
         self._ticks.append(Tick(reading, listed, before | self._own))  # a worker may have come or gone while we asked
 
-    def summary(self, windows: Sequence[Window], own_pids: Collection[int] = ()) -> Telemetry:
-        """Sum up what the GPU showed within the windows; ``own_pids`` adds workers that ``own`` never held.
+    def summary(self, windows: Sequence[Window]) -> Telemetry:
+        """Sum up what the GPU showed within the windows.
 
         A window too short for a look takes the nearest before and after it. Figures that the GPU does not report are 0.
         """
         ticks = list(self._ticks)
-        own = self._ever_own | frozenset(own_pids)
+        own = frozenset(self._ever_own)
         inside = _pick(ticks, windows, around=False) or _pick(ticks, windows, around=True)
         clocks = [tick.reading.sm_clock_mhz for tick in inside if tick.reading.sm_clock_mhz is not None]
         heats = [tick.reading.temperature_c for tick in inside if tick.reading.temperature_c is not None]

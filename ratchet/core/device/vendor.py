@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.core.datasheets import highest
 from ratchet.core.device.environment import told_by_torch
 from ratchet.core.device.gpu import ComputeProcess, Gpu, Reading, Vendor, numbered
 from ratchet.core.errors import UsageError
+from ratchet.core.judge.roofs import highest
 from ratchet.core.records.environment import Card, Peaks
 
 

@@ -15,8 +15,7 @@ from operator import itemgetter
 
 from ratchet.core import units
 from ratchet.core.errors import Exit, FingerprintError
-from ratchet.core.judge.baseline.chain import problems
-from ratchet.core.judge.baseline.steps import likely_renames
+from ratchet.core.judge.chain import problems
 from ratchet.core.judge.comparison import compare_stored, kernels_median_ms, medians_ms
 from ratchet.core.judge.drift import held_to_best
 from ratchet.core.judge.evidence import CaseThresholds, thresholds_for, with_smallest_slowdown
@@ -188,6 +187,22 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
             "in_reference": other is not None,
         }
     )
+
+
+def likely_renames(run: RunRecord) -> dict[str, str]:
+    """Map new name → old name, for each case only in the head that does the work of exactly one case only in the reference.
+
+    Where several new cases do that work, none of them is named, since any of them may be the renamed one.
+    """
+    gone = [case for case in run.cases if case.in_reference and not case.in_head and case.reference_workload]
+    renames: dict[str, str] = {}
+    for case in run.cases:
+        if case.in_head and not case.in_reference and case.workload:
+            twins = [other.name for other in gone if other.reference_workload == case.workload]
+            if len(twins) == 1:
+                renames[case.name] = twins[0]
+    olds = list(renames.values())
+    return {new: old for new, old in renames.items() if olds.count(old) == 1}
 
 
 def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:

@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=0)]
 RULES = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Without `use_attribute_docstrings`: reading the source of each record took a tenth of the start of a command.
 
-`ratchet.core.records.schema` puts what stands below a field into the schemas.
+`ratchet.common.schema` puts what stands below a field into the schemas.
 """
 
 

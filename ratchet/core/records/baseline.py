@@ -17,7 +17,7 @@ from ratchet.core.records.run import WorkloadIdentity
 
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-"""The first 128 bits of a SHA-256, which `ratchet.core.judge.baseline.chain` computes."""
+"""The first 128 bits of a SHA-256, which `ratchet.core.judge.chain` computes."""
 UNSEALED = "0" * 32
 """Stands in for a digest that is not computed yet; its length is the length of every digest."""
 

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ratchet.core.errors import OutputError, RecordError
-from ratchet.core.interruption import WRITTEN, uninterrupted
+from ratchet.core.processes import WRITTEN, uninterrupted
 from ratchet.core.records import SCHEMA_VERSION, Record
 from ratchet.core.records.run import CaseRun, RunRecord
 from ratchet.core.untrusted import clean

@@ -1,13 +1,11 @@
 """The profile of one case: a record for each kernel, whatever tool and file it was read from, and the findings.
 
 `ratchet.explain` makes and diagnoses them, the reports show them; ``results/nsight/profiles.json`` keeps the latest of every
-case. A roofline says what a machine can do at most, and where cases stand below it (Williams, Waterman and Patterson 2009):
-`ratchet.explain.roofline` computes it. Pure.
+case. Pure.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -220,102 +218,3 @@ class Profiles(Record):
     def of(self, case: str) -> CaseProfile | None:
         """Return the entry of one case; None where it has none."""
         return next((profile for profile in self.profiles if profile.case == case), None)
-
-
-Match = tuple[KernelProfile | None, KernelProfile | None]
-"""Head and reference; None where the other side has no such launch."""
-
-
-def matched(head: Profile | None, reference: Profile | None) -> list[Match]:
-    """Return the launches of both sides in pairs, by function name and order: the third ``softmax`` with the third ``softmax``.
-
-    A side that is None launches nothing. The order is that of the head; launches that only the reference has come last, in its
-    own order.
-    """
-    heads, references = (side.kernels if side else () for side in (head, reference))
-    left: dict[str, list[KernelProfile]] = defaultdict(list)
-    for kernel in references:
-        left[kernel.function].append(kernel)
-    pairs: list[Match] = []
-    for kernel in heads:
-        waiting = left[kernel.function]
-        pairs.append((kernel, waiting.pop(0) if waiting else None))
-    alone = {id(kernel) for waiting in left.values() for kernel in waiting}
-    return [*pairs, *((None, kernel) for kernel in references if id(kernel) in alone)]
-
-
-Bound = Literal["memory", "compute", "neither", "cache"]
-
-
-class Roof(Record):
-    """One ceiling."""
-
-    kind: Literal["dram", "l2", "compute"]
-    source: Literal["datasheet", "report", "measured"]
-    """``report``: what the profiler's report holds the GPU to, at the clocks of the measurement."""
-    rate: Positive
-    """Bytes per second; FLOP per second where ``kind`` is ``compute``."""
-    precision: str | None = None
-    """Precision of a compute roof: ``fp32``, ``tensor_bf16`` … (as in `Peaks`)."""
-
-    @property
-    def key(self) -> str:
-        """A name such as ``dram measured`` or ``tensor_bf16 datasheet``."""
-        return f"{self.precision or self.kind} {self.source}"
-
-
-class RooflinePoint(Record):
-    """One case, or one side of it, in one call."""
-
-    case: str
-    side: Side | None = None
-    flops: NotNegative
-    """Operations of one call, in ``precision``."""
-    precision: str
-    """The one whose roof it is read against: of several, the one that takes the most time there."""
-    bytes: NotNegative
-    """To and from device memory, in one call."""
-    seconds: Positive
-    source: Literal["counters", "declared"]
-    """``counters``: the profiler counted; ``declared``: the benchmark says so."""
-    timed_by: Literal["benchmark", "profiler"] = "benchmark"
-    warm: bool = False
-    """Timed with its data in the L2 cache, or with data that fit into it: the roof of the memory does not hold it."""
-    all_flops: dict[str, NotNegative] = {}
-    """Every precision, where there are counters."""
-    of_declared: NotNegative | None = None
-    """Counted over declared FLOPs, in the workload's own precision; None where one of them is not known."""
-    shares: dict[str, NotNegative] = {}
-    """Key of a roof → fraction of it that was reached; without the memory's where declared bytes come from the cache."""
-    bound: Bound | None = None
-    """By what; ``neither`` where it is far from both. None where no roof is known for it."""
-    bound_roof: str | None = None
-    """Key of the nearest roof."""
-
-    @property
-    def intensity(self) -> float | None:
-        """FLOP per byte; None where one of them is 0."""
-        return self.flops / self.bytes if self.bytes and self.flops else None
-
-    @property
-    def flops_per_s(self) -> float:
-        return self.flops / self.seconds
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.bytes / self.seconds
-
-
-class Roofline(Record):
-    """``results/roofline/roofline.json``: roofs, points, and what is to be known beside them."""
-
-    schema_version: Literal[1] = 1
-    device: str
-    """Name of the GPU, or of the CPU."""
-    roofs: tuple[Roof, ...] = ()
-    points: tuple[RooflinePoint, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def roof(self, key: str | None) -> Roof | None:
-        """Return the roof with this key; None where there is none."""
-        return next((roof for roof in self.roofs if roof.key == key), None)

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ratchet.core.datasheets import highest
+from ratchet.core.judge.roofs import highest
 from ratchet.core.records.profile import Category
 from ratchet.core.units import duration, plural, rate, size
 from ratchet.explain.advice.patterns import PATTERNS, QUICK_WIN_CASES

@@ -1,1 +1,1 @@
-"""Programs that run in a process of their own: the script or the case that `ratchet advise` traces."""
+"""Programs that run in a process of their own: the targets of profilers and of `ratchet advise`; and what a worker traces."""

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 from unittest import mock
 
+from ratchet.common.call_trace import TimeIsOver, end_in_time, warmed
+from ratchet.core.bench.child.kernel_times import profiled, settle
 from ratchet.core.bench.child.loader import load_tree, use_last_cores
-from ratchet.core.bench.child.trace import TimeIsOver, end_in_time, profiled, settle, warmed
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.errors import RatchetError, TraceError, described
+from ratchet.core.errors import RatchetError, described
 from ratchet.core.workload import Device
 
 TROUBLE = 70
@@ -34,6 +35,10 @@ MOST_CALLS = 30
 """Calls of a case that are traced, if they end in time."""
 _TORCHS = re.compile(r"torch/|ratchet/|<|.*(?:site-packages|/lib/python3)")
 _BASE = re.compile(rb'"baseTimeNanoseconds":\s*(\d+)')
+
+
+class TraceError(RatchetError):
+    """A script or a case cannot be traced: it fails, or never ends."""
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ratchet.core.records.profile import Finding, KernelProfile, Profile, matched
+from ratchet.common.launch_pairs import matched
+from ratchet.core.records.profile import Finding, KernelProfile, Profile
 from ratchet.explain.diagnosis import occupancy, throughput
 from ratchet.explain.diagnosis.rule import (
     Change,

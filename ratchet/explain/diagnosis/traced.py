@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ratchet.common.launch_pairs import matched
 from ratchet.core import units
-from ratchet.core.records.profile import Activity, Effect, Finding, KernelProfile, Profile, matched
+from ratchet.core.records.profile import Activity, Effect, Finding, KernelProfile, Profile
 from ratchet.core.records.run import Performance
 from ratchet.explain.diagnosis import rule as at
 from ratchet.explain.diagnosis.rule import Confidence, Difference, arrow

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ratchet.common.call_trace import is_gpu_range, trace
 from ratchet.core.bench.child import outputs
 from ratchet.core.bench.child.calls import TimedCall, has_compiled, seed_all
+from ratchet.core.bench.child.kernel_times import profiled, settle
 from ratchet.core.bench.child.outputs import Part, Value
-from ratchet.core.bench.child.trace import is_gpu_range, profiled, settle, trace
 from ratchet.core.bench.clocks import warm_up
 from ratchet.core.cache import scratch_folder
 from ratchet.core.untrusted import clean

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from ratchet.common.rooflines import Roof, Roofline
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
-from ratchet.core.records.profile import Roof, Roofline
 from ratchet.core.records.run import Config, Plan, WorkloadIdentity
 from ratchet.core.records.verdict import Comparison
 

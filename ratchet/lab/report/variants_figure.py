@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ratchet import figure_style as style
 from ratchet import tools
-from ratchet.core.records.profile import Roofline
+from ratchet.common.rooflines import Roofline
 from ratchet.figure_style import FAINT, INK, TITLE, FigureSection, legend_section, lines_of, text_section
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants import averages, machine_text, names_of, value_of

@@ -36,9 +36,12 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils import _python_dispatch
 from torch.utils._config_module import ConfigModule
 
+from ratchet import tools
+
 GONE = "\0gone"
 """Stands for a name that is not there; no variable can have this value."""
 Values = dict[str, Any]
+_launches = tools.part("launches")
 ENVIRONMENT, PYTHON, IMPORTS = "environment variables", "Python settings", "import path"
 """Names of areas: with a space, since others are names of modules."""
 
@@ -321,14 +324,8 @@ def _gpu_settings() -> dict[str, Setting]:
         "current stream": (torch.cuda.current_stream, torch.cuda.set_stream),
         "sync debug mode": (torch.cuda.get_sync_debug_mode, torch.cuda.set_sync_debug_mode),
         "cudnn.benchmark_limit": _attribute(torch.backends.cudnn, "benchmark_limit"),
-        "settings of the context and the stream": (_launch_settings, _cannot_write),
+        "settings of the context and the stream": (_launches.launch_settings, _cannot_write),
     }
-
-
-def _launch_settings() -> object:
-    from ratchet.core import launches as identity
-
-    return identity.launch_settings()
 
 
 class _GpuSettings(_Settings):

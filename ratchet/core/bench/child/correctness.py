@@ -1,7 +1,7 @@
 """Check a workload's result: relative error in float64 against its own reference; NaN never passes.
 
 Without a reference, two calls in a row must agree, and `evidence` lets the controller compare the two sides of a check.
-`child.worker` calls it before and after timing, `child.trials` for each configuration. It runs the author's code, and allocates
+`child.worker` calls it before and after timing, `ratchet tune` for each configuration. It runs the author's code, and allocates
 on the workload's device.
 """
 

@@ -22,12 +22,14 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import ratchet
 from ratchet.core.bench.child.libraries import WhenImported
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import WorkerError
-from ratchet.core.identical.watch import HARNESS_FOLDER
 from ratchet.core.processes import die_with_parent
 
+_HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
+"""As frames name it."""
 LONGEST_ANSWER_S = 120.0
 """The first answer takes the start of CUDA, and perhaps an import of Triton."""
 _TRITON_DRIVER = "triton.backends.driver"
@@ -203,7 +205,7 @@ def _place(tree: Path) -> str:
         file = frame.f_code.co_filename
         if file.startswith(start):
             return f"{file.removeprefix(start)}:{frame.f_lineno}"
-        if not outer and not file.startswith((HARNESS_FOLDER, "<")) and f"{os.sep}torch{os.sep}" not in file:
+        if not outer and not file.startswith((_HARNESS_FOLDER, "<")) and f"{os.sep}torch{os.sep}" not in file:
             outer = f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return outer

@@ -28,13 +28,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ratchet import tools
 from ratchet.core.bench.child import libraries
 from ratchet.core.bench.child.gpu_facts import CudaUse, cuda_has_begun, facts_for_imports
 from ratchet.core.bench.child.loader import LoadedTree, load_tree
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import Channel
 from ratchet.core.errors import RatchetError
-from ratchet.core.identical import Proof, TreeDifference, compare
 from ratchet.core.processes import (
     adopt_orphans,
     begin_section,
@@ -49,6 +49,7 @@ from ratchet.core.records.run import SIDES
 if TYPE_CHECKING:
     from ratchet.core.bench.child.state import StateChange
 
+host_code = tools.part("host_code")
 _SERVES = b"serves"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MOST_SETTING = 2000
@@ -93,7 +94,7 @@ def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
         os.close(host["output"])
 
 
-def _host(channel: Channel, spec: TreeSpec, difference: TreeDifference | None) -> None:
+def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
     answered = facts_for_imports(spec.path, channel) if spec.device == "cuda" else contextlib.nullcontext(CudaUse())
     try:
         with answered as use:
@@ -110,23 +111,23 @@ def _host(channel: Channel, spec: TreeSpec, difference: TreeDifference | None) -
     os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
 
-def difference_of(trees: Sequence[TreeSpec]) -> TreeDifference | None:
+def difference_of(trees: Sequence[TreeSpec]) -> Any:
     """Return what differs between two trees, before either is imported, which may write files; None where nobody asks."""
     both = [tree for tree in trees if tree.identified and tree.path != tree.checkout]  # a checkout may hold an environment
     if len(both) < len(SIDES):
         return None
     try:
-        return compare(both[0].path, both[1].path, both[0].bench, both[0].results)
+        return host_code.compare(both[0].path, both[1].path, both[0].bench, both[0].results)
     except OSError as error:
-        return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
+        return host_code.TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
 
 
-def load(spec: TreeSpec, difference: TreeDifference | None = None) -> LoadedTree:
+def load(spec: TreeSpec, difference: Any = None) -> LoadedTree:
     """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
     from ratchet.core.bench.child.imports import PristineProcess
 
     with PristineProcess(partial(_states_alone, spec)) as pristine:
-        proof = Proof(difference, spec.path) if difference else None
+        proof = host_code.Proof(difference, spec.path) if difference else None
         tree = load_tree(spec, begin_section)
         if proof:
             proof.imported()

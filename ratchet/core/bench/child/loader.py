@@ -36,7 +36,6 @@ from ratchet.core.bench.child.registry import Case, Catalogue, discover
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
 from ratchet.core.device.environment import cpu_model
 from ratchet.core.errors import UsageError
-from ratchet.core.identical import Proof
 from ratchet.core.records.files import load
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
 from ratchet.core.workload import VARIANT, Benchmark, Workload
@@ -58,8 +57,8 @@ class LoadedTree:
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
     states: States = field(default_factory=dict)
     """What each file's import changes in the process: `CaseBoundary.begin` puts that into force for the file's cases."""
-    proof: Proof | None = None
-    """What differs from the other tree, and what was noticed of it, where a host has loaded this one to be compared."""
+    proof: Any = None
+    """What was noticed of the differences from the other tree (`ratchet.identical.proof.Proof`), where a host compares them."""
 
     @property
     def changed(self) -> dict[str, tuple[str, ...]]:

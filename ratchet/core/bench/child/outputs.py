@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ratchet.core.launches.capture import index_hash
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import dtype_name
 
@@ -245,3 +244,11 @@ def _checksum(out: torch.Tensor) -> int:
         values = flat[start : start + _SLICE].to(torch.int64)
         total += (values * (index_hash(start, len(values), out.device) | 1)).sum()
     return int(total.item()) % 2**64
+
+
+def index_hash(start: int, count: int, device: torch.device) -> torch.Tensor:
+    """Return pseudo-random 64-bit numbers, one for each index from ``start`` on, the same in every process (after splitmix64)."""
+    mixed = torch.arange(start + 1, start + count + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
+    mixed = (mixed ^ (mixed >> 30)) * -0x40A7B892E31B1A47
+    mixed = (mixed ^ (mixed >> 27)) * -0x6B2FB644ECCEEE15
+    return mixed ^ (mixed >> 31)

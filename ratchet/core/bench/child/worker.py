@@ -23,25 +23,24 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from ratchet import tools
-from ratchet.core import launches as identity
 from ratchet.core.bench.child import correctness, outputs
 from ratchet.core.bench.child.autotuning import AutotuneWatch
 from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.calls import TimedCall, forget_compiled
 from ratchet.core.bench.child.imports import LateImports
+from ratchet.core.bench.child.kernel_times import kernels_ms
 from ratchet.core.bench.child.loader import LoadedTree, use_last_cores
 from ratchet.core.bench.child.outputs import Part, kind
-from ratchet.core.bench.child.trace import kernels_ms, trace
 from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import described
-from ratchet.core.identical import Noticed
 from ratchet.core.processes import begin_section
 from ratchet.core.units import parse_size
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Workload
 
+identity, host_code = tools.part("launches"), tools.part("host_code")
 PLACED_BYTES = 1 << 30
 """Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
 EXPOSED_TRIES, HIDDEN_TRIES, EXPOSED_MS = 8, 3, 6.0
@@ -264,12 +263,13 @@ class Worker:
         """
         job, proof = self.current(), self.tree.proof
         if proof is None:
-            return vars(Noticed(unknown="its tree was not compared before it was imported"))
+            return dict(vars(host_code.Noticed(unknown="its tree was not compared before it was imported")))
         try:
             job.call()
-            return vars(self._boundary.apart(proof.result))
+            return dict(vars(self._boundary.apart(proof.result)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
-            return vars(Noticed(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}")))
+            why = clean(f"looking at its host code failed: {type(error).__name__}: {error}")
+            return dict(vars(host_code.Noticed(unknown=why)))
 
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
@@ -315,12 +315,6 @@ class Worker:
             return {"samples_ms": kernels_ms(job.call.run, job.call.before, samples)}
         except (Exception, SystemExit):  # noqa: BLE001  if another profiler holds CUPTI, only these samples are lost
             return {"samples_ms": ()}
-
-    def trace(self) -> dict[str, Any]:
-        """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
-        job = self.current()
-        device = "cpu" if job.clocks[0].name == "cpu" else self.tree.spec.device
-        return {"activity": trace(job.call, device).model_dump(mode="json")}
 
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
@@ -506,7 +500,6 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "block": Worker.block,
     "stage": Worker.stage,
     "kernels": Worker.kernels,
-    "trace": Worker.trace,
     "finish": Worker.finish,
     # Imported with this module, so before any code of an author, which could put other functions in their place.
     **tools.worker_operations(),

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ratchet.core.bench.client import CaseTrouble, Lost
-from ratchet.core.bench.measured import Measured
 from ratchet.core.bench.messages import Prepared
 from ratchet.core.bench.ready.workers import PairWorkers, Workers
-from ratchet.core.bench.turns import in_turn, order_of_pair
+from ratchet.core.bench.turns import Measured, in_turn, order_of_pair
 from ratchet.core.records.run import LostWorker, Side
 
 
@@ -31,7 +30,7 @@ class ReadyPairs:
     """The pairs of a measurement over some workers. For use in one thread."""
 
     together = 1
-    """Pairs whose workers get ready at the same time (`tricks.Tricks.pairs_together`), on a GPU: each then waits for its turn."""
+    """Pairs whose workers get ready at the same time (`Tricks.pairs_together`), on a GPU: each then waits for its turn."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers, self._plan = workers, workers.plan

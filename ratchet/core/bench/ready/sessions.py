@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ratchet.core.bench.client import HostClient, Hosts
 from ratchet.core.bench.messages import ImportedLate
-from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.records.run import SIDES, Side

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.core.bench.messages import Prepared, Restored
-from ratchet.core.bench.ready.tricks import ALL, Tricks
+from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import ForeignModuleError

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.core.launches import elf
-from ratchet.core.launches.driver import NoIdentity
+from ratchet.identical.launches import elf
+from ratchet.identical.launches.driver import NoIdentity
 
 _ENVIRONMENT = re.compile(
     r"_ZN(2at|3c10|14at_cuda_detail|13pytorch_flash)\d"  # torch: at::native::…

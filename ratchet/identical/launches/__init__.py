@@ -24,12 +24,12 @@ from typing import Any
 import torch
 
 from ratchet.core.device.vendor import vendor_here
-from ratchet.core.launches import record as launches
-from ratchet.core.launches.capture import Contents, Memory, Operators, Recorder, live, reserved, undisturbed
-from ratchet.core.launches.code import Codes, refuse_namesakes
-from ratchet.core.launches.driver import Driver, Identity, NoIdentity
-from ratchet.core.launches.record import Comparable, LaunchReader
 from ratchet.core.untrusted import clean
+from ratchet.identical.launches import record as launches
+from ratchet.identical.launches.capture import Contents, Memory, Operators, Recorder, live, reserved, undisturbed
+from ratchet.identical.launches.code import Codes, refuse_namesakes
+from ratchet.identical.launches.driver import Driver, Identity, NoIdentity
+from ratchet.identical.launches.record import Comparable, LaunchReader
 
 __all__ = ["Identity", "failed", "launch_settings", "of", "streams_of_others"]
 

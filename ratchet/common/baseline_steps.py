@@ -1,7 +1,7 @@
 """One run in the terms of the baseline (`Observation`), and the steps that a person takes: `accept` and `rename`.
 
-`update.py` beside this file turns observations into moves of the baseline; ``ratchet baseline accept`` and ``rename`` call
-the two functions of that name; a verdict asks for `likely_renames`. Pure: the caller reads and writes the baseline file.
+`baseline_update` turns observations into moves of the baseline; ``ratchet baseline accept`` and ``rename`` call
+the two functions of that name. Pure: the caller reads and writes the baseline file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from ratchet.common.baseline_chain import continued, new_chain_entry
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.baseline.chain import ChainPlace, continued, new_chain_entry
+from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.judge.comparison import medians_ms, performance
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
 from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
@@ -269,22 +270,6 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
         names = {name: None for part in baseline.fingerprints.values() for name in part.configs}
         raise _unknown(old, names, "The baseline has no case")
     return baseline, done
-
-
-def likely_renames(run: RunRecord) -> dict[str, str]:
-    """Map new name → old name, for each case only in the head that does the work of exactly one case only in the reference.
-
-    Where several new cases do that work, none of them is named, since any of them may be the renamed one.
-    """
-    gone = [case for case in run.cases if case.in_reference and not case.in_head and case.reference_workload]
-    renames: dict[str, str] = {}
-    for case in run.cases:
-        if case.in_head and not case.in_reference and case.workload:
-            twins = [other.name for other in gone if other.reference_workload == case.workload]
-            if len(twins) == 1:
-                renames[case.name] = twins[0]
-    olds = list(renames.values())
-    return {new: old for new, old in renames.items() if olds.count(old) == 1}
 
 
 def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> AcceptedCase:

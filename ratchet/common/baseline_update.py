@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ratchet.core.errors import UsageError
-from ratchet.core.judge.baseline.chain import continued, new_chain_entry, with_digest
-from ratchet.core.judge.baseline.steps import BaselineUpdate, Move, MoveKind, Observation, likely_renames, observations
+from ratchet.common.baseline_chain import continued, new_chain_entry, with_digest
+from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Observation, observations
+from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.judge.chain import problems
+from ratchet.core.judge.verdict import likely_renames
 from ratchet.core.records.baseline import (
     MOST_DAYS,
     MOST_MERGES,
@@ -25,6 +27,7 @@ from ratchet.core.records.baseline import (
 )
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.units import first_of
 
 _NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE)
 """Outcomes that never give figures to a baseline: the reference may be the better commit."""
@@ -63,6 +66,13 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     unchanged = tuple(name for name in outcomes if name in known - {move.case for move in moves})
     left_out = {name: outcome for name, outcome in outcomes.items() if name not in known and outcome not in _NOT_THERE}
     return BaselineUpdate(baseline, tuple(moves), unchanged, left_out, renames)
+
+
+def intact(stored: Baseline, name: str) -> Baseline:
+    """Return the baseline. Raises RecordError where its chains do not verify."""
+    if wrong := problems(stored):
+        raise RecordError(f"{name} does not verify, and was left as it is: {first_of(wrong)}", "See `ratchet baseline verify`.")
+    return stored
 
 
 def _note(kind: MoveKind, before: BaselineEntry | None, seen: Observation) -> str:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.core.errors import WorkerError
-from ratchet.core.identical.difference import TreeDifference, compare
-from ratchet.core.identical.watch import OPENED_ELSEWHERE, Watch
+from ratchet.identical.difference import TreeDifference, compare
+from ratchet.identical.watch import Watch
 
-__all__ = ["OPENED_ELSEWHERE", "Noticed", "Proof", "TreeDifference", "compare"]
+__all__ = ["Noticed", "Proof", "TreeDifference", "compare"]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """``ratchet baseline …``: show, move and verify the best commit of every case.
 
-Loaded by `ratchet.core.cli` when it is called. The work is done by `ratchet.core.baseline`; this file reads options, prints, and
+Loaded by `ratchet.core.cli` when it is called. The work is done by `ratchet.baseline.local`; this file reads options, prints, and
 writes the outputs and the summary of a workflow step.
 """
 
@@ -14,11 +14,8 @@ from typing import Any
 import click
 
 from ratchet import tools
-from ratchet.core.baseline import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
-from ratchet.core.cli.options import common, request_of
-from ratchet.core.cli.output import print_result, shown
-from ratchet.core.errors import Exit
-from ratchet.core.report.baseline import (
+from ratchet.baseline.local import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
+from ratchet.common.baseline_text import (
     accepted_fields,
     accepted_lines,
     baseline_lines,
@@ -28,6 +25,9 @@ from ratchet.core.report.baseline import (
     renamed_lines,
     verified_lines,
 )
+from ratchet.core.cli.options import common, request_of
+from ratchet.core.cli.output import print_result, shown
+from ratchet.core.errors import Exit
 
 _by = click.option("--by", metavar="NAME", help="Who does this (default: GITHUB_ACTOR, else git's user.name and user.email).")
 

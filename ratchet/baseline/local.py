@@ -1,7 +1,7 @@
 """Carry out `ratchet baseline` on this machine: show, verify and change ``results/baseline.json``.
 
-`ratchet.core.cli.baseline` calls it; nothing is measured. It reads recorded runs and the git repository. Recorded runs are kept
-in the history, too. `baseline_push` changes the file on the remote.
+`ratchet.baseline.cli` calls it; nothing is measured. It reads recorded runs and the git repository. Recorded runs are kept
+in the history, too. `ratchet.github.baseline_push` changes the file on the remote.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet import tools
-from ratchet.core.errors import GitError, RecordError, UsageError
+from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, RenamedCase, accept, rename
+from ratchet.common.baseline_update import intact, record
+from ratchet.core.errors import GitError, UsageError
 from ratchet.core.git import Repository
-from ratchet.core.judge.baseline import steps
-from ratchet.core.judge.baseline import update as judge_baseline
-from ratchet.core.judge.baseline.chain import problems
-from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
+from ratchet.core.judge.chain import problems
 from ratchet.core.recorded import judge_again
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import save_over
 from ratchet.core.request import BASELINE, Request, load_baseline, results_folder
-from ratchet.core.units import first_of
 
 # The file of this checkout: show, move and verify it. A file that does not verify is never overwritten.
 
@@ -45,7 +43,7 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
     """
     path, before = _verified(request, environ)
     done = [judge_again(run, request, environ) for run in recorded or (None,)]
-    after = judge_baseline.record(before, [(result.run, result.report) for result in done])
+    after = record(before, [(result.run, result.report) for result in done])
     _save(path, before, after.baseline)
     tools.part("kept_runs").keep_runs(path.parent, [(result.run, result.report) for result in done], after.baseline)
     return path, after
@@ -60,7 +58,7 @@ def accept_cases(
     """
     path, before = _verified(request, environ)
     done = judge_again(recorded, request, environ)
-    after, moved = steps.accept(before, done.run, done.report, names, _person(by, reason, request, environ))
+    after, moved = accept(before, done.run, done.report, names, _person(by, reason, request, environ))
     _save(path, before, after)
     return path, moved
 
@@ -71,7 +69,7 @@ def rename_case(
     """Continue a case's chain under another name. Raises as `accept_cases` does."""
     path, before = _verified(request, environ)
     commit = Repository(request.folder).head()
-    after, moved = steps.rename(before, old, new, commit, _person(by, reason, request, environ))
+    after, moved = rename(before, old, new, commit, _person(by, reason, request, environ))
     _save(path, before, after)
     return path, moved
 
@@ -92,13 +90,6 @@ def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, B
 def _verified(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
     path, stored = show_baseline(request, environ)
     return path, intact(stored, str(path))
-
-
-def intact(stored: Baseline, name: str) -> Baseline:
-    """Return the baseline. Raises RecordError where its chains do not verify."""
-    if wrong := problems(stored):
-        raise RecordError(f"{name} does not verify, and was left as it is: {first_of(wrong)}", "See `ratchet baseline verify`.")
-    return stored
 
 
 def _save(path: Path, before: Baseline, after: Baseline) -> None:

@@ -1,7 +1,7 @@
 """Move one file of one branch of a remote forward while others do the same: nothing is lost, nothing forced.
 
-`ratchet.core.baseline` calls `push_file`. Starts git, which uses the network, and adds objects and temporary refs to the
-clone; branches are fetched beside the work tree, which stays as it is.
+The tools that keep a file on a branch call `push_file`. Starts git, which uses the network, and adds objects and temporary refs
+to the clone; branches are fetched beside the work tree, which stays as it is.
 """
 
 from __future__ import annotations

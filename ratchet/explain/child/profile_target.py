@@ -21,9 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet.common.call_trace import TimeIsOver, end_in_time, warmed
+from ratchet.core.bench.child.kernel_times import settle
 from ratchet.core.bench.child.libraries import load_ahead
 from ratchet.core.bench.child.loader import LoadedTree, load_tree, use_last_cores
-from ratchet.core.bench.child.trace import TimeIsOver, end_in_time, settle, warmed
 from ratchet.core.bench.tree_spec import TreeSpec, child_command
 from ratchet.core.errors import ForeignModuleError, RatchetError
 from ratchet.core.records import Record
@@ -57,7 +58,7 @@ class ProfileTarget:
         `GoFile`, the process imports the tree and then waits until it may go on.
         """
         limit = max(1, round(time_limit_s))
-        module = "ratchet.core.bench.child.profile_target"
+        module = "ratchet.explain.child.profile_target"
         paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
         return child_command(
             module, python=self.tree.python, packages=self.tree.packages, target=self, time_limit_s=limit, **paths

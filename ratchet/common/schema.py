@@ -1,23 +1,21 @@
-"""JSON Schemas of the files that cross a machine: ``python -m ratchet.core.records.schema results/schema``.
+"""JSON Schemas of the files that cross a machine: ``python -m ratchet.common.schema results/schema``.
 
-``make schema`` runs it, and writes one file for each kind of record to the named folder; `ratchet settings` reads texts by it.
+``make schema`` runs it, and writes one file for each kind of record to the named folder.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ratchet import tools
+from ratchet.core import records
+from ratchet.core.config import field_texts
 from ratchet.core.records import Record
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.profile import Profiles, Roofline
+from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.tuned import Tuned
 from ratchet.core.records.verdict import ReportRecord
@@ -28,7 +26,6 @@ SCHEMAS: dict[str, type[Record]] = {
     "report": ReportRecord,
     "tuned": Tuned,
     "profiles": Profiles,
-    "roofline": Roofline,
     **tools.records(),
 }
 
@@ -36,7 +33,7 @@ SCHEMAS: dict[str, type[Record]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of one file. ``schema_version`` is required, as `ratchet.core.records.files.load` wants it."""
     content = SCHEMAS[name].model_json_schema()
-    own = set(Path(__file__).parent.glob("*.py"))
+    own = set(Path(str(records.__file__)).parent.glob("*.py"))
     of_tools = {Path(str(sys.modules[record.__module__].__file__)) for record in SCHEMAS.values()}
     texts = {key: text for path in sorted(own | of_tools) for key, text in field_texts(path).items()}
     for title, part in {**content.get("$defs", {}), SCHEMAS[name].__name__: content}.items():
@@ -46,22 +43,6 @@ def schema(name: str) -> dict[str, Any]:
                 part["properties"][field] = {**before, "description": text, **rules}
     content["required"] = ["schema_version", *content.get("required", [])]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
-
-
-@functools.cache
-def field_texts(path: Path) -> dict[tuple[str, str], str]:
-    """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
-    texts: dict[tuple[str, str], str] = {}
-    for record in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not isinstance(record, ast.ClassDef):
-            continue
-        bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
-        texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
-        for field, below in pairwise(record.body):
-            match field, below:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    texts[record.name, name] = inspect.cleandoc(text)
-    return texts
 
 
 def write_schemas(folder: Path) -> None:

@@ -26,8 +26,9 @@ from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleTyp
 from typing import Any
 
 import ratchet
-from ratchet.core.identical.difference import GIT, PythonChange, TreeDifference
-from ratchet.core.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
+from ratchet.core.bench.messages import OPENED_ELSEWHERE
+from ratchet.identical.difference import GIT, PythonChange, TreeDifference
+from ratchet.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
 
 HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
 """As frames name it."""
@@ -87,7 +88,6 @@ _ONE_PLACE = {"path_stats": 1} | dict.fromkeys(("open", "os.listdir", "os.scandi
 """Events that have no more to say than the name of one file: which of their arguments it is."""
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
 _UNCHANGED = PythonChange()
-OPENED_ELSEWHERE = "something that is not this process's Python opened it"
 MOST_NOTICED = 50
 _LONGEST_PATH = 4096
 

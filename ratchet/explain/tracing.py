@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ratchet.core.bench.messages import Traced
 from ratchet.core.bench.ready.workers import PairWorkers, Workers
 from ratchet.core.errors import RatchetError
+from ratchet.core.records import Record
 from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import Side
+
+
+class Traced(Record):
+    """The activity that torch.profiler saw of the prepared case."""
+
+    activity: Activity
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ratchet.core.launches.driver import Driver, NoIdentity
-from ratchet.core.launches.record import Place, TensorAt, Unknown
+from ratchet.core.bench.child.outputs import index_hash
+from ratchet.identical.launches.driver import Driver, NoIdentity
+from ratchet.identical.launches.record import Place, TensorAt, Unknown
 
 Call = Callable[[], object]
 
@@ -285,14 +286,6 @@ class Contents:
 def weights(count: int, device: torch.device) -> torch.Tensor:
     """Return odd numbers, the same in every process."""
     return index_hash(0, count, device) | 1
-
-
-def index_hash(start: int, count: int, device: torch.device) -> torch.Tensor:
-    """Return pseudo-random 64-bit numbers, one for each index from ``start`` on, the same in every process (after splitmix64)."""
-    mixed = torch.arange(start + 1, start + count + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
-    mixed = (mixed ^ (mixed >> 30)) * -0x40A7B892E31B1A47
-    mixed = (mixed ^ (mixed >> 27)) * -0x6B2FB644ECCEEE15
-    return mixed ^ (mixed >> 31)
 
 
 _SMALLEST_ADDRESS = 1 << 16

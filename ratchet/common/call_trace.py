@@ -1,18 +1,16 @@
 """Trace calls of one case with torch.profiler: its kernels, launches, copies and gaps, summed up by name.
 
-A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `kernels_ms` is the clock that
-stands beside the others where the GPU waits for the host. `profile_target` uses `warmed`; tools that run torch.profiler for
-more than that use `profiled`.
+For tools: a worker carries it out on a case that it has prepared, so a trace costs no import of its own.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from ratchet.core.bench.child.kernel_times import events_of, settle
 from ratchet.core.records.profile import Activity
 from ratchet.core.workload import Device
 
@@ -48,67 +46,16 @@ def warmed(call: Callable[[], object], device: Device) -> float:
     return now - started
 
 
-def settle(device: Device) -> None:
-    """Wait until the GPU has nothing left to do."""
-    import torch
-
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
 def trace(call: Callable[[], object], device: Device) -> Activity:
     """Warm the call up, and trace some calls with torch.profiler, one right after the other."""
     calls = max(1, min(_CALLS, int(_TRACED_S / max(warmed(call, device), 1e-9))))
-    _events(call, device)  # the first one sets the tracer up, and its events are late
+    events_of(call, device)  # the first one sets the tracer up, and its events are late
 
     def every() -> None:
         for _ in range(calls):
             call()
 
-    return activity_of(_events(every, device), calls, device)
-
-
-def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, samples: int) -> tuple[float, ...]:
-    """Return the time that kernels, copies and fills of one call took together, in milliseconds, once for each sample.
-
-    The host's time and gaps on the GPU are not in it. The L2 cache is as warm as the call before has left it. A call on which the
-    GPU did nothing gives an empty tuple.
-    """
-    taken = []
-    for number in range(samples + 1):
-        if before is not None:
-            before()
-        settle("cuda")
-        ran = [one.time_range for one in _events(call, "cuda", on_host=False) if "CPU" not in str(one.device_type)]
-        if number:  # as in `trace`
-            taken.append(sum(span.end - span.start for span in ran) * _US * 1e3)
-    return tuple(each for each in taken if each > 0)
-
-
-def _events(call: Callable[[], object], device: Device, *, on_host: bool = True) -> Iterable[Any]:
-    """Return what torch.profiler sees while a call runs and until the device is done."""
-
-    def body() -> None:
-        call()
-        settle(device)
-
-    events: Iterable[Any] = profiled(body, device, on_host=on_host).events()
-    return events
-
-
-def profiled(body: Callable[[], object], device: Device, *, on_host: bool = True, detailed: bool = False) -> Any:
-    """Run ``body`` under torch.profiler, ``detailed`` with stacks and shapes. Return the profiler."""
-    from torch._C._profiler import _ExperimentalConfig
-    from torch.profiler import ProfilerActivity, profile
-
-    wanted = [*([ProfilerActivity.CPU] if on_host else []), *([ProfilerActivity.CUDA] if device == "cuda" else [])]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
-        # Without `verbose` stacks stay empty in releases that do not give frames as events: pytorch#100253.
-        how = _ExperimentalConfig(verbose=detailed)
-        with profile(activities=wanted, with_stack=detailed, record_shapes=detailed, experimental_config=how) as taken:
-            body()
-        return taken
+    return activity_of(events_of(every, device), calls, device)
 
 
 def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:

@@ -1,7 +1,6 @@
 """The baseline file as text: its cases and their history, what a command moved, and what was pushed to the remote.
 
-`ratchet.core.cli.baseline` prints it; `ratchet.core.baseline` gets the commit message and the text of its pull request here.
-Pure.
+The commands ``ratchet baseline …`` print it; a push gets its commit message and the text of its pull request here. Pure.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase
 from ratchet.core import units
-from ratchet.core.judge.baseline.steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase
 from ratchet.core.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.report.words import aligned

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from ratchet.core.launches.driver import MOST_LAUNCHES, Driver, NoIdentity
-from ratchet.core.launches.elf import plain
+from ratchet.identical.launches.driver import MOST_LAUNCHES, Driver, NoIdentity
+from ratchet.identical.launches.elf import plain
 
 TORCHS_OWN = re.compile(r"_ZN2at6native")
 """Kernels of torch's operators. Many get structures of which parts are never written: a reduction, strides, a functor."""

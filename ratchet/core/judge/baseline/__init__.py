@@ -1,1 +1,0 @@
-"""The chain of steps that a baseline is made of. Pure."""
