@@ -37,6 +37,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
+from tests.steady.sitecustomize import HOST, keep_time
+
 ROOT = Path(__file__).parents[1]
 PADDING = "-" * 4096
 """Room for the arguments of a command, which `ps` and the tests read from the memory of the process."""
@@ -208,14 +210,14 @@ def _import_all(*, without_torch: bool) -> None:
     if without_torch:
         sys.meta_path.insert(0, _NoTorch())
     else:
-        for name in (*_CHILDREN, "ratchet.core.bench.child.worker"):
+        for name in (*_CHILDREN, "ratchet.core.bench.child.worker", "ratchet.core.bench.clocks"):
             importlib.import_module(name)
         from ratchet.core.bench.child import calls
 
         calls.seed_all(0)  # torch's first seed is slow
         _packages_of_hosts.update(name.partition(".")[0] for name in sys.modules)
     for module in pkgutil.walk_packages(ratchet.__path__, "ratchet."):
-        if module.name.endswith("__main__") or (without_torch and ".measure." in module.name):
+        if module.name.endswith("__main__") or (without_torch and ".child." in module.name):
             continue
         with contextlib.suppress(ImportError):  # what is optional, or needs torch
             importlib.import_module(module.name)
@@ -232,7 +234,7 @@ def _import_all(*, without_torch: bool) -> None:
             importlib.import_module(name)
     from ratchet.core.report import markdown, page
 
-    for file in (ROOT / "ratchet" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
+    for file in (ROOT / "ratchet" / "core" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
         (markdown.template if ".md" in file.suffixes else page.html_template)(file.name)
     # What torch's libraries do at the end of a process that defined them is nothing that a command does: it imports no torch.
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
@@ -312,9 +314,9 @@ def _end(status: int) -> NoReturn:
 
 # Processes that a command starts.
 
-_GUARD = str(ROOT / "ratchet" / "subprocesses.py")
+_GUARD = str(ROOT / "ratchet" / "core" / "processes.py")
 _ADVISE = "ratchet.explain.child.advise_target"
-_CHILDREN = ("ratchet.core.bench.child.host", "ratchet.core.bench.child.profile_target", _ADVISE)
+_CHILDREN = (HOST, "ratchet.core.bench.child.profile_target", _ADVISE)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()
@@ -371,6 +373,8 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
 
     def run() -> object:
         sys.argv = [str(module.__file__), *words[5:]]
+        if words[4] == HOST:
+            keep_time()
         return module.main()
 
     return run
