@@ -28,15 +28,11 @@ PAIRS = 6
 QUICK = ("--device", "cpu", "--pairs", str(PAIRS), "--blocks", "2")
 """As few pairs as unchanged code takes, and too few to prove a change."""
 PROOF = ("--pairs", "40")
-"""As many as a verdict may take on a busy machine: in general six for unchanged code, twenty for what is slower."""
+"""As many as a verdict may take: in general six for unchanged code, twenty for what is slower."""
 SETTINGS = "[tool.ratchet]\nblock_ms = 10\ntime_identical = true\n"
 """Most tests time code that did not change; `test_identical.py` has those about not timing it."""
-CERTAIN = 'regression_threshold = "90%"\n'
-"""A gate so wide that the times of a busy machine are certain enough to enter the baseline, of as many pairs as `KNOWN` has."""
-KNOWN = ("--pairs", "16")
-"""The interval of so many workers reaches 90 % above their median where they scatter by a factor of 3.3; of six, by 1.8."""
 LENIENT = ("--gate", "90%", "--improvement", "60%")
-"""A machine that runs tests is busy: what is planted here changes by far more, what is not must not look changed."""
+"""For tests that are not about the gate: what is planted changes by far more."""
 
 ADDS = """\
 import time

@@ -64,7 +64,7 @@ def knobs(*, device, size):
     )
 """
 ALL_KINDS = '"ok", "wrong", "compile", "raise", "crash", "hang", "wait"'
-SETTINGS = "blocks = 2\ncase_timeout = 3\n"
+SETTINGS = "blocks = 2\ncase_timeout = 15\n"
 FAILING = "wrong compile raise crash hang"
 
 
