@@ -35,7 +35,7 @@ def imports(make: Callable[..., Playground], log: Path, late: str = "", before: 
         },
         {"n.txt": "x"},
     )
-    done = play.finish(play.start("check", "--device", "cpu", "--pairs", "6", "--time-identical"))
+    done = play.ratchet("check", "--device", "cpu", "--pairs", "6", "--time-identical")
     return len(log.read_text().splitlines()), done.markdown
 
 
