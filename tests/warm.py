@@ -37,8 +37,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
-from tests.steady.sitecustomize import HOST, keep_time
-
 ROOT = Path(__file__).parents[1]
 PADDING = "-" * 4096
 """Room for the arguments of a command, which `ps` and the tests read from the memory of the process."""
@@ -321,7 +319,8 @@ def _end(status: int) -> NoReturn:
 
 _GUARD = str(ROOT / "ratchet" / "core" / "processes.py")
 _ADVISE = "ratchet.explain.child.advise_target"
-_CHILDREN = (HOST, "ratchet.core.bench.child.profile_target", _ADVISE)
+_HOST = "ratchet.core.bench.child.host"
+_CHILDREN = (_HOST, "ratchet.core.bench.child.profile_target", _ADVISE)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()
@@ -357,6 +356,7 @@ def _fork_exec(*arguments: Any) -> int:
 
 def _ours(words: list[str]) -> Callable[[], object] | None:
     import ratchet.core.processes
+    from tests.steady import sitecustomize as steady
 
     if words[0] != sys.executable:
         return None
@@ -378,8 +378,8 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
 
     def run() -> object:
         sys.argv = [str(module.__file__), *words[5:]]
-        if words[4] == HOST:
-            keep_time()
+        if words[4] == _HOST:
+            steady.keep_time()
         return module.main()
 
     return run
