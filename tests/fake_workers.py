@@ -38,6 +38,13 @@ SAID: Mapping[Fault, str] = {
     "no memory": "ran out of GPU memory",
 }
 """How a lost worker is described."""
+
+
+def step_s(fault: Fault) -> float:
+    """Return how long to wait for workers: longer than any takes on a busy machine, unless one will be silent."""
+    return 0.3 if fault == "silent" else 60.0
+
+
 NO_PROCESS = itertools.count(1 << 30)
 """Numbers that no process has, so that nobody is killed."""
 
@@ -84,6 +91,8 @@ class Machine:
     most_building: int = 0
     tries: Counter[tuple[Side, int, str]] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    step_s: float = 60.0
+    """How long a worker is waited for: see `step_s`."""
 
     def happened(self, *what: str) -> list[Event]:
         return [event for event in self.events if event.what in what]
@@ -133,7 +142,7 @@ def host_of(
     for output in outputs:
         with output.handed_over():  # nobody prints
             pass
-    host = HostClient(side, replace(tree, timeouts=tree.timeouts._replace(step_s=0.3)), Channel(ours), *outputs)
+    host = HostClient(side, replace(tree, timeouts=tree.timeouts._replace(step_s=machine.step_s)), Channel(ours), *outputs)
     _OPEN.append(host)
     host.listing()
     return host

@@ -208,14 +208,14 @@ def _import_all(*, without_torch: bool) -> None:
     if without_torch:
         sys.meta_path.insert(0, _NoTorch())
     else:
-        for name in (*_CHILDREN, "ratchet.core.bench.child.worker"):
+        for name in (*_CHILDREN, "ratchet.core.bench.child.worker", "ratchet.core.bench.clocks"):
             importlib.import_module(name)
         from ratchet.core.bench.child import calls
 
         calls.seed_all(0)  # torch's first seed is slow
         _packages_of_hosts.update(name.partition(".")[0] for name in sys.modules)
     for module in pkgutil.walk_packages(ratchet.__path__, "ratchet."):
-        if module.name.endswith("__main__") or (without_torch and ".measure." in module.name):
+        if module.name.endswith("__main__") or (without_torch and ".child." in module.name):
             continue
         with contextlib.suppress(ImportError):  # what is optional, or needs torch
             importlib.import_module(module.name)
@@ -230,9 +230,14 @@ def _import_all(*, without_torch: bool) -> None:
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    from ratchet.core.bench import duet
     from ratchet.core.report import markdown, page
 
-    for file in (ROOT / "ratchet" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
+    # A check of unchanged code spends eight seconds on processes that may be slow; by the clock of tests none is.
+    assert duet.LIGHT_S
+    assert duet.MORE_LIGHT_S
+    duet.LIGHT_S = duet.MORE_LIGHT_S = 0.0
+    for file in (ROOT / "ratchet" / "core" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
         (markdown.template if ".md" in file.suffixes else page.html_template)(file.name)
     # What torch's libraries do at the end of a process that defined them is nothing that a command does: it imports no torch.
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
@@ -312,9 +317,10 @@ def _end(status: int) -> NoReturn:
 
 # Processes that a command starts.
 
-_GUARD = str(ROOT / "ratchet" / "subprocesses.py")
+_GUARD = str(ROOT / "ratchet" / "core" / "processes.py")
 _ADVISE = "ratchet.explain.child.advise_target"
-_CHILDREN = ("ratchet.core.bench.child.host", "ratchet.explain.child.profile_target", _ADVISE)
+_HOST = "ratchet.core.bench.child.host"
+_CHILDREN = (_HOST, "ratchet.explain.child.profile_target", _ADVISE)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()
@@ -350,6 +356,7 @@ def _fork_exec(*arguments: Any) -> int:
 
 def _ours(words: list[str]) -> Callable[[], object] | None:
     import ratchet.core.processes
+    from tests.steady import sitecustomize as steady
 
     if words[0] != sys.executable:
         return None
@@ -371,6 +378,8 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
 
     def run() -> object:
         sys.argv = [str(module.__file__), *words[5:]]
+        if words[4] == _HOST:
+            steady.keep_time()
         return module.main()
 
     return run

@@ -15,10 +15,15 @@ MISSING = "import a_module_that_nobody_has\n" + ADDS
 
 
 def test_unchanged_code_passes_and_leaves_only_results(play: Playground, tmp_path: Path) -> None:
-    """Unchanged code exits 0 with a table, the paths of its files and a step summary, and leaves nothing else behind."""
+    """Unchanged code exits 0 with a table, the paths of its files and a step summary, and leaves nothing else behind.
+
+    The first line has both commits with their messages.
+    """
     summary = tmp_path / "summary.md"
     done = play.check(env={"GITHUB_STEP_SUMMARY": str(summary)})
     assert done.code == 0, done
+    head, base = (play.git("rev-parse", "--short=10", commit) for commit in ("HEAD", "HEAD~1"))
+    assert done.err.splitlines()[0] == f'{head} "second" against {base} "first"'
     assert "adds/small" in done.out
     for name in ("results/ratchet_report.md", "results/report.json", "results/current.json"):
         assert name in done.out
@@ -60,27 +65,19 @@ def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground)
 UNTIMED = {"RATCHET_TIME_IDENTICAL": "false"}
 
 
-@pytest.mark.slow
-def test_the_first_line_says_what_is_compared(make: Callable[..., Playground]) -> None:
-    """Both commits with their messages, before anything is measured, and whether files were changed since."""
-    play = make({"bench/adds.py": ADDS}, {"notes.txt": "x\n"})
-    head, base = play.git("rev-parse", "HEAD"), play.git("rev-parse", "HEAD~1")
-    done = play.check()
-    assert done.err.splitlines()[0] == f'{head[:10]} "commit 2" against {base[:10]} "first"'
+def test_a_commit_is_not_compared_with_itself(play: Playground) -> None:
+    """It would pass, whatever it holds; --time-identical says that this is meant, and then it is timed."""
+    same = ("--base", "main", "--bench-from", "head")
+    head = play.git("rev-parse", "--short=10", "HEAD")
+    for words in (("--base", "HEAD"), ("--merge-base", "main"), same):
+        done = play.check(*words, env=UNTIMED)
+        assert done.code == 2, done
+        assert f'{head} "second" would be compared with itself.' in done.sentence
+        assert not (play.repo / "results/report.json").exists()
+    assert play.check(*same, "--time-identical", env=UNTIMED).code == 0
     (play.repo / "notes.txt").write_text("y\n")
     done = play.check(env=UNTIMED)
-    assert done.err.splitlines()[0] == f'{head[:10]} "commit 2" + uncommitted changes against {head[:10]} "commit 2"'
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("--base", "HEAD"), ("--merge-base", "main"), ("--base", "main", "--bench-from", "head")])
-def test_a_commit_is_not_compared_with_itself(words: tuple[str, ...], play: Playground) -> None:
-    """It would pass, whatever it holds; --time-identical says that this is meant, and then it is timed."""
-    done = play.check(*words, env=UNTIMED)
-    assert done.code == 2, done
-    assert f'{play.git("rev-parse", "--short=10", "HEAD")} "second" would be compared with itself.' in done.sentence
-    assert not (play.repo / "results/report.json").exists()
-    assert play.check(*words, "--time-identical", env=UNTIMED).code == 0
+    assert done.err.splitlines()[0] == f'{head} "second" + uncommitted changes against {head} "second"'
 
 
 @pytest.mark.slow
@@ -170,17 +167,16 @@ def test_benchmarks_of_the_head_on_both_sides(make: Callable[..., Playground]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", ["rows_1k"])
-def test_integrated_benchmark_runs_as_a_script(tmp_path: Path, config: str) -> None:
+def test_integrated_benchmark_runs_as_a_script(tmp_path: Path) -> None:
     """`python bench/integrated_test.py --config …` of this repository times that config and says where its files are."""
     source = Path(__file__).parents[2]
     play = Playground(tmp_path)
     play.repo.mkdir()
     here = {"RATCHET_RESULTS": str(tmp_path / "results"), "RATCHET_PAIRS": "3", "RATCHET_BLOCKS": "2", "RATCHET_BLOCK_MS": "2"}
-    words = (str(source / "bench" / "integrated_test.py"), "--config", config, "--device", "cpu")
+    words = (str(source / "bench" / "integrated_test.py"), "--config", "rows_1k", "--device", "cpu")
     done = play.finish(play.start_python(*words, env=here, cwd=source, stderr=subprocess.PIPE))
     assert done.code == 0, done
-    assert f"normalize/{config}" in done.out
+    assert "normalize/rows_1k" in done.out
     assert tmp_path.joinpath("results/current.json").exists()
 
 

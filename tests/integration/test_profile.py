@@ -591,7 +591,7 @@ def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path:
     body = RECORDED.replace("for case in argument", "for case in ['a/b'] or argument") + "import time\ntime.sleep(600)"
     traced = {"a/b": head(activity(scale=1)), "c/d": head(None, "Under torch.profiler no.")}
     monkeypatch.setattr("ratchet.explain.ncu.WRITE_S", 0.0)
-    found = profiled(play, tmp_path, traced, ncu=body, timeout_s=8)
+    found = profiled(play, tmp_path, traced, ncu=body, timeout_s=15)
     assert found["a/b"]["head"].profile.tool == "ncu"
     assert NOT_IN_TIME in found["c/d"]["head"].steps_down
 

@@ -38,13 +38,6 @@ SLOW_CALLS = ADDS.replace("import time\n", "import itertools\nimport time\n").re
     "    calls = itertools.count()\n\n    def run():\n        if next(calls) % 10 == 9:\n            time.sleep(0.1)\n",
 )
 """One call in ten takes 50 times as long."""
-LONG = ADDS.replace("REPEAT * 5e-5", "REPEAT * 2.5e-4")
-"""A call of 10 ms, which hardly shows what else the machine does."""
-SLOW_LATER = LONG.replace(
-    "    def run():\n",
-    "    pair = (torch.initial_seed() - 2025) // 2\n\n    def run():\n        if pair >= 40:\n            time.sleep(0.03)\n",
-)
-"""Light pairs are slow: they are numbered from as many pairs as `PROOF` allows."""
 
 
 @pytest.mark.slow
@@ -57,20 +50,6 @@ def test_calls_that_are_slow_now_and_then_are_no_pass(make: Callable[..., Playgr
     assert verdict.comparison
     assert (verdict.comparison.source, verdict.comparison.ratio > 1.9) == ("total", True), done
     assert done.code in (1, 3)
-
-
-@pytest.mark.slow
-def test_a_case_that_looks_unchanged_is_looked_at_in_more_processes(make: Callable[..., Playground]) -> None:
-    """After its pairs come light ones, of one block a process; what is slow in these makes the case SLOWER."""
-    play = make({"bench/adds.py": LONG}, {"bench/adds.py": SLOW_LATER})
-    done = play.check(*PROOF)
-    assert done.code == 3, done
-    assert done.outcomes() == {"adds/small": Outcome.SLOWER}, done
-    light = [worker for worker in done.case("adds/small").head if worker.is_light]
-    assert [worker.pair for worker in light] == list(range(40, 40 + len(light)))
-    assert {len(worker.blocks) for worker in light} == {1}
-    assert 6 <= len(done.pairs("adds/small")) <= 40 - len(light)
-    play.assert_clean()
 
 
 @pytest.mark.slow
@@ -95,22 +74,11 @@ def test_a_run_alone_takes_eight_workers(play: Playground) -> None:
     assert len(done.case("adds/small").head) == 3
 
 
-@pytest.mark.slow
-def test_against_the_baseline(make: Callable[..., Playground]) -> None:
-    """`--against-baseline` compares with the commit that the baseline names, however many commits ago; without one it says so."""
-    play = make({"bench/adds.py": ADDS}, {"notes.txt": "1\n"})
+def test_against_a_baseline_that_names_no_commit(play: Playground) -> None:
+    """`--against-baseline` has nothing to compare with, which is a usage error, and not a pass."""
     none = play.check("--against-baseline")
     assert none.code == 2
     assert none.sentence.startswith("The baseline names no commit for this machine")
-    best = play.git("rev-parse", "HEAD")
-    assert play.check(*PROOF).code == 0
-    assert play.ratchet("baseline", "record").code == 0
-    play.commit({"bench/adds.py": SLOW_ADDS}, "slower")
-    play.commit({"notes.txt": "2\n"}, "nothing")
-    done = play.check("--against-baseline", *PROOF)
-    assert done.code == 1, done
-    assert done.run.reference.commit == best
-    play.assert_clean()
 
 
 @pytest.mark.slow
@@ -144,10 +112,13 @@ def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
 @pytest.mark.slow
 def test_calibrate(play: Playground) -> None:
     """`calibrate` measures unchanged code for the time given, says what the machine can tell apart, and writes both files."""
-    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "15s", "--gate", "60%")
-    assert "holds the gate of 60 %" in done.out or "does not hold the gate of 60 %" in done.out
+    for time in ("5s", "60s"):  # on a busy machine the first may not do
+        done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", time, "--gate", "60%")
+        if "are needed to say anything" not in done.err:
+            break
+    assert "This machine holds the gate of 60 %" in done.out
     assert "adds/small" in done.out
-    assert done.code == (0 if "This machine holds" in done.out else 3)
+    assert done.code == 0
     assert play.repo.joinpath("results/calibration.json").is_file()
     assert play.repo.joinpath("results/calibration_samples.json").is_file()
     play.assert_clean()

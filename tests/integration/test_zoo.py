@@ -13,7 +13,7 @@ FAULTS = {
     "stale": "wrong result",
     "abort": "died of SIGABRT",
     "segfault": "died of SIGSEGV",
-    "hang": "no answer within 4 s",
+    "hang": "no answer within 10 s",
     "memory": "memory",
     "oom": "ran out of GPU memory",
     "leaves": "SystemExit: 7",

