@@ -231,7 +231,9 @@ def test_what_a_file_says_of_its_machine() -> None:
 
 def test_metrics_that_are_no_times_are_left_out_and_named() -> None:
     """PyTorch's records hold memory, speedups and counts too."""
-    assert read_results(DATA / "pytorch-lines.json").notes == ("Metrics that are neither times nor rates were left out: memory.",)
+    assert read_results(DATA / "pytorch-lines.json").notes == (
+        "Left out of its results: memory: it is neither a time nor a rate.",
+    )
 
 
 def test_a_folder_of_tables_names_its_benchmarks_by_their_files(tmp_path: Path) -> None:
@@ -282,7 +284,11 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ({"unit": "ms", "benchmarks": {"a": [True]}}, None, "a: it is no list of numbers"),
     ({"unit": "furlongs", "benchmarks": {"a": [1]}}, None, "it does not say its unit"),
     ({"unit": "GB/s", "benchmarks": {"a": [0]}}, None, "a: it has a time of 0, which cannot be"),
-    ([{"metric": {"name": "memory", "benchmark_values": [1]}}], None, "none of its metrics is a time or a rate: memory"),
+    (
+        [{"metric": {"name": "memory", "benchmark_values": [1]}}],
+        None,
+        "none of its metrics is a time or a rate: memory: it is neither",
+    ),
     ({"hello": {}}, None, "is no file of a harness that ratchet knows"),
     ({"hello": "world"}, None, "is no file of a harness that ratchet knows. ratchet reads files of nvbench, "),
     ([1, 2, 3], "json", "it is no file of a harness that ratchet knows"),
@@ -291,7 +297,17 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ('{"unit": "ms", "benchmarks": {"a": [NaN]}}', None, "a: it has a time of nan ms, which cannot be"),
     ('{"unit": "ms", "benchmarks": {"a": [1], "a": [2]}}', None, "a: it is given twice"),
     ("[" * 100_000, None, "nested too deeply"),
-    ('{"unit": "ms", "benchmarks": {"a": [1' + "0" * 5000 + "]}}", None, "thousands of digits"),
+    ('{"unit": "ms", "benchmarks": {"a": [1' + "0" * 5000 + "]}}", None, "a: it has a time of inf ms, which cannot be"),
+    (json.dumps(GOOGLE) + "\n" + json.dumps(GOOGLE), None, "goes on after its JSON document, at line 2, column 1: '{"),
+    (json.dumps(GOOGLE) + "\nDone in 3 s\n", None, "goes on after its JSON document, at line 2, column 1: 'Done in 3 s'."),
+    (GOOGLE | {"benchmarks": None}, None, "has no benchmark in it"),
+    ({"meta": {}, "devices": None, "benchmarks": None}, None, "has no benchmark in it"),
+    (
+        {"version": 1, "commit_hash": "a", "results": {"b.time_x": 1.0}},
+        None,
+        "it is version 1 of asv's results. Run `asv update`",
+    ),
+    ("routine,median_ms,backend\na,1,fa2\n", None, "its column 'backend' holds 'fa2', right of the first time. Put all columns"),
     ("M,N,Triton\n1,2,3\n", None, "no column names its unit, as in 'Triton (ms)': M, N, Triton"),
     ("M,Triton (parsecs)\n1,3\n", None, "the unit of the column 'Triton (parsecs)' is none that ratchet knows"),
     ("M,Triton (ms)\n1,3\n2\n", None, "a row has 1 of 2 columns: it seems to be cut off"),
