@@ -180,8 +180,7 @@ def _files_of(place: Path, depth: str) -> list[Path]:
 
 def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, ParsedFile] | None:
     """Return format and content of a file; None for one of a folder that only describes others."""
-    text = _text(file)
-    document = _document(file, text)
+    document = document_of(file)
     looks = formats.looks_like(document)
     if looks == BESIDE and in_folder:
         return None
@@ -222,8 +221,9 @@ def _text(file: Path) -> str:
         raise RecordError(f"{file} is not UTF-8 text (byte {error.start}).", "Check the path.") from None
 
 
-def _document(file: Path, text: str) -> Any:
-    """Return the JSON of a text (of several lines of JSON, a list), or the rows of a table. Raises RecordError."""
+def document_of(file: Path) -> Any:
+    """Return the JSON of a file (of several lines of JSON, a list), or the rows of a table. Raises RecordError."""
+    text = _text(file)
     if not text.strip():
         raise RecordError(f"{file} is empty.", "Check that the command ran to its end, and measure again.")
     if text.lstrip()[0] not in "{[":
