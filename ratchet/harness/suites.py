@@ -163,11 +163,6 @@ def bencher(document: Any, _: Path | None, __: Path) -> ParsedFile:
     return ParsedFile(tuple(found), left_out=tuple(left_out))
 
 
-_METRIC_UNIT = re.compile(
-    r"(?:.*[_( ])?([a-zµμ]+(?:/[a-z]+)?|[a-z]+_per_second)(?:\)?\(?(?:avg|mean|median|p50)?\)?)", re.IGNORECASE
-)
-
-
 class _Metric(Entry):
     name: str
     unit: Any = None
@@ -190,10 +185,9 @@ def pytorch(document: Any, _: Path | None, __: Path) -> ParsedFile:
     for one in entries(document if isinstance(document, list) else [document], _Record, left_out):
         metric, about, model = one.metric, one.benchmark or {}, one.model or {}
         stated = metric.unit or text_of(metric.extra_info, "unit")
-        named = _METRIC_UNIT.fullmatch(metric.name)
-        unit = unit_of(str(stated)) if stated else named and unit_of(named[1])
+        unit = unit_of(str(stated)) if stated else _unit_of_metric(metric.name)
         if not unit:
-            left_out.append(f"{clean(metric.name, 60)}: it is neither a time nor a rate")
+            left_out.append(f"{clean(metric.name, 60)}: it names no unit of a time or a rate")
             continue
         words = [
             str(model.get("name", "")),
@@ -211,6 +205,13 @@ def pytorch(document: Any, _: Path | None, __: Path) -> ParsedFile:
         others = "; ".join(dict.fromkeys(left_out))
         raise FormatError(f"none of its metrics is a time or a rate: {others}.", "Name a unit, as in 'latency_ms' or 'tok/s'.")
     return ParsedFile(tuple(found), FileOrigin(gpu=gpu), tuple(left_out))
+
+
+def _unit_of_metric(name: str) -> Unit | None:
+    """Return the unit that ends a name: ``latency_ms``, ``avg time(ms)``, ``tok/s(avg)``, ``output_tokens_per_second``."""
+    text = re.sub(r"[_ ]?\(?(?:avg|mean|median|p50)\)?$", "", name.strip(), flags=re.IGNORECASE)
+    found = re.search(r"(?:^|[_( ])([a-z]+(?:_per_second|/s(?:ec)?)|[a-zµμ]+)\)?$", text, re.IGNORECASE)
+    return unit_of(found[1]) if found else None
 
 
 def own(document: Any, _: Path | None, __: Path) -> ParsedFile:

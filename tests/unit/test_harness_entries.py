@@ -248,6 +248,27 @@ def test_a_damaged_record_of_pytorch_costs_no_other_one(tmp_path: Path) -> None:
     assert found.left_out == ("entry 1: its metric is null",)
 
 
+@pytest.mark.parametrize(
+    ("name", "ms"),
+    [
+        ("mean_ttft_ms", 1.0),
+        ("tokens_per_second", 1e3),
+        ("output tokens_per_second(mean)", 1e3),
+        ("avg time(ms)", 1.0),
+        ("tok/s(avg)", 1e3),
+        ("compile_time_us", 1e-3),
+        ("latency", None),
+        ("peak memory", None),
+    ],
+)
+def test_the_name_of_a_metric_may_tell_its_unit(name: str, ms: float | None, tmp_path: Path) -> None:
+    """vLLM and torchao give no other: what counts things a second is a rate, and a latency without a unit is left out."""
+    other = {"metric": {"name": "x_ms", "benchmark_values": [5.0]}}
+    found = read(tmp_path, [{"metric": {"name": name, "benchmark_values": [1.0]}}, other])
+    assert [case.samples_ms for case in found.cases[:-1]] == ([] if ms is None else [pytest.approx((ms,))])
+    assert found.left_out == ((f"{name}: it names no unit of a time or a rate",) if ms is None else ())
+
+
 def test_a_folder_of_results_is_one_process(tmp_path: Path) -> None:
     """asv describes its machine and benchmarks beside them; a storage of several runs has to be named file by file."""
     assert len(read_results(DATA / "asv").cases) == 6

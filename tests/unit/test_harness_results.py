@@ -35,6 +35,23 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
     "google-benchmark-plain.json": ("google-benchmark", {"BM_wait/200": 1, "BM_wait/400": 1}),
     "hyperfine.json": ("hyperfine", {"sleep-0.010/ms_10": 5, "sleep-0.020/ms_20": 5}),
     "hyperfine-named.json": ("hyperfine", {"fast/default": 5, "sleep-0.02/default": 5}),
+    "hyperfine-zero.json": ("hyperfine", {"true/default": 0, "sleep-0.01/default": 20}),
+    "google-benchmark-control.json": ("google-benchmark", {"quick/default": 2, "broken/default": 0}),
+    "execution-time.csv": (
+        "triton",
+        {
+            "perf_report/Triton-fp8--N_1024-S_8-470f6a63": 1,
+            "perf_report/Triton-fp16--N_1024-S_8-09d7ac49": 1,
+            "perf_report/Torch-N_1024-S_8": 1,
+            "perf_report/Triton-fp8--N_65536-S_16-8132803e": 1,
+            "perf_report/Triton-fp16--N_65536-S_16-0bdcf7b8": 1,
+            "perf_report/Torch-N_65536-S_16": 0,
+        },
+    ),
+    "larger-is-better.csv": (
+        "triton",
+        {f"perf_report/{line}-batch_size_{size}": 1 for size in (1, 16) for line in ("torch-bf16", "fp8-tensor-w")},
+    ),
     "pytest-benchmark.json": (
         "pytest-benchmark",
         {"tests.test_wait.test_wait/1": 6, "tests.test_wait.test_wait/2": 6, "tests.test_wait.TestSums.test_sum/default": 6},
@@ -206,6 +223,10 @@ def test_what_a_tool_says_of_a_benchmark_that_gave_no_time() -> None:
     assert found["softmax_fwd/triton_softmax-512-512"].problem == "CUDA OOM"
     assert found["copy/T_F32-Elements_1073741824"].skipped == "Not enough memory on device."
     assert found["wait/Clock_absent"].skipped == "There is no such clock."
+    assert found["true/default"].skipped.startswith("a run took 0 s, less than the shell")
+    coloured = {case.name: case.benchmark for case in read_results(DATA / "google-benchmark-control.json").cases}
+    assert coloured["broken/default"].problem == "no device: needs sm_90"
+    assert found["perf_report/Torch-N_65536-S_16"].untimed == "its cell is empty"
     assert found["wait/Clock_broken"].problem.startswith("ValueError: the clock stands still")
 
 
@@ -232,7 +253,7 @@ def test_what_a_file_says_of_its_machine() -> None:
 def test_metrics_that_are_no_times_are_left_out_and_named() -> None:
     """PyTorch's records hold memory, speedups and counts too."""
     assert read_results(DATA / "pytorch-lines.json").notes == (
-        "Left out of its results: memory: it is neither a time nor a rate.",
+        "Left out of its results: memory: it names no unit of a time or a rate.",
     )
 
 
@@ -287,7 +308,7 @@ WRONG: list[tuple[Any, str | None, str]] = [
     (
         [{"metric": {"name": "memory", "benchmark_values": [1]}}],
         None,
-        "none of its metrics is a time or a rate: memory: it is neither",
+        "none of its metrics is a time or a rate: memory: it names no unit",
     ),
     ({"hello": {}}, None, "is no file of a harness that ratchet knows"),
     ({"hello": "world"}, None, "is no file of a harness that ratchet knows. ratchet reads files of nvbench, "),

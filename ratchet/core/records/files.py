@@ -234,8 +234,8 @@ TWICE = "given twice"
 def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool = False) -> Any:
     """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError.
 
-    A ``foreign`` one, of another program, may hold NaN and infinity, as Python writes them, numbers of any length, and fields
-    that are given twice.
+    A ``foreign`` one, of another program, may hold NaN and infinity, as Python writes them, numbers of any length, control
+    characters in its texts, as Google Benchmark writes them, and fields that are given twice.
     """
 
     def refuse_number(name: str) -> NoReturn:
@@ -252,7 +252,7 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
 
     constant, whole = (None, _whole) if foreign else (refuse_number, None)
     try:
-        return json.loads(text, parse_constant=constant, parse_int=whole, object_pairs_hook=refuse_twins)
+        return json.loads(text, parse_constant=constant, parse_int=whole, object_pairs_hook=refuse_twins, strict=not foreign)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         if error.msg == "Extra data":
