@@ -25,7 +25,7 @@ LEAST_MS, MOST_MS = 1e-9, 1e9
 @dataclass(frozen=True)
 class TimedBenchmark:
     benchmark: str
-    """As the harness calls it, and so for ``config``; a case's name is made of both."""
+    """A case's name is made of this and ``config``."""
     config: str = ""
     samples_ms: tuple[float, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -36,10 +36,12 @@ class TimedBenchmark:
     skipped: str = ""
     untimed: str = ""
     """Why its entry has no usable time: a failure where the other side has one, else a skip."""
+    original: str = ""
+    """Name that the harness gave it, where its parts do not tell."""
 
     @property
     def name(self) -> str:
-        return f"{self.benchmark} {self.config}".strip()
+        return self.original or f"{self.benchmark} {self.config}".strip()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def google_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
             continue
         work = (one.run_name or one.name, one.family_index, one.per_family_instance_index)
         if one.run_type not in ("iteration", ""):
-            if one.aggregate_name == "mean":  # every benchmark with aggregates has one, and fits (BigO) have none
+            if one.aggregate_name not in ("BigO", "RMS"):  # fits of several benchmarks
                 means.setdefault((*work, 0), one)
             continue
         place = 0 if one.repetition_index is None else seen[work, one.repetition_index]
@@ -79,9 +80,14 @@ def google_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
             "it has means of repetitions alone, without the repetitions (--benchmark_report_aggregates_only).",
             "Measure again without that option.",
         )
-    found = [(work, _google_case(listed)) for work, listed in works.items()]
+    found = [(work, replace(_google_case(listed), original=work[0])) for work, listed in works.items()]
     found += [
-        (work, TimedBenchmark(*halves(work[0]), untimed="it has means of its repetitions alone (ReportAggregatesOnly)"))
+        (
+            work,
+            TimedBenchmark(
+                *halves(work[0]), original=work[0], untimed="it has means of its repetitions alone (ReportAggregatesOnly)"
+            ),
+        )
         for work in means
         if work not in works
     ]
@@ -181,7 +187,7 @@ def _nvbench_case(name: str, config: str, axes: Mapping[str, str], state: _State
 def _nvbench_samples(bulk: Mapping[str, Any], folder: Path) -> array[float]:
     """Return the samples in the file of little-endian float32 beside the JSON."""
     # Older releases name the file by the path that was given to them: only its own folder and name count.
-    parts = Path(bulk["filename"]).parts[-2:]
+    parts = Path(str(bulk["filename"])).parts[-2:]
     if ".." in parts:
         raise FormatError("its samples lie in another folder.", "Keep them beside it.")
     place, count = folder.joinpath(*parts), int(bulk["size"])
@@ -195,7 +201,7 @@ def _nvbench_samples(bulk: Mapping[str, Any], folder: Path) -> array[float]:
     except OSError as error:
         raise FormatError(f"its samples in {place} cannot be read: {error.strerror}.", "Keep that folder beside it.") from None
     if len(content) != 4 * count:
-        raise FormatError(f"{place} has not {count} samples, but {len(content) // 4}.", "Measure again.")
+        raise FormatError(f"{place} has not {4 * count} bytes of {count} samples, but {len(content)}.", "Measure again.")
     return array("f", content)
 
 

@@ -91,15 +91,16 @@ def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
             f"{place} keeps {len(parsed)} runs of {kind}, each of its own process: {names}.", "Give the files of one commit."
         )
     benchmarks = [one for _, found in parsed for one in found.benchmarks]
+    left_out = tuple(each for _, found in parsed for each in found.left_out)
     if not benchmarks:
-        raise RecordError(f"{place} has no benchmark in it.", "Check that the command ran any, and measure again.")
+        which = f" that can be read: {'; '.join(left_out[:3])}" if left_out else " in it"
+        raise RecordError(f"{place} has no benchmark{which}.", "Check that the command ran any, and measure again.")
     if len(benchmarks) > MOST_CASES:
         raise RecordError(f"{place} has {len(benchmarks)} benchmarks, more than {MOST_CASES}.", "Choose some of them.")
     if not any(one.samples_ms or one.problem for one in benchmarks):
         told = next((f"{clean(each.name, 80)}: {each.untimed}" for each in benchmarks if each.untimed), None)
         if told:
             raise RecordError(f"{place}: {told}.", "Check what it times, and measure again.")
-    left_out = tuple(each for _, found in parsed for each in found.left_out)
     return HarnessResults(kind, tuple(_cases(place, benchmarks)), parsed[0][1].source, left_out)
 
 
@@ -143,15 +144,16 @@ def _cases(place: Path, benchmarks: Sequence[TimedBenchmark]) -> list[ReportedCa
     Of several that the harness calls the same, each says which of how many it is. Names that differ and would give one case end
     in a digest, since the harness may list them in another order next time.
     """
-    originals = [(one.benchmark, one.config) for one in benchmarks]
-    spellings = Counter(case_name(*each) for each in set(originals))
-    counts, before = Counter(originals), Counter[tuple[str, str]]()
+    originals = [one.original or repr((one.benchmark, one.config)) for one in benchmarks]
+    names = [case_name(one.benchmark, one.config) for one in benchmarks]
+    spellings = Counter(name for name, _ in set(zip(names, originals, strict=True)))
+    counts, before = Counter(originals), Counter[str]()
     cases = []
-    for original, one in zip(originals, benchmarks, strict=True):
+    for name, original, one in zip(names, originals, benchmarks, strict=True):
         before[original] += 1
-        benchmark, _, config = case_name(*original).partition("/")
-        if spellings[f"{benchmark}/{config}"] > 1:
-            config += f"-{_digest(repr(original))}"
+        benchmark, _, config = name.partition("/")
+        if spellings[name] > 1:
+            config += f"-{_digest(original)}"
         if counts[original] > 1:
             config += f"-{before[original]}of{counts[original]}"
         cases.append(_case(f"{benchmark}/{_fitting(config, config)}", one))
@@ -227,7 +229,7 @@ def document_of(file: Path) -> Any:
     if not text.strip():
         raise RecordError(f"{file} is empty.", "Check that the command ran to its end, and measure again.")
     if text.lstrip()[0] not in "{[":
-        return _rows(file, text)
+        return _rows(file, text.lstrip("\r\n"))
     try:
         return parse_json(str(file), text, "Measure again.", foreign=True)
     except RecordError:
@@ -242,18 +244,18 @@ def document_of(file: Path) -> Any:
 
 def _rows(file: Path, text: str) -> CsvTable:
     first = text.splitlines()[0]
-    delimiter = max(",;", key=lambda sign: len(next(csv.reader([first], delimiter=sign))))  # tritonbench writes the second
-    rows, error = [[first]], ""
+    rows, error = [[first]], ": it has one column"
     try:
+        delimiter = max(",;", key=lambda sign: len(next(csv.reader([first], delimiter=sign))))  # tritonbench writes the second
         rows = list(csv.reader(io.StringIO(text), delimiter=delimiter, strict=True))
     except csv.Error as wrong:
-        error = str(wrong)
+        error = f": {wrong}"
     is_table = len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows if row)
     if not is_table and re.search(r"^[{\[]", text, re.MULTILINE):
         raise RecordError(
             f"{file} has other lines before its JSON: {clean(text.strip().splitlines()[0], 60)!r}.",
             "Let the harness write its results to the file itself, apart from what it prints.",
         )
-    if error:
-        raise RecordError(f"{file} is neither JSON nor a table: {error}.", "Check the path.")
+    if len(rows[0]) < 2:
+        raise RecordError(f"{file} is neither JSON nor a table{error}.", "Check the path, and what the command writes.")
     return CsvTable(tuple(rows[0]), tuple(tuple(row) for row in rows[1:] if row))

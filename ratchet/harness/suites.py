@@ -54,7 +54,7 @@ def pytest_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
     for one in entries(document["benchmarks"], _PytestEntry, left_out, "fullname"):
         parameters = {name: clean(value, 80) for name, value in one.params.items()} if isinstance(one.params, dict) else {}
         values = one.stats.data or [one.stats.median]
-        found.append(timed(*_of_test(one.fullname), values, SECONDS, one.fault, parameters=parameters))
+        found.append(timed(*_of_test(one.fullname), values, SECONDS, one.fault, parameters=parameters, original=one.fullname))
     cpu, commit = part(document["machine_info"], "cpu"), part(document.get("commit_info"), "id")
     return ParsedFile(tuple(found), FileOrigin(cpu=text_of(cpu, "brand_raw"), commit=commit_of(commit)), tuple(left_out))
 
@@ -80,7 +80,7 @@ def codspeed(document: Any, _: Path | None, __: Path) -> ParsedFile:
         raise FormatError("it has no times: its instrument is not walltime.", "Run pytest with --codspeed-mode walltime.")
     left_out: list[str] = []
     listed = entries(document["benchmarks"], _CodspeedEntry, left_out, "uri")
-    found = [timed(*_of_test(one.uri), [one.stats.median_ns], NANOSECONDS, one.fault) for one in listed]
+    found = [timed(*_of_test(one.uri), [one.stats.median_ns], NANOSECONDS, one.fault, original=one.uri) for one in listed]
     return ParsedFile(tuple(found), left_out=tuple(left_out))
 
 
@@ -219,11 +219,11 @@ def own(document: Any, _: Path | None, __: Path) -> ParsedFile:
     unit = unit_of(str(document.get("unit", "")))
     if unit is None:
         raise FormatError("it does not say its unit.", 'Write {"unit": "ms", "benchmarks": {"name/config": [0.52, 0.53]}}.')
-    return ParsedFile(tuple(_own_case(*halves(name), values, unit) for name, values in document["benchmarks"].items()))
+    return ParsedFile(tuple(_own_case(name, values, unit) for name, values in document["benchmarks"].items()))
 
 
-def _own_case(benchmark: str, config: str, values: object, unit: Unit) -> TimedBenchmark:
+def _own_case(name: str, values: object, unit: Unit) -> TimedBenchmark:
     if not isinstance(values, Sequence) or not all(type(value) in (int, float) for value in values):
         what = clean(values, 60) if isinstance(values, str) else "no list of numbers"
-        return TimedBenchmark(benchmark, config, untimed=f"it is {what}")
-    return timed(benchmark, config, values, unit)
+        return TimedBenchmark(*halves(name), original=name, untimed=f"it is {what}")
+    return timed(*halves(name), values, unit, original=name)

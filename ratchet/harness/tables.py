@@ -46,8 +46,8 @@ def triton(document: Any, file: Path | None, _: Path) -> ParsedFile:
 
 
 def _timed_columns(header: tuple[str, ...]) -> dict[int, tuple[str, Unit]]:
-    """Return the columns of times and rates: those with a unit in brackets, else those right of the first that end in one."""
-    labelled = {place: label for place, name in enumerate(header) if (label := _label_of(name))}
+    """Return the columns of times and rates, right of the first: those with a unit in brackets, else those that end in one."""
+    labelled = {place: label for place, name in enumerate(header) if place and (label := _label_of(name))}
     if found := {place: (line, unit) for place, (line, words) in labelled.items() if (unit := unit_within(words))}:
         return found
     if labelled:

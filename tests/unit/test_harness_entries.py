@@ -102,6 +102,37 @@ def test_one_entry_without_a_time_costs_no_other_case(tmp_path: Path) -> None:
     assert found.notes == ("Left out of its results: entry 12: it has no name; entry 13: it is null.",)
 
 
+def test_aggregates_of_any_name_are_no_reason_to_drop_a_benchmark(tmp_path: Path) -> None:
+    """ComputeStatistics adds others than the mean; a fit over several benchmarks is none of them."""
+    aggregates = [("a", "p99"), ("a", "median"), ("fit", "BigO"), ("fit", "RMS")]
+    listed = [google(f"{run}_{name}", run_name=run, run_type="aggregate", aggregate_name=name) for run, name in aggregates]
+    assert set(told(read(tmp_path, google_file(google("x"), *listed)))) == {"x/default", "a/default"}
+
+
+def test_samples_of_nvbench_that_cannot_be_read_cost_their_state_alone(tmp_path: Path) -> None:
+    """Whatever a file says of where they are and how many."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "0.bin").write_bytes(bytes.fromhex("6f12833a") * 2)
+    places = [("bin/0.bin", "2"), ("bin/0.bin", -1), ("bin/0.bin", 10**15), ("bin/0.bin", math.inf), ("bin/0.bin", [])]
+    places += [("bin", 2), ("../../bin/0.bin", 2), ("/etc/passwd", 2), ([1], 2), ("a\0b", 2)]
+    states = [
+        {
+            "axis_values": [{"name": "n", "value": number}],
+            "summaries": [
+                {
+                    "tag": "nv/json/bin:nv/cold/sample_times",
+                    "data": [{"name": "filename", "value": file}, {"name": "size", "value": size}],
+                }
+            ],
+        }
+        for number, (file, size) in enumerate(places)
+    ]
+    said = told(read(tmp_path, {"meta": {}, "benchmarks": [{"name": "b", "states": states}]}))
+    assert said.pop("b/n_0") == said.pop("b/n_6") == "2", "older releases give the path from where the program ran"
+    assert len(said) == len(places) - 2
+    assert all(words.startswith("untimed: ") for words in said.values())
+
+
 def test_means_alone_say_which_option_made_them() -> None:
     """Google Benchmark's file is full of entries, so "no benchmark in it" would mislead."""
     with pytest.raises(RecordError, match=r"means of repetitions alone, .*--benchmark_report_aggregates_only"):
@@ -188,6 +219,8 @@ def test_an_axis_without_one_unit_has_none(axis: str) -> None:
             {"perf_report/fp8-tensor-w-batch_size_1": "1"},
         ),
         ("N,Latency [us]\n1024.000000,12.0\n", {"perf_report/Latency-N_1024": "1"}),
+        ("\nwait (ms),Torch (ms)\n1.0,5.0\n2.0,6.0\n", {case_name("perf_report", f"Torch-wait (ms)_{n}"): "1" for n in (1, 2)}),
+        ('N,"Torch, fp8; fast (ms)"\n8,5.0\n', {case_name("perf_report", "Torch, fp8; fast-N_8"): "1"}),
         (
             "N,Triton (ms),Torch (ms),Speedup,Diff (%)\n8.0,0.12,,2.5,1\n8.5,0.12,0.3,,1\n",
             {
@@ -292,10 +325,22 @@ def test_names_that_differ_give_cases_that_differ(one: str, other: str) -> None:
             assert all(CASE_NAME.fullmatch(case) and not case.startswith("-") for case in cases)
 
 
+def test_tests_whose_paths_are_spelled_alike_keep_their_own_times(tmp_path: Path) -> None:
+    """``a/b.py`` and ``a.b.py`` are two files; nothing but their whole names tells their cases apart, in any order."""
+    names = ["a/b.py::t", "a.b.py::t"]
+    tests = [{"fullname": name, "stats": {"median": 1e-3 * place}} for place, name in enumerate(names, 1)]
+    one, other = (
+        {case.name: case.samples_ms for case in read(tmp_path, {"machine_info": None, "benchmarks": listed}).cases}
+        for listed in (tests, tests[::-1])
+    )
+    assert one == other
+    assert len(one) == 2
+
+
 def test_what_a_name_was_stays_with_its_case(tmp_path: Path) -> None:
     """Where signs were replaced, people find the name that they gave."""
     [case] = read(tmp_path, google_file(google("copy<float*>/64"))).cases
-    assert case.benchmark.parameters == {"name": "copy<float*> 64"}
+    assert case.benchmark.parameters == {"name": "copy<float*>/64"}
 
 
 # Every entry is a case, or is left out by name.

@@ -333,7 +333,10 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ("M,Triton (parsecs)\n1,3\n", None, "the unit of the column 'Triton (parsecs)' is none that ratchet knows"),
     ("M,Triton (ms)\n1,3\n2\n", None, "a row has 1 of 2 columns: it seems to be cut off"),
     ("M,Triton (ms)\n1,nan\n", None, "Triton-M_1: it has a time of nan ms, which cannot be"),
-    ("hello\n", None, "no column names its unit"),
+    ("hello\n", None, "is neither JSON nor a table: it has one column"),
+    ("5", None, "is neither JSON nor a table: it has one column"),
+    ("N" * 200_000 + ",Triton (ms)\n", None, "is neither JSON nor a table: field larger than field limit"),
+    ({"unit": "ms", "benchmarks": [{"name": "a"}]}, None, "has no benchmark that can be read: a: it has no states"),
     ('Loading weights...\n{"context": {}}', None, "has other lines before its JSON: 'Loading weights...'. Let the harness write"),
     (GOOGLE | {"benchmarks": [AGGREGATE]}, None, "has means of repetitions alone, without the repetitions"),
     ({"instrument": {"type": "valgrind"}, "benchmarks": []}, None, "its instrument is not walltime"),
@@ -383,7 +386,7 @@ def test_samples_of_nvbench_are_looked_for_beside_its_json_alone(tmp_path: Path)
         read_results(file)
     (tmp_path / "nvbench-bulk.json-bin").mkdir()
     (tmp_path / "nvbench-bulk.json-bin" / "0.bin").write_bytes(b"\0" * 8)
-    with pytest.raises(RecordError, match="has not 12 samples, but 2"):
+    with pytest.raises(RecordError, match="has not 48 bytes of 12 samples, but 8"):
         read_results(file)
     file.write_text(file.read_text().replace("/somewhere/else/nvbench-bulk.json-bin/0.bin", "../secrets.bin"))
     with pytest.raises(RecordError, match="its samples lie in another folder"):
