@@ -177,7 +177,10 @@ _DEPTHS = ("*", "*/*", "*/*/*")
 def _files_of(place: Path, depth: str) -> list[Path]:
     if not place.is_dir():
         return [place]
-    return sorted(file for file in place.glob(depth) if file.suffix in (".json", ".csv") and file.is_file())
+    files = sorted(file for file in place.glob(depth) if file.suffix in (".json", ".csv") and file.is_file())
+    if sum(file.stat().st_size for file in files) > LARGEST_BYTES:
+        raise RecordError(f"{place} holds more than {LARGEST_BYTES >> 20} MiB of results.", "Give some of its files.")
+    return files
 
 
 def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, ParsedFile] | None:

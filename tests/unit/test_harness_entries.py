@@ -443,7 +443,7 @@ def test_every_format_is_among_them() -> None:
 
 
 @pytest.mark.parametrize("kind", FILES)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(listed=st.lists(st.tuples(TEXT, TIME), max_size=6))
 def test_no_entry_is_merged_dropped_or_invented(kind: str, listed: Entries, tmp_path: Path) -> None:
     """Whatever entries are called, and whatever stands for their times; a file is refused only where none of them has a time."""

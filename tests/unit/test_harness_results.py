@@ -364,14 +364,17 @@ def test_what_is_no_text_or_not_there_gives_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    with (tmp_path / "huge.json").open("wb") as stream:
-        stream.truncate(2**30)
+    (tmp_path / "many").mkdir()
+    for name in ("huge.json", "many/a.json", "many/b.json"):
+        with (tmp_path / name).open("wb") as stream:
+            stream.truncate(2**30 if name == "huge.json" else 40 * 2**20)
     for name, sentence in (
         ("none.json", "does not exist"),
         ("empty", "has no .json or .csv file"),
         ("bytes.json", "is not UTF-8 text"),
         ("pipe.json", "is not a regular file"),
         ("huge.json", "is larger than 64 MiB"),
+        ("many", "holds more than 64 MiB of results"),
     ):
         with pytest.raises(RecordError, match=sentence):
             read_results(tmp_path / name)
