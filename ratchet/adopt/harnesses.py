@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from ratchet.core.bench.build import build_tree
 from ratchet.core.device.vendor import vendor_here
@@ -47,7 +48,13 @@ class FoundHarness:
 
     def command_line(self) -> str:
         """Return its first command as somebody would type it for ratchet."""
-        return " ".join(self.commands[0])
+        return " ".join(word if re.fullmatch(r"[\w./{}=:@%+,-]+", word) else shlex.quote(word) for word in self.commands[0])
+
+    def option(self) -> str:
+        """Return its first command and its format as options of `ratchet check`."""
+        line = self.command_line()
+        quoted = shlex.quote(line) if re.search(r"[\"$`\\]", line) else f'"{line}"'
+        return f"--command {quoted} --format {self.format}"
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,26 @@ class TriedHarness:
 
 
 _BENCHMARK_FIXTURE = re.compile(r"^\s*(?:async )?def test_\w+\s*\([^)]*\bbenchmark\b[^)]*\)", re.MULTILINE)
+_OUR_FIXTURE = re.compile(r"^\s*(?:async )?def test_\w+\s*\([^)]*\bratchet_benchmark\b[^)]*\)", re.MULTILINE)
 _CODSPEED_MARK = re.compile(r"^\s*@pytest\.mark\.(?:benchmark|codspeed_benchmark)\b", re.MULTILINE)
 
 
-def harnesses(files: Mapping[str, str]) -> list[FoundHarness]:
-    """Return the harnesses of a repository; ``files``: path → text."""
-    found = [*_of_pytest(files), *_of_asv(files), *_of_cmake(files), *_of_perf_report(files)]
+def harnesses(files: Mapping[str, str], saved: Sequence[Any] = ()) -> list[FoundHarness]:
+    """Return the harnesses of a repository; ``files``: path → text; ``saved``: the results that some have left there."""
+    found = [*_of_fixture(files), *_of_pytest(files), *_of_asv(files), *_of_cmake(files), *_of_perf_report(files)]
+    known = {each.format for each in found}
+    for each in saved:
+        if each.format not in known:
+            tool = f"{each.format} (from {each.files[-1]})"
+            found.append(FoundHarness(tool, each.files, (each.command,), each.format, needs_gpu=each.format == "nvbench"))
     return sorted(found, key=lambda each: each.needs_gpu)
+
+
+def _of_fixture(files: Mapping[str, str]) -> Iterator[FoundHarness]:
+    tests = [file for file, text in files.items() if file.endswith(".py") and _OUR_FIXTURE.search(text)]
+    if tests:
+        words = ("python", "-m", "pytest", *_places(tests, files), "--ratchet-json={out}")
+        yield FoundHarness("ratchet_benchmark", tuple(tests), (words,), "json")
 
 
 def _of_pytest(files: Mapping[str, str]) -> Iterator[FoundHarness]:
@@ -193,6 +213,8 @@ def try_harness(
     harness: FoundHarness, repository: Repository, project: Path, python_path: Sequence[str], environ: Mapping[str, str]
 ) -> TriedHarness:
     """Build and run a harness once in a fresh checkout of HEAD, as a check will; say how many cases it reports, or why none."""
+    if any("COMMAND" in word for word in harness.commands[0]):
+        return TriedHarness(harness, problem=f"write what made {harness.files[-1]} in place of COMMAND")
     if missing := next((program for program in harness.needs if not shutil.which(program, path=environ.get("PATH"))), None):
         return TriedHarness(harness, problem=f"there is no {missing} here")
     if harness.needs_gpu and not _has_gpu(environ):

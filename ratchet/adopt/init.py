@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from ratchet import tools
 from ratchet.adopt.candidates import example, snake
 from ratchet.adopt.files import (
     TEMPLATES,
@@ -104,7 +106,8 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     planned: list[PlannedFile] = []
     folders = settings.python_path if is_set else found.python_path([each.module for each in found.candidates])
     is_new = not settings.command and not _has_benchmarks(root, files, settings.bench)
-    tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
+    saved = tools.part("saved").find_saved(root, files) if is_new else ()
+    tried, trials = _tried(found, saved, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
     if is_new and not any(each.cases for each in tried):
         planned += _benchmarks(root, settings.bench, trials, found)
     planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
@@ -127,6 +130,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
 
 def _tried(
     found: Survey,
+    saved: Sequence[Any],
     repository: Repository,
     root: Path,
     folders: Sequence[str],
@@ -134,7 +138,7 @@ def _tried(
     may_run: Callable[[Sequence[str]], bool],
 ) -> tuple[list[TriedHarness], CallTrials]:
     """Try harnesses until one gives cases, which then comes first; where none does, try functions."""
-    offered = [TriedHarness(each, problem=NOT_TRIED) for each in harnesses(found.texts)]
+    offered = [TriedHarness(each, problem=NOT_TRIED) for each in harnesses(found.texts, saved)]
     words = [*(each.harness.command_line() for each in offered), *(each.shown for each in found.candidates[:3])]
     if not words or not may_run(words):
         return offered, CallTrials()
@@ -305,9 +309,11 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     for each in plan.harnesses:
         if not each.cases:
             first = "set build in pyproject.toml, then " if each.harness.build else ""
-            words = each.harness.command_line()
-            line = f'{first}ratchet check --command "{words}" --format {each.harness.format}'
+            line = f"{first}ratchet check {each.harness.option()}"
             steps.append(f"Or time your {each.harness.tool} benchmarks ({each.problem}): {line}")
+    if any(each.harness.tool == "pytest-benchmark" for each in plan.harnesses):
+        line = 'ratchet check --command "python -m pytest --ratchet-json={out}" --format json'
+        steps.append(f"Tests may take the fixture ratchet_benchmark, which needs no pytest-benchmark: {line}")
     if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():
         steps.append("If setup.py imports torch: pip install --no-build-isolation; pip isolates builds beside a pyproject.toml")
     if not request.github:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from ratchet.core.untrusted import clean
 
@@ -24,7 +25,7 @@ LEAST_MS, MOST_MS = 1e-9, 1e9
 @dataclass(frozen=True)
 class TimedBenchmark:
     benchmark: str
-    """As the harness calls it, and so for ``config``; a case's name is made of both."""
+    """A case's name is made of this and ``config``."""
     config: str = ""
     samples_ms: tuple[float, ...] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -35,10 +36,12 @@ class TimedBenchmark:
     skipped: str = ""
     untimed: str = ""
     """Why its entry has no usable time: a failure where the other side has one, else a skip."""
+    original: str = ""
+    """Name that the harness gave it, where its parts do not tell."""
 
     @property
     def name(self) -> str:
-        return f"{self.benchmark} {self.config}".strip()
+        return self.original or f"{self.benchmark} {self.config}".strip()
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class FileOrigin:
 class ParsedFile:
     benchmarks: tuple[TimedBenchmark, ...]
     source: FileOrigin = field(default_factory=FileOrigin)
-    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Each entry that is no case, with the reason: every entry is either here or among the benchmarks."""
 
 
 class FormatError(Exception):
@@ -69,35 +73,50 @@ class FormatError(Exception):
 
 
 class Entry(BaseModel):
-    """The fields of an entry that are used. All others are the harness's own business."""
+    """The fields of an entry that are used. All others are the harness's own business.
+
+    Those without a default tell what the entry is: without them it is no case.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+    fault: str = Field("", validation_alias="\0")  # no field of a file has this name
+    """What is wrong with its other fields, which count as absent: the reason why its case has no time."""
 
 
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
 
 
-def entries(listed: object, kind: type[AnyEntry], refused: list[str], name: str = "name") -> Iterator[AnyEntry]:
-    """Yield the entries of a list; add a sentence to ``refused`` for each that has not the fields that tell what it is."""
-    if not isinstance(listed, list):
+def entries(listed: object, kind: type[AnyEntry], left_out: list[str], name: str = "name", of: str = "") -> Iterator[AnyEntry]:
+    """Yield the entries of a list; add to ``left_out`` each that has not the fields that tell what it is, with the reason."""
+    if listed is not None and not isinstance(listed, list):
         raise TypeError("it has no list of results")
-    for number, raw in enumerate(listed, 1):
+    for number, raw in enumerate(listed or (), 1):
         try:
             yield kind.model_validate(raw)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            what = clean(raw[name], 80) if isinstance(raw, dict) and isinstance(raw.get(name), str) else f"Entry {number}"
-            place = ".".join(map(str, first["loc"])) or "it"
-            refused.append(f"{what} was left out: {place}: {first['msg']}.")
+            wrong = {str(each["loc"][0]): _fault(each) for each in error.errors(include_url=False) if each["loc"]}
+            fault = next(iter(wrong.values()), f"it is {shown(raw)}")
+            if not wrong or any(kind.model_fields[field].is_required() for field in wrong):
+                left_out.append(f"{text_of(raw, name) or f'entry {number}{of}'}: {fault}")
+            else:
+                others = kind.model_validate({field: value for field, value in raw.items() if field not in wrong})
+                yield others.model_copy(update={"fault": fault})
 
 
-def timed(benchmark: str, config: str, values: Iterable[Any], unit: Unit, **about: Any) -> TimedBenchmark:
-    """Return a benchmark with its figures in milliseconds, or with the figure that is no time."""
+def _fault(detail: ErrorDetails) -> str:
+    place = clean(".".join(map(str, detail["loc"])), 60)
+    return f"it has no {place}" if detail["type"] == "missing" else f"its {place} is {shown(detail['input'])}"
+
+
+def timed(benchmark: str, config: str, values: Iterable[Any], unit: Unit, fault: str = "", **about: Any) -> TimedBenchmark:
+    """Return a benchmark with its figures in milliseconds, or with its ``fault`` or the figure that is no time."""
+    if fault:
+        return TimedBenchmark(benchmark, config, unit=unit, untimed=fault, **about)
     samples: list[float] = []
     for value in values:
         ms = _in_ms(value, unit)
         if not LEAST_MS <= ms < MOST_MS:  # NaN, too
-            untimed = f"it has a time of {_shown(value)}{unit.shown}, which cannot be"
+            untimed = f"it has a time of {shown(value)}{unit.shown}, which cannot be"
             return TimedBenchmark(benchmark, config, unit=unit, untimed=untimed, **about)
         samples.append(ms)
     untimed = "" if samples else "it has no samples"
@@ -114,7 +133,7 @@ def _in_ms(value: Any, unit: Unit) -> float:
     return unit.in_ms(number) if number > 0 else math.nan
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return clean(value, 40) or "nothing"
     return clean(json.dumps(value, default=str), 40)
@@ -131,8 +150,12 @@ def words_of(values: Mapping[str, object]) -> str:
     return "-".join(f"{name}_{value}" for name, value in values.items())
 
 
+def part(fields: object, key: str) -> Any:
+    return fields.get(key) if isinstance(fields, Mapping) else None
+
+
 def text_of(fields: object, key: str) -> str | None:
-    value = fields.get(key) if isinstance(fields, Mapping) else None
+    value = part(fields, key)
     return clean(value, 120) if isinstance(value, str) and value else None
 
 

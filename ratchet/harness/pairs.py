@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import tempfile
 import time
@@ -52,7 +53,7 @@ class Harness:
     @property
     def shown(self) -> str:
         """The command as somebody would type it."""
-        return shlex.join(self.command).replace(f"'{FILE}'", FILE).replace(f"'{FOLDER}'", FOLDER)
+        return re.sub(r"'([\w./{}=:@%+,-]+)'", r"\1", shlex.join(self.command))  # braces need no quotes here
 
 
 def harness_of(settings: Settings) -> Harness:

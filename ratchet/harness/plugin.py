@@ -8,4 +8,4 @@ COMMANDS = {
 EXAMPLES = {
     "import": ("ratchet import process-1.json process-2.json process-3.json --format nvbench --out before.json",),
 }
-PARTS = {"importer": "ratchet.harness.import_results", "harness": "ratchet.harness.pairs"}
+PARTS = {"importer": "ratchet.harness.import_results", "harness": "ratchet.harness.pairs", "saved": "ratchet.harness.saved"}

@@ -9,6 +9,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +58,18 @@ def google_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
 
     Several families may have one name. What tells them apart is their index, so their repetitions are never put together.
     """
-    refused: list[str] = []
+    left_out: list[str] = []
     works: dict[_Work, list[_GoogleEntry]] = {}
     means: dict[_Work, _GoogleEntry] = {}
     seen = Counter[Any]()
-    listed = [*entries(document["benchmarks"], _GoogleEntry, refused)]
+    listed = [*entries(document["benchmarks"], _GoogleEntry, left_out)]
     names = {one.name for one in listed}
     for one in listed:
         if not one.run_type and (old := _OLD_AGGREGATE.fullmatch(one.name)) and (old[1] in names or old[2] in ("BigO", "RMS")):
             continue
         work = (one.run_name or one.name, one.family_index, one.per_family_instance_index)
         if one.run_type not in ("iteration", ""):
-            if one.aggregate_name == "mean":  # every benchmark with aggregates has one, and fits (BigO) have none
+            if one.aggregate_name not in ("BigO", "RMS"):  # fits of several benchmarks
                 means.setdefault((*work, 0), one)
             continue
         place = 0 if one.repetition_index is None else seen[work, one.repetition_index]
@@ -79,19 +80,28 @@ def google_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
             "it has means of repetitions alone, without the repetitions (--benchmark_report_aggregates_only).",
             "Measure again without that option.",
         )
-    found = [(work, _google_case(listed)) for work, listed in works.items()]
+    found = [(work, replace(_google_case(listed), original=work[0])) for work, listed in works.items()]
     found += [
-        (work, TimedBenchmark(*halves(work[0]), untimed="it has means of its repetitions alone (ReportAggregatesOnly)"))
+        (
+            work,
+            TimedBenchmark(
+                *halves(work[0]), original=work[0], untimed="it has means of its repetitions alone (ReportAggregatesOnly)"
+            ),
+        )
         for work in means
         if work not in works
     ]
     first = {work[0]: place for place, (work, _) in reversed([*enumerate(found)])}
     found.sort(key=lambda one: (first[one[0][0]], one[0]))
-    return ParsedFile(tuple(case for _, case in found), FileOrigin(cpu=text_of(document["context"], "host_name")), tuple(refused))
+    return ParsedFile(
+        tuple(case for _, case in found), FileOrigin(cpu=text_of(document["context"], "host_name")), tuple(left_out)
+    )
 
 
 def _google_case(listed: list[_GoogleEntry]) -> TimedBenchmark:
     names = halves(listed[0].run_name or listed[0].name)
+    if fault := next((one.fault for one in listed if one.fault), ""):
+        return TimedBenchmark(*names, untimed=fault)
     if failed := next((one for one in listed if one.error_occurred), None):
         return TimedBenchmark(*names, problem=clean(failed.error_message))
     if skipped := next((one for one in listed if one.skipped), None):
@@ -99,16 +109,18 @@ def _google_case(listed: list[_GoogleEntry]) -> TimedBenchmark:
     if len(listed) > 1 and all(one.repetition_index is one.repetitions is None for one in listed):
         several = f"{len(listed)} entries have this name, and nothing says whether they repeat one benchmark"
         return TimedBenchmark(*names, untimed=several)
-    units = {str(one.time_unit) for one in listed}
-    unit = unit_of(units.pop()) if len(units) == 1 else None
+    units = " and ".join(dict.fromkeys(clean(one.time_unit, 40) for one in listed))
+    unit = unit_of(units)
     if unit is None or not unit.ms:
-        return TimedBenchmark(*names, untimed=f"its time_unit is {clean(listed[0].time_unit, 40)}")
+        return TimedBenchmark(*names, untimed=f"its time_unit is {units}")
     return timed(*names, [one.real_time for one in listed], unit)
 
 
 _NVBENCH_FAILED = "Unexpected error: "
 """NVBench writes an exception as a skip whose reason begins so."""
 _NVBENCH_SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:nv/cpu_only/sample_times")
+_MOST_SAMPLES = 1 << 24
+"""Most samples of one state that are read: 64 MiB."""
 _NVBENCH_TIMES = ("nv/cold/time/gpu/mean", "nv/batch/time/gpu/mean", "nv/cold/time/cpu/mean", "nv/cpu_only/time/cpu/mean")
 
 
@@ -123,8 +135,8 @@ class _Summary(Entry):
 
 
 class _State(Entry):
+    axis_values: list[_NamedValue] | None
     device: Any = None
-    axis_values: list[_NamedValue] | None = None
     summaries: list[_Summary] | None = None
     is_skipped: bool = False
     skip_reason: str = "skipped"
@@ -132,24 +144,24 @@ class _State(Entry):
 
 class _NvBenchmark(Entry):
     name: str
+    states: list[Any] | None
     devices: list[Any] | None = None
-    states: list[Any] | None = None
 
 
 def nvbench(document: Any, _: Path | None, folder: Path) -> ParsedFile:
     """``--jsonbin FILE`` or ``--json FILE``: GPU times without a warm L2 cache; the samples where ``--jsonbin`` wrote them."""
-    refused: list[str] = []
+    left_out: list[str] = []
     gpu = next((text_of(device, "name") for device in document.get("devices") or ()), None)
-    benchmarks = [*entries(document["benchmarks"], _NvBenchmark, refused)]
-    several = len({number for one in benchmarks for number in one.devices or ()}) > 1
+    benchmarks = [*entries(document["benchmarks"], _NvBenchmark, left_out)]
+    several = len({str(number) for one in benchmarks for number in one.devices or ()}) > 1
     found = []
     for one in benchmarks:
-        for state in entries(one.states or [], _State, refused):
+        for state in entries(one.states, _State, left_out, of=f" of {clean(one.name, 80)}"):
             axes = {axis.name: str(axis.value) for axis in state.axis_values or ()}
             on_gpu = bool(one.devices)  # else the number of the device was never set, and may be any
             config = "-".join([f"device_{state.device}"] * (several and on_gpu) + [words_of(axes)] * bool(axes))
             found.append(_nvbench_case(one.name, config, axes, state, folder))
-    return ParsedFile(tuple(found), FileOrigin(gpu=gpu), tuple(refused))
+    return ParsedFile(tuple(found), FileOrigin(gpu=gpu), tuple(left_out))
 
 
 def _nvbench_case(name: str, config: str, axes: Mapping[str, str], state: _State, folder: Path) -> TimedBenchmark:
@@ -158,13 +170,15 @@ def _nvbench_case(name: str, config: str, axes: Mapping[str, str], state: _State
         failed = reason.startswith(_NVBENCH_FAILED)
         problem, skipped = (reason.removeprefix(_NVBENCH_FAILED), "") if failed else ("", reason)
         return TimedBenchmark(name, config, parameters=axes, problem=problem, skipped=skipped)
+    if state.fault:
+        return TimedBenchmark(name, config, parameters=axes, untimed=state.fault)
     summaries = {one.tag: {value.name: value.value for value in one.data or ()} for one in state.summaries or ()}
     # NVBench could not write the samples of a summary without a file's name.
     bulk = next((summaries[tag] for tag in _NVBENCH_SAMPLES if "filename" in summaries.get(tag, ())), None)
     try:
         if bulk:
             return timed(name, config, _nvbench_samples(bulk, folder), SECONDS, parameters=axes)
-    except (FormatError, KeyError, TypeError, ValueError) as error:
+    except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:
         return TimedBenchmark(name, config, parameters=axes, untimed=clean(error).rstrip("."))
     values = [summaries[tag].get("value") for tag in _NVBENCH_TIMES if tag in summaries][:1]
     return timed(name, config, values, SECONDS, parameters=axes)
@@ -173,10 +187,12 @@ def _nvbench_case(name: str, config: str, axes: Mapping[str, str], state: _State
 def _nvbench_samples(bulk: Mapping[str, Any], folder: Path) -> array[float]:
     """Return the samples in the file of little-endian float32 beside the JSON."""
     # Older releases name the file by the path that was given to them: only its own folder and name count.
-    parts = Path(bulk["filename"]).parts[-2:]
+    parts = Path(str(bulk["filename"])).parts[-2:]
     if ".." in parts:
         raise FormatError("its samples lie in another folder.", "Keep them beside it.")
     place, count = folder.joinpath(*parts), int(bulk["size"])
+    if not 0 < count <= _MOST_SAMPLES:
+        raise FormatError(f"it says that it has {count} samples.", "Measure again.")
     if place.exists() and not place.is_file():
         raise FormatError(f"{place} is not a regular file.", "Keep the samples beside it.")
     try:
@@ -185,7 +201,7 @@ def _nvbench_samples(bulk: Mapping[str, Any], folder: Path) -> array[float]:
     except OSError as error:
         raise FormatError(f"its samples in {place} cannot be read: {error.strerror}.", "Keep that folder beside it.") from None
     if len(content) != 4 * count:
-        raise FormatError(f"{place} has not {count} samples, but {len(content) // 4}.", "Measure again.")
+        raise FormatError(f"{place} has not {4 * count} bytes of {count} samples, but {len(content)}.", "Measure again.")
     return array("f", content)
 
 
@@ -198,11 +214,14 @@ class _HyperfineEntry(Entry):
 
 def hyperfine(document: Any, _: Path | None, __: Path) -> ParsedFile:
     """``--export-json FILE``: the wall time of every run of a command."""
-    refused: list[str] = []
+    left_out: list[str] = []
     found = []
-    for one in entries(document["results"], _HyperfineEntry, refused, "command"):
+    for one in entries(document["results"], _HyperfineEntry, left_out, "command"):
         parameters = {name: str(value) for name, value in (one.parameters or {}).items()}
         names = one.command, words_of(parameters)
+        if one.fault:
+            found.append(TimedBenchmark(*names, parameters=parameters, untimed=one.fault))
+            continue
         failed = next((code for code in one.exit_codes or () if code != 0), 0)
         if failed != 0:
             problem = f"the command ended with status {failed}" if failed else "a signal ended the command: it has no exit code"
@@ -212,4 +231,4 @@ def hyperfine(document: Any, _: Path | None, __: Path) -> ParsedFile:
             found.append(TimedBenchmark(*names, parameters=parameters, skipped=why))
         else:
             found.append(timed(*names, one.times or (), SECONDS, parameters=parameters))
-    return ParsedFile(tuple(found), notes=tuple(refused))
+    return ParsedFile(tuple(found), left_out=tuple(left_out))

@@ -30,6 +30,8 @@ LARGEST_BYTES = 64 * 2**20
 """Largest file that is read, and the most that all files of a folder hold together."""
 MOST_SAMPLES = 2_000
 """Samples of one benchmark and process that are kept; of more, every n-th, so that a run stays small."""
+MOST_NAMED = 50
+"""Entries that are named in one warning."""
 _PART = 100
 """Longest part of a case's name, before and after the slash."""
 
@@ -49,7 +51,15 @@ class HarnessResults:
     format: str
     cases: tuple[ReportedCase, ...]
     source: FileOrigin = field(default_factory=FileOrigin)
-    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Each entry that is no case, with the reason."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, in one sentence."""
+        named = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in Counter(self.left_out).items()]
+        more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        return (f"Left out of its results: {'; '.join(named[:MOST_NAMED])}{more}.",) if named else ()
 
 
 def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
@@ -81,17 +91,17 @@ def read_results(place: Path, wanted: str | None = None) -> HarnessResults:
             f"{place} keeps {len(parsed)} runs of {kind}, each of its own process: {names}.", "Give the files of one commit."
         )
     benchmarks = [one for _, found in parsed for one in found.benchmarks]
+    left_out = tuple(each for _, found in parsed for each in found.left_out)
     if not benchmarks:
-        raise RecordError(f"{place} has no benchmark in it.", "Check that the command ran any, and measure again.")
+        which = f" that can be read: {'; '.join(left_out[:3])}" if left_out else " in it"
+        raise RecordError(f"{place} has no benchmark{which}.", "Check that the command ran any, and measure again.")
     if len(benchmarks) > MOST_CASES:
         raise RecordError(f"{place} has {len(benchmarks)} benchmarks, more than {MOST_CASES}.", "Choose some of them.")
     if not any(one.samples_ms or one.problem for one in benchmarks):
         told = next((f"{clean(each.name, 80)}: {each.untimed}" for each in benchmarks if each.untimed), None)
         if told:
             raise RecordError(f"{place}: {told}.", "Check what it times, and measure again.")
-    return HarnessResults(
-        kind, tuple(_cases(place, benchmarks)), parsed[0][1].source, tuple(note for _, found in parsed for note in found.notes)
-    )
+    return HarnessResults(kind, tuple(_cases(place, benchmarks)), parsed[0][1].source, left_out)
 
 
 _STORED = re.compile(r"\d{4}_")
@@ -129,17 +139,24 @@ def _digest(text: str) -> str:
 
 
 def _cases(place: Path, benchmarks: Sequence[TimedBenchmark]) -> list[ReportedCase]:
-    """Return the cases. Of several with one name, each says which of how many it is, so that none is compared with another."""
+    """Return the cases, so that none is compared with another one.
+
+    Of several that the harness calls the same, each says which of how many it is. Names that differ and would give one case end
+    in a digest, since the harness may list them in another order next time.
+    """
+    originals = [one.original or repr((one.benchmark, one.config)) for one in benchmarks]
     names = [case_name(one.benchmark, one.config) for one in benchmarks]
-    counts, before = Counter(names), Counter[str]()
+    spellings = Counter(name for name, _ in set(zip(names, originals, strict=True)))
+    counts, before = Counter(originals), Counter[str]()
     cases = []
-    for name, one in zip(names, benchmarks, strict=True):
-        before[name] += 1
-        if counts[name] > 1:
-            benchmark, _, config = name.partition("/")
-            config = f"{config}-{before[name]}of{counts[name]}"
-            name = f"{benchmark}/{_fitting(config, config)}"  # noqa: PLW2901
-        cases.append(_case(name, one))
+    for name, original, one in zip(names, originals, benchmarks, strict=True):
+        before[original] += 1
+        benchmark, _, config = name.partition("/")
+        if spellings[name] > 1:
+            config += f"-{_digest(original)}"
+        if counts[original] > 1:
+            config += f"-{before[original]}of{counts[original]}"
+        cases.append(_case(f"{benchmark}/{_fitting(config, config)}", one))
     if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
         both = [clean(case.benchmark.name, 80) for case in cases if case.name == twice][:2]
         raise RecordError(f"{place}: {both[0]} and {both[1]} are both called {twice}.", "Give each benchmark a name of its own.")
@@ -147,7 +164,7 @@ def _cases(place: Path, benchmarks: Sequence[TimedBenchmark]) -> list[ReportedCa
 
 
 def _case(name: str, one: TimedBenchmark) -> ReportedCase:
-    if name.partition("/")[0] not in (_plain(one.benchmark), "benchmark") or _part(one.config) != _plain(one.config):
+    if name != f"{_plain(one.benchmark)}/{_plain(one.config) or 'default'}" and one.name:
         one = replace(one, parameters={"name": clean(one.name, 200), **one.parameters})  # as its author wrote it
     step = -(-len(one.samples_ms) // MOST_SAMPLES) or 1
     return ReportedCase(name, one, tuple(one.samples_ms[::step]))
@@ -160,13 +177,15 @@ _DEPTHS = ("*", "*/*", "*/*/*")
 def _files_of(place: Path, depth: str) -> list[Path]:
     if not place.is_dir():
         return [place]
-    return sorted(file for file in place.glob(depth) if file.suffix in (".json", ".csv") and file.is_file())
+    files = sorted(file for file in place.glob(depth) if file.suffix in (".json", ".csv") and file.is_file())
+    if sum(file.stat().st_size for file in files) > LARGEST_BYTES:
+        raise RecordError(f"{place} holds more than {LARGEST_BYTES >> 20} MiB of results.", "Give some of its files.")
+    return files
 
 
 def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, ParsedFile] | None:
     """Return format and content of a file; None for one of a folder that only describes others."""
-    text = _text(file)
-    document = _document(file, text)
+    document = document_of(file)
     looks = formats.looks_like(document)
     if looks == BESIDE and in_folder:
         return None
@@ -198,39 +217,48 @@ def _text(file: Path) -> str:
     with reading(file, "Check the path, and that the command wrote its results there."), file.open("rb") as stream:
         content = stream.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
-        raise RecordError(f"{file} is larger than {LARGEST_BYTES >> 20} MiB.", "Let the harness write fewer samples.")
+        raise RecordError(
+            f"{file} is larger than {LARGEST_BYTES >> 20} MiB.", "Let the harness write fewer samples or parameters."
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RecordError(f"{file} is not UTF-8 text (byte {error.start}).", "Check the path.") from None
 
 
-def _document(file: Path, text: str) -> Any:
-    """Return the JSON of a text (of several lines of JSON, a list), or the rows of a table. Raises RecordError."""
+def document_of(file: Path) -> Any:
+    """Return the JSON of a file (of several lines of JSON, a list), or the rows of a table. Raises RecordError."""
+    text = _text(file)
     if not text.strip():
         raise RecordError(f"{file} is empty.", "Check that the command ran to its end, and measure again.")
     if text.lstrip()[0] not in "{[":
-        if re.search(r"^[{\[]", text, re.MULTILINE):
-            first = clean(text.strip().splitlines()[0], 60)
-            raise RecordError(
-                f"{file} has other lines before its JSON: {first!r}.",
-                "Let the harness write its results to the file itself, apart from what it prints.",
-            )
-        return _rows(file, text)
+        return _rows(file, text.lstrip("\r\n"))
     try:
         return parse_json(str(file), text, "Measure again.", foreign=True)
     except RecordError:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):  # one record a line
             with contextlib.suppress(RecordError):
-                return [parse_json(str(file), line, foreign=True) for line in lines]
+                records = [parse_json(str(file), line, foreign=True) for line in lines]
+                if formats.looks_like(records):
+                    return records
         raise
 
 
 def _rows(file: Path, text: str) -> CsvTable:
     first = text.splitlines()[0]
+    rows, error = [[first]], ": it has one column"
     try:
-        rows = list(csv.reader(io.StringIO(text), delimiter=";" if ";" in first else ",", strict=True))
-    except csv.Error as error:
-        raise RecordError(f"{file} is neither JSON nor a table: {error}.", "Check the path.") from None
+        delimiter = max(",;", key=lambda sign: len(next(csv.reader([first], delimiter=sign))))  # tritonbench writes the second
+        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter, strict=True))
+    except csv.Error as wrong:
+        error = f": {wrong}"
+    is_table = len(rows[0]) > 1 and all(len(row) == len(rows[0]) for row in rows if row)
+    if not is_table and re.search(r"^[{\[]", text, re.MULTILINE):
+        raise RecordError(
+            f"{file} has other lines before its JSON: {clean(text.strip().splitlines()[0], 60)!r}.",
+            "Let the harness write its results to the file itself, apart from what it prints.",
+        )
+    if len(rows[0]) < 2:
+        raise RecordError(f"{file} is neither JSON nor a table{error}.", "Check the path, and what the command writes.")
     return CsvTable(tuple(rows[0]), tuple(tuple(row) for row in rows[1:] if row))

@@ -28,6 +28,8 @@ from ratchet.harness.entries import (
     commit_of,
     entries,
     halves,
+    part,
+    shown,
     text_of,
     timed,
     unit_of,
@@ -41,20 +43,20 @@ class _PytestStats(Entry):
 
 class _PytestEntry(Entry):
     fullname: str
-    params: dict[str, Any] | None = None
-    stats: _PytestStats
+    params: Any = None
+    stats: _PytestStats = _PytestStats()
 
 
 def pytest_benchmark(document: Any, _: Path | None, __: Path) -> ParsedFile:
     """``--benchmark-json=FILE``, or a file of its storage: every round, where the file has them, else the median."""
-    refused: list[str] = []
+    left_out: list[str] = []
     found = []
-    for one in entries(document["benchmarks"], _PytestEntry, refused, "fullname"):
-        parameters = {name: clean(value, 80) for name, value in (one.params or {}).items()}
-        found.append(timed(*_of_test(one.fullname), one.stats.data or [one.stats.median], SECONDS, parameters=parameters))
-    machine, commit = document["machine_info"], document.get("commit_info") or {}
-    source = FileOrigin(cpu=text_of(machine.get("cpu"), "brand_raw"), commit=commit_of(commit.get("id")))
-    return ParsedFile(tuple(found), source, tuple(refused))
+    for one in entries(document["benchmarks"], _PytestEntry, left_out, "fullname"):
+        parameters = {name: clean(value, 80) for name, value in one.params.items()} if isinstance(one.params, dict) else {}
+        values = one.stats.data or [one.stats.median]
+        found.append(timed(*_of_test(one.fullname), values, SECONDS, one.fault, parameters=parameters, original=one.fullname))
+    cpu, commit = part(document["machine_info"], "cpu"), part(document.get("commit_info"), "id")
+    return ParsedFile(tuple(found), FileOrigin(cpu=text_of(cpu, "brand_raw"), commit=commit_of(commit)), tuple(left_out))
 
 
 def _of_test(name: str) -> tuple[str, str]:
@@ -69,49 +71,56 @@ class _CodspeedStats(Entry):
 
 class _CodspeedEntry(Entry):
     uri: str
-    stats: _CodspeedStats
+    stats: _CodspeedStats = _CodspeedStats()
 
 
 def codspeed(document: Any, _: Path | None, __: Path) -> ParsedFile:
     """``.codspeed/results_….json`` of pytest-codspeed in its walltime mode: the median of the rounds."""
     if document["instrument"].get("type") != "walltime":
         raise FormatError("it has no times: its instrument is not walltime.", "Run pytest with --codspeed-mode walltime.")
-    refused: list[str] = []
-    listed = entries(document["benchmarks"], _CodspeedEntry, refused, "uri")
-    found = [timed(*_of_test(one.uri), [one.stats.median_ns], NANOSECONDS) for one in listed]
-    return ParsedFile(tuple(found), notes=tuple(refused))
+    left_out: list[str] = []
+    listed = entries(document["benchmarks"], _CodspeedEntry, left_out, "uri")
+    found = [timed(*_of_test(one.uri), [one.stats.median_ns], NANOSECONDS, one.fault, original=one.uri) for one in listed]
+    return ParsedFile(tuple(found), left_out=tuple(left_out))
 
 
 def asv(document: Any, _: Path | None, __: Path) -> ParsedFile:
     """``.asv/results/MACHINE/COMMIT-ENVIRONMENT.json``: every sample with ``asv run --record-samples``, else the median."""
     if document.get("version") != 2:
-        raise FormatError("it is not version 2 of asv's results.", "Measure with asv 0.6 or newer.")
+        raise FormatError(
+            f"it is version {shown(document.get('version'))} of asv's results.", "Run `asv update` with asv 0.6 or newer."
+        )
     columns = document["result_columns"]
     found: list[TimedBenchmark] = []
     left_out = []
     for name, row in document["results"].items():
-        if not re.match(r"time(raw)?_", name.rpartition(".")[2]):
-            left_out.append(clean(name, 60))
+        if not _IS_TIME.match(name.rpartition(".")[2]):
+            left_out.append(f"{clean(name, 80)}: it is no time")
         elif isinstance(row, list):
             found += _of_asv(name, dict(zip(columns, row, strict=False)))
         else:
             found.append(TimedBenchmark(name, untimed="its entry is no list"))
     params = document.get("params")
     source = FileOrigin(cpu=text_of(params, "cpu") or text_of(params, "machine"), commit=commit_of(document.get("commit_hash")))
-    notes = (f"Results of asv that are no times were left out: {', '.join(left_out)}.",) if left_out else ()
-    return ParsedFile(tuple(found), source, notes)
+    return ParsedFile(tuple(found), source, tuple(left_out))
+
+
+_IS_TIME = re.compile(r"time_|timeraw_|Time(raw)?[A-Z_]")
+"""Begins the name of what asv takes for a time."""
 
 
 def _of_asv(name: str, row: Mapping[str, Any]) -> Iterator[TimedBenchmark]:
     """Yield a case for each combination of parameters, in asv's order."""
-    params, results = row.get("params") or [], row.get("result")
+    params, results, samples = row.get("params") or [], row.get("result"), row.get("samples") or []
+    if not all(isinstance(each, list) for each in (params, samples, *params)):
+        yield TimedBenchmark(name, untimed="its parameters or its samples are no list")
+        return
     count = math.prod(map(len, params))
     results = [None] * min(count, MOST_CASES) if results is None else results
     if not isinstance(results, list) or len(results) != count:
         yield TimedBenchmark(name, untimed=f"it has not a result for each of {count} combinations of parameters")
         return
     configs = ["-".join(map(_asv_value, values)) for values in itertools.product(*params)]
-    samples = row.get("samples") or []
     for config, result, drawn in itertools.zip_longest(configs, results, samples[:count]):
         if result is None:
             yield TimedBenchmark(name, config, problem="asv has no result of it: it failed")
@@ -138,26 +147,20 @@ def bencher(document: Any, _: Path | None, __: Path) -> ParsedFile:
     found = []
     left_out = []
     for name, measures in document.items():
-        if not isinstance(measures, dict):
-            left_out.append(clean(name, 60))
+        if not isinstance(measures, dict) or not measures:
+            left_out.append(f"{clean(name, 80)}: it has no measure")
             continue
         for measure, metric in measures.items():
-            unit = _MEASURES.get(measure)
+            unit = _MEASURES.get(measure.strip().lower().replace(" ", "-"))  # by its name, or its slug
             if unit is None:
-                left_out.append(f"{clean(measure, 40)} of {clean(name, 60)}")
+                left_out.append(f"{clean(measure, 40)} of {clean(name, 80)}: only its user knows its unit")
             elif not isinstance(metric, dict):
                 found.append(TimedBenchmark(name, measure, untimed="its measure has no value"))
             else:
                 found.append(timed(name, measure, [metric.get("value")], unit))
     if not found:
-        raise FormatError(f"it has neither latency nor throughput: {', '.join(left_out[:6])}.", "Give it one of these measures.")
-    notes = (f"Measures whose unit is not known were left out: {', '.join(left_out)}.",) if left_out else ()
-    return ParsedFile(tuple(found), notes=notes)
-
-
-_METRIC_UNIT = re.compile(
-    r"(?:.*[_( ])?([a-zµμ]+(?:/[a-z]+)?|[a-z]+_per_second)(?:\)?\(?(?:avg|mean|median|p50)?\)?)", re.IGNORECASE
-)
+        raise FormatError(f"it has neither latency nor throughput: {'; '.join(left_out[:6])}.", "Give it one of these measures.")
+    return ParsedFile(tuple(found), left_out=tuple(left_out))
 
 
 class _Metric(Entry):
@@ -176,16 +179,15 @@ class _Record(Entry):
 
 def pytorch(document: Any, _: Path | None, __: Path) -> ParsedFile:
     """Records of PyTorch's benchmark database: ``metric.benchmark_values`` of every metric that is a time or a rate."""
-    refused: list[str] = []
-    found, left_out = [], []
+    left_out: list[str] = []
+    found = []
     gpu = None
-    for one in entries(document if isinstance(document, list) else [document], _Record, refused):
+    for one in entries(document if isinstance(document, list) else [document], _Record, left_out):
         metric, about, model = one.metric, one.benchmark or {}, one.model or {}
         stated = metric.unit or text_of(metric.extra_info, "unit")
-        named = _METRIC_UNIT.fullmatch(metric.name)
-        unit = unit_of(str(stated)) if stated else named and unit_of(named[1])
+        unit = unit_of(str(stated)) if stated else _unit_of_metric(metric.name)
         if not unit:
-            left_out.append(clean(metric.name, 60))
+            left_out.append(f"{clean(metric.name, 60)}: it names no unit of a time or a rate")
             continue
         words = [
             str(model.get("name", "")),
@@ -197,13 +199,19 @@ def pytorch(document: Any, _: Path | None, __: Path) -> ParsedFile:
         parameters = {key: clean(value, 80) for key, value in (info or {}).items() if isinstance(value, str)}
         values = metric.benchmark_values if isinstance(metric.benchmark_values, list) else [metric.benchmark_values]
         config = "-".join(filter(None, words))
-        found.append(timed(str(about.get("name", "pytorch")), config, values, unit, parameters=parameters))
+        found.append(timed(str(about.get("name", "pytorch")), config, values, unit, one.fault, parameters=parameters))
         gpu = gpu or next((text_of(runner, "gpu_info") for runner in one.runners or ()), None)
-    others = ", ".join(dict.fromkeys(left_out))
     if not found:
+        others = "; ".join(dict.fromkeys(left_out))
         raise FormatError(f"none of its metrics is a time or a rate: {others}.", "Name a unit, as in 'latency_ms' or 'tok/s'.")
-    notes = (f"Metrics that are neither times nor rates were left out: {others}.",) if others else ()
-    return ParsedFile(tuple(found), FileOrigin(gpu=gpu), (*notes, *refused))
+    return ParsedFile(tuple(found), FileOrigin(gpu=gpu), tuple(left_out))
+
+
+def _unit_of_metric(name: str) -> Unit | None:
+    """Return the unit that ends a name: ``latency_ms``, ``avg time(ms)``, ``tok/s(avg)``, ``output_tokens_per_second``."""
+    text = re.sub(r"[_ ]?\(?(?:avg|mean|median|p50)\)?$", "", name.strip(), flags=re.IGNORECASE)
+    found = re.search(r"(?:^|[_( ])([a-z]+(?:_per_second|/s(?:ec)?)|[a-zµμ]+)\)?$", text, re.IGNORECASE)
+    return unit_of(found[1]) if found else None
 
 
 def own(document: Any, _: Path | None, __: Path) -> ParsedFile:
@@ -211,11 +219,11 @@ def own(document: Any, _: Path | None, __: Path) -> ParsedFile:
     unit = unit_of(str(document.get("unit", "")))
     if unit is None:
         raise FormatError("it does not say its unit.", 'Write {"unit": "ms", "benchmarks": {"name/config": [0.52, 0.53]}}.')
-    return ParsedFile(tuple(_own_case(*halves(name), values, unit) for name, values in document["benchmarks"].items()))
+    return ParsedFile(tuple(_own_case(name, values, unit) for name, values in document["benchmarks"].items()))
 
 
-def _own_case(benchmark: str, config: str, values: object, unit: Unit) -> TimedBenchmark:
+def _own_case(name: str, values: object, unit: Unit) -> TimedBenchmark:
     if not isinstance(values, Sequence) or not all(type(value) in (int, float) for value in values):
         what = clean(values, 60) if isinstance(values, str) else "no list of numbers"
-        return TimedBenchmark(benchmark, config, untimed=f"it is {what}")
-    return timed(benchmark, config, values, unit)
+        return TimedBenchmark(*halves(name), original=name, untimed=f"it is {what}")
+    return timed(*halves(name), values, unit, original=name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.core.untrusted import clean
-from ratchet.harness.entries import FormatError, ParsedFile, TimedBenchmark, Unit, timed, unit_within, words_of
+from ratchet.harness.entries import FormatError, ParsedFile, TimedBenchmark, Unit, timed, unit_of, unit_within, words_of
 
 
 @dataclass(frozen=True)
@@ -24,41 +24,69 @@ def triton(document: Any, file: Path | None, _: Path) -> ParsedFile:
         return _tritonbench(metrics_of(document))
     if any(header.endswith("-latency") for header in document.header):
         return _tritonbench_table(document, file.stem if file else "tritonbench")
-    labelled = {place: label for place, header in enumerate(document.header) if (label := _label_of(header))}
-    timed_columns = {place: (line, unit) for place, (line, words) in labelled.items() if (unit := unit_within(words))}
-    if not timed_columns:
-        _refuse_units(document.header, [document.header[place] for place in labelled])
+    timed_columns = _timed_columns(document.header)
     inputs_end = min(timed_columns)  # what follows the first time is made of times, such as a speedup
-    others = [name for place, name in enumerate(document.header) if place > inputs_end and place not in timed_columns]
-    left_out = ", ".join(clean(name, 60) for name in others)
+    others = {place: name for place, name in enumerate(document.header) if place > inputs_end and place not in timed_columns}
     found: list[TimedBenchmark] = []
     for row in document.rows:
         _refuse_short(document, row)
+        if named := next((place for place in others if not _is_number(row[place])), None):
+            raise FormatError(
+                f"its column {clean(document.header[named], 40)!r} holds {clean(row[named], 40)!r}, right of the first time.",
+                "Put all columns that tell one row from another left of the times.",
+            )
         inputs = {name: _plain(value) for name, value in zip(document.header[:inputs_end], row, strict=False)}
         for place, (line, unit) in timed_columns.items():
             config = "-".join([line, words_of(inputs)] if inputs else [line])
             name = file.stem if file else "perf_report"
             found.append(_cell(name, config, row[place], unit, inputs))
-    notes = (f"Columns that are neither times nor rates were left out: {left_out}.",) if others else ()
-    return ParsedFile(tuple(found), notes=notes)
+    return ParsedFile(
+        tuple(found), left_out=tuple(f"the column {clean(name, 60)}: it is neither a time nor a rate" for name in others.values())
+    )
 
 
-def _label_of(header: str) -> tuple[str, str] | None:
-    """Return line and axis of a column, as in ``Triton (Execution Time (ms))`` or ``Latency [us]``; None without an axis."""
-    found = re.fullmatch(r"([^(\[]*?)\s*[(\[](.*)[)\]]\s*", header, re.DOTALL)
-    return (found[1] or header, found[2]) if found else None
-
-
-def _refuse_units(header: tuple[str, ...], labelled: list[str]) -> None:
+def _timed_columns(header: tuple[str, ...]) -> dict[int, tuple[str, Unit]]:
+    """Return the columns of times and rates, right of the first: those with a unit in brackets, else those that end in one."""
+    labelled = {place: label for place, name in enumerate(header) if place and (label := _label_of(name))}
+    if found := {place: (line, unit) for place, (line, words) in labelled.items() if (unit := unit_within(words))}:
+        return found
     if labelled:
         raise FormatError(
-            f"the unit of the column {clean(labelled[0], 80)!r} is none that ratchet knows.",
+            f"the unit of the column {clean(header[min(labelled)], 80)!r} is none that ratchet knows.",
             'Take a ylabel such as "ms" or "GB/s".',
         )
+    if found := {place: (name, unit) for place, name in enumerate(header) if place and (unit := _unit_at_end(name))}:
+        return found
     raise FormatError(
         f"no column names its unit, as in 'Triton (ms)': {', '.join(clean(name, 40) for name in header[:6])}.",
         'Give triton.testing.Benchmark a ylabel, such as "ms" or "GB/s", and take Triton 3.1 or newer.',
     )
+
+
+def _label_of(header: str) -> tuple[str, str] | None:
+    """Return line and axis of a column, as in ``Triton [fp8] (Time (ms))`` or ``Latency [us]``; None without an axis."""
+    text, depth = header.strip(), 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += (text[place] in ")]") - (text[place] in "([")
+        if depth == 0:
+            return (text[:place].strip() or header, text[place + 1 : -1]) if place < len(text) - 1 else None
+    return None
+
+
+def _unit_at_end(name: str) -> Unit | None:
+    """Return the unit of a column such as ``latency_ms``, ``Triton-GB/s`` or ``us``; none of ``S``, a length."""
+    word = re.split(r"[-_\s]", name.strip())[-1]
+    unit = unit_of(word) if len(word) > 1 else None
+    return unit if unit and (unit.ms or unit.bytes or unit.flops) else None
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a cell is empty or a number, such as ``2.5x``."""
+    try:
+        float(text.strip().rstrip("x%") or 0)
+    except ValueError:
+        return False
+    return True
 
 
 def _cell(name: str, config: str, value: str, unit: Unit, inputs: Mapping[str, str]) -> TimedBenchmark:
@@ -77,7 +105,7 @@ def _plain(value: str) -> str:
     return value.rstrip("0").rstrip(".") if re.fullmatch(r"-?\d+\.\d+", value) else value
 
 
-_TRITONBENCH = re.compile(r"tritonbench_(.+)\[x_(.*)-([^-\]]+)\]_latency")
+_TRITONBENCH = re.compile(r"tritonbench_(.+)\[x_(.*)-([^-\]]+)\]_latency", re.DOTALL)
 
 
 def metrics_of(document: dict[str, Any]) -> dict[str, Any]:

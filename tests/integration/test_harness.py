@@ -100,7 +100,7 @@ def test_a_command_that_fails_in_the_head_alone_is_red(make: Callable[..., Playg
         ("cp nothing.json {out}", 3, "The command `cp nothing.json {out}` in both trees ended with status 1"),
         ("./bench {out}", 3, "cannot be started (No such file or directory: ./bench)"),
         ("true {out}", 3, "gave no results: out.json does not exist. Run it by hand"),
-        ("cp .gitignore {out}", 3, "gave no results: out.json: no column names its unit"),
+        ("cp .gitignore {out}", 3, "gave no results: out.json is neither JSON nor a table: it has one column"),
         ("cp times.json out.json", 2, "write {out} for the file"),
         ("cp {checkout}/times.json {out}", 2, "the same file for both sides. Write times.json"),
     ],

@@ -58,3 +58,4 @@ def test_what_did_not_change_is_identical(tmp_path: Path) -> None:
 
     done = play.check("--base", "HEAD", "--time-identical")
     assert Outcome.IDENTICAL not in done.outcomes().values()
+    assert all(case.timed_because is None for case in done.report.cases), "nobody looked, since that was asked for"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tomllib
 import types
 from pathlib import Path
@@ -360,6 +361,12 @@ CODE = {"tests/test_speed.py": "def test_k(benchmark):\n    benchmark(sum, [1])\
             "nvbench",
         ),
         (
+            {"tests/test_speed.py": "def test_k(ratchet_benchmark):\n    ratchet_benchmark(sum, [1])\n"},
+            "ratchet_benchmark",
+            "python -m pytest tests --ratchet-json={out}",
+            "json",
+        ),
+        (
             {"b/soft.py": "@triton.testing.perf_report(x)\ndef bench(): ...\n"},
             "triton.testing.perf_report",
             "python -m ratchet.harness.run_perf_report b/soft.py {dir}",
@@ -371,6 +378,22 @@ def test_other_harnesses_are_offered_with_their_command(files: dict[str, str], t
     """The command names what the repository has, and the format is the one that the tool writes."""
     (found,) = harnesses(files)
     assert (found.tool, found.command_line(), found.format) == (tool, command, kind)
+
+
+def test_saved_results_are_offered_where_no_code_shows_their_harness() -> None:
+    """The command is quoted as a shell takes it, and one that the file does not tell is asked for."""
+
+    times = types.SimpleNamespace(
+        format="hyperfine", files=("a.json", "b.json"), command=("hyperfine", "--export-json", "{out}", "./k 1", 'sh "$x"')
+    )
+    rates = types.SimpleNamespace(format="bencher", files=("r.json",), command=("sh", "-c", "COMMAND > {out}"))
+    known = types.SimpleNamespace(format="pytest-benchmark", files=(".benchmarks/0001.json",), command=("python",))
+    found = {each.tool: each for each in harnesses(CODE, [times, rates, known])}
+    assert list(found) == ["pytest-benchmark", "hyperfine (from b.json)", "bencher (from r.json)"]
+    option = shlex.split(found["hyperfine (from b.json)"].option())
+    assert option[2:] == ["--format", "hyperfine"]
+    assert shlex.split(option[1]) == list(times.command)
+    assert found["bencher (from r.json)"].option() == "--command \"sh -c 'COMMAND > {out}'\" --format bencher"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+import random
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ from ratchet.core.errors import RecordError
 from ratchet.core.records.files import file_stem
 from ratchet.core.records.run import CASE_NAME
 from ratchet.harness.entries import unit_within
+from ratchet.harness.formats import FORMATS
 from ratchet.harness.results import HarnessResults, case_name, read_results
 from tests.unit.test_harness_results import DATA
 
@@ -75,7 +81,10 @@ def test_one_entry_without_a_time_costs_no_other_case(tmp_path: Path) -> None:
         google("mean", run_type="aggregate", aggregate_name="mean"),
         google("ok_BigO", run_type="aggregate", aggregate_name="BigO"),
         google("numbered", family_index="first"),
+        google("repeated", repetitions=2, repetition_index=0),
+        google("repeated", repetitions=2, repetition_index=1, time_unit="ns"),
         {"real_time": 1.0},
+        None,
     ]
     found = read(tmp_path, google_file(*strange))
     assert told(found) == {
@@ -86,8 +95,42 @@ def test_one_entry_without_a_time_costs_no_other_case(tmp_path: Path) -> None:
         "text/default": "untimed: it has a time of soon us, which cannot be",
         "unit/default": "untimed: its time_unit is ticks",
         "mean/default": "untimed: it has means of its repetitions alone (ReportAggregatesOnly)",
+        "numbered/default": "untimed: its family_index is first",
+        "repeated/default": "untimed: its time_unit is us and ns",
     }
-    assert [note.partition(":")[0] for note in found.notes] == ["numbered was left out", "Entry 10 was left out"]
+    assert found.left_out == ("entry 12: it has no name", "entry 13: it is null")
+    assert found.notes == ("Left out of its results: entry 12: it has no name; entry 13: it is null.",)
+
+
+def test_aggregates_of_any_name_are_no_reason_to_drop_a_benchmark(tmp_path: Path) -> None:
+    """ComputeStatistics adds others than the mean; a fit over several benchmarks is none of them."""
+    aggregates = [("a", "p99"), ("a", "median"), ("fit", "BigO"), ("fit", "RMS")]
+    listed = [google(f"{run}_{name}", run_name=run, run_type="aggregate", aggregate_name=name) for run, name in aggregates]
+    assert set(told(read(tmp_path, google_file(google("x"), *listed)))) == {"x/default", "a/default"}
+
+
+def test_samples_of_nvbench_that_cannot_be_read_cost_their_state_alone(tmp_path: Path) -> None:
+    """Whatever a file says of where they are and how many."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "0.bin").write_bytes(bytes.fromhex("6f12833a") * 2)
+    places = [("bin/0.bin", "2"), ("bin/0.bin", -1), ("bin/0.bin", 10**15), ("bin/0.bin", math.inf), ("bin/0.bin", [])]
+    places += [("bin", 2), ("../../bin/0.bin", 2), ("/etc/passwd", 2), ([1], 2), ("a\0b", 2)]
+    states = [
+        {
+            "axis_values": [{"name": "n", "value": number}],
+            "summaries": [
+                {
+                    "tag": "nv/json/bin:nv/cold/sample_times",
+                    "data": [{"name": "filename", "value": file}, {"name": "size", "value": size}],
+                }
+            ],
+        }
+        for number, (file, size) in enumerate(places)
+    ]
+    said = told(read(tmp_path, {"meta": {}, "benchmarks": [{"name": "b", "states": states}]}))
+    assert said.pop("b/n_0") == said.pop("b/n_6") == "2", "older releases give the path from where the program ran"
+    assert len(said) == len(places) - 2
+    assert all(words.startswith("untimed: ") for words in said.values())
 
 
 def test_means_alone_say_which_option_made_them() -> None:
@@ -176,6 +219,8 @@ def test_an_axis_without_one_unit_has_none(axis: str) -> None:
             {"perf_report/fp8-tensor-w-batch_size_1": "1"},
         ),
         ("N,Latency [us]\n1024.000000,12.0\n", {"perf_report/Latency-N_1024": "1"}),
+        ("\nwait (ms),Torch (ms)\n1.0,5.0\n2.0,6.0\n", {case_name("perf_report", f"Torch-wait (ms)_{n}"): "1" for n in (1, 2)}),
+        ('N,"Torch, fp8; fast (ms)"\n8,5.0\n', {case_name("perf_report", "Torch, fp8; fast-N_8"): "1"}),
         (
             "N,Triton (ms),Torch (ms),Speedup,Diff (%)\n8.0,0.12,,2.5,1\n8.5,0.12,0.3,,1\n",
             {
@@ -194,8 +239,8 @@ def test_tables_of_perf_report(text: str, cases: dict[str, str], tmp_path: Path)
 
 def test_left_out_columns_are_named(tmp_path: Path) -> None:
     """Nobody wonders where a column went."""
-    notes = read(tmp_path, "N,Triton (ms),Speedup,Memory (MB)\n8.0,0.1,2.5,1\n", "t.csv").notes
-    assert notes == ("Columns that are neither times nor rates were left out: Speedup, Memory (MB).",)
+    left_out = read(tmp_path, "N,Triton (ms),Speedup,Memory (MB)\n8.0,0.1,2.5x,\n", "t.csv").left_out
+    assert left_out == tuple(f"the column {name}: it is neither a time nor a rate" for name in ("Speedup", "Memory (MB)"))
 
 
 def test_a_result_that_asv_lacks(tmp_path: Path) -> None:
@@ -209,6 +254,9 @@ def test_a_result_that_asv_lacks(tmp_path: Path) -> None:
             "b.time_x": [[1e-3, None, math.nan], [["1", "2", "3"]]],
             "b.time_y": None,
             "b.time_z": [[1.0], [["1"] * 1000] * 9],
+            "b.TimeSuite": [[1.0], []],
+            "b.time_w": [[1.0], "x"],
+            "b.Timely": [[1.0], []],
             "b.peakmem_x": [[5], []],
         },
     }
@@ -219,8 +267,10 @@ def test_a_result_that_asv_lacks(tmp_path: Path) -> None:
         "b.time_x/3": "skipped: asv skipped it",
         "b.time_y/default": "untimed: its entry is no list",
         "b.time_z/default": f"untimed: it has not a result for each of {10**27} combinations of parameters",
+        "b.TimeSuite/default": "1",
+        "b.time_w/default": "untimed: its parameters or its samples are no list",
     }
-    assert found.notes == ("Results of asv that are no times were left out: b.peakmem_x.",)
+    assert found.left_out == ("b.Timely: it is no time", "b.peakmem_x: it is no time")
 
 
 def test_a_damaged_record_of_pytorch_costs_no_other_one(tmp_path: Path) -> None:
@@ -228,7 +278,28 @@ def test_a_damaged_record_of_pytorch_costs_no_other_one(tmp_path: Path) -> None:
     good = {"metric": {"name": "latency_ms", "benchmark_values": [1.0]}, "benchmark": {"name": "b"}}
     found = read(tmp_path, [{"metric": None}, good])
     assert told(found) == {"b/latency_ms": "1"}
-    assert [note.partition(":")[0] for note in found.notes] == ["Entry 1 was left out"]
+    assert found.left_out == ("entry 1: its metric is null",)
+
+
+@pytest.mark.parametrize(
+    ("name", "ms"),
+    [
+        ("mean_ttft_ms", 1.0),
+        ("tokens_per_second", 1e3),
+        ("output tokens_per_second(mean)", 1e3),
+        ("avg time(ms)", 1.0),
+        ("tok/s(avg)", 1e3),
+        ("compile_time_us", 1e-3),
+        ("latency", None),
+        ("peak memory", None),
+    ],
+)
+def test_the_name_of_a_metric_may_tell_its_unit(name: str, ms: float | None, tmp_path: Path) -> None:
+    """vLLM and torchao give no other: what counts things a second is a rate, and a latency without a unit is left out."""
+    other = {"metric": {"name": "x_ms", "benchmark_values": [5.0]}}
+    found = read(tmp_path, [{"metric": {"name": name, "benchmark_values": [1.0]}}, other])
+    assert [case.samples_ms for case in found.cases[:-1]] == ([] if ms is None else [pytest.approx((ms,))])
+    assert found.left_out == ((f"{name}: it names no unit of a time or a rate",) if ms is None else ())
 
 
 def test_a_folder_of_results_is_one_process(tmp_path: Path) -> None:
@@ -254,76 +325,161 @@ def test_names_that_differ_give_cases_that_differ(one: str, other: str) -> None:
             assert all(CASE_NAME.fullmatch(case) and not case.startswith("-") for case in cases)
 
 
+def test_tests_whose_paths_are_spelled_alike_keep_their_own_times(tmp_path: Path) -> None:
+    """``a/b.py`` and ``a.b.py`` are two files; nothing but their whole names tells their cases apart, in any order."""
+    names = ["a/b.py::t", "a.b.py::t"]
+    tests = [{"fullname": name, "stats": {"median": 1e-3 * place}} for place, name in enumerate(names, 1)]
+    one, other = (
+        {case.name: case.samples_ms for case in read(tmp_path, {"machine_info": None, "benchmarks": listed}).cases}
+        for listed in (tests, tests[::-1])
+    )
+    assert one == other
+    assert len(one) == 2
+
+
 def test_what_a_name_was_stays_with_its_case(tmp_path: Path) -> None:
     """Where signs were replaced, people find the name that they gave."""
     [case] = read(tmp_path, google_file(google("copy<float*>/64"))).cases
-    assert case.benchmark.parameters == {"name": "copy<float*> 64"}
+    assert case.benchmark.parameters == {"name": "copy<float*>/64"}
 
 
 # Every entry is a case, or is left out by name.
 
-TEXT = st.text(st.sampled_from("ab1-_ /:<>*[]é小\\\n\ud800"), max_size=6)
-TIME = st.one_of(st.floats(1e-6, 1e3), st.sampled_from([0.0, -1.0, math.nan, math.inf, None, "x", True, [], 1e300]))
-EASY = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+TEXT = st.text(st.sampled_from("ab1-_ /:<>*[]()é小\\\n\x00\x1b\u202e\ud800"), max_size=6)
+TIME = st.one_of(
+    st.floats(0.01, 1e3),
+    st.sampled_from([0.0, -1.0, math.nan, math.inf, None, "x", "", True, [], {}, 1e300, 10**30, "HUGE", "2.5"]),
+)
+HUGE = "1" + "0" * 5000
+"""Stands in place of the text HUGE, since Python itself writes no such number."""
+Entries = list[tuple[str, Any]]
 
 
-def accounted(folder: Path, content: Any, entries: int, name: str = "some.json") -> None:
-    """Hold the number of cases and of entries left out by name against the number of entries; or the whole file is refused."""
+def nvbench(entries: Entries, summary: Callable[[int, Any], dict[str, Any]]) -> tuple[Any, int]:
+    said = [[summary(number, time)] for number, (_, time) in enumerate(entries)]
+    states = [
+        {"device": 0, "axis_values": [{"name": "T", "value": name}], "summaries": each, "is_skipped": False}
+        for (name, _), each in zip(entries, said, strict=True)
+    ]
+    return {"meta": {}, "devices": None, "benchmarks": [{"name": "b", "devices": [0], "states": states}]}, len(entries)
+
+
+def mean(_: int, time: Any) -> dict[str, Any]:
+    return {"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "type": "float64", "value": time}]}
+
+
+def samples_file(number: int, time: Any) -> dict[str, Any]:
+    """Only the first state has a file of its samples, as long as it says."""
+    data = [{"name": "filename", "value": f"out.json-bin/{number}.bin"}, {"name": "size", "value": time if number else "1"}]
+    return {"tag": "nv/json/bin:nv/cold/sample_times", "data": data}
+
+
+def pytest_file(entries: Entries, *, stored: bool) -> tuple[Any, int]:
+    stats = [{"median": time} if stored else {"median": None, "data": [time]} for _, time in entries]
+    tests = [{"fullname": f"t.py::{name}", "stats": each} for (name, _), each in zip(entries, stats, strict=True)]
+    return {"machine_info": {}, "commit_info": {}, "benchmarks": tests}, len(entries)
+
+
+def asv(entries: Entries) -> tuple[Any, int]:
+    """One benchmark of many parameters, and one each."""
+    names, times = [repr(name) for name, _ in entries], [time for _, time in entries]
+    rows = {"b.time_all": [times, [names], [[time] for time in times]]} if entries else {}
+    rows |= {f"b.time_{name.replace('.', '')}": [[time], [], None] for name, time in entries}
+    columns = ["result", "params", "samples"]
+    document = {"version": 2, "commit_hash": "", "result_columns": columns, "results": rows | {"b.track_x": [[1.0], []]}}
+    return document, len(entries) + len(rows) + 1 - bool(entries)
+
+
+def table(entries: Entries, columns: Sequence[str], delimiter: str) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=delimiter)
+    writer.writerow(columns)
+    writer.writerows([name, "" if time is None else str(time), "0.5", "2.5x"] for name, time in entries)
+    return stream.getvalue().replace("\ud800", "?")
+
+
+FILES: dict[str, Callable[[Entries], tuple[Any, int]]] = {
+    "google-benchmark": lambda all_: (google_file(*(google(*one, family_index=n) for n, one in enumerate(all_))), len(all_)),
+    "google-benchmark without families": lambda all_: (
+        google_file(*({"name": name, "real_time": time, "time_unit": "us"} for name, time in all_)),
+        len({name for name, _ in all_}),
+    ),
+    "nvbench": lambda all_: nvbench(all_, mean),
+    "nvbench with samples": lambda all_: nvbench(all_, samples_file),
+    "hyperfine": lambda all_: ({"results": [{"command": name, "times": [time]} for name, time in all_]}, len(all_)),
+    "pytest-benchmark": lambda all_: pytest_file(all_, stored=False),
+    "pytest-benchmark storage": lambda all_: pytest_file(all_, stored=True),
+    "codspeed": lambda all_: (
+        {
+            "instrument": {"type": "walltime"},
+            "benchmarks": [{"uri": f"t.py::{name}", "stats": {"median_ns": time}} for name, time in all_],
+        },
+        len(all_),
+    ),
+    "pytorch": lambda all_: (
+        [{"metric": {"name": "t_ms", "benchmark_values": [time]}, "model": {"name": name}} for name, time in all_],
+        len(all_),
+    ),
+    "asv": asv,
+    "bencher": lambda all_: (
+        {name: {"latency": {"value": time}, "Throughput": {"value": time}, "size": {"value": 1}} for name, time in all_},
+        3 * len(dict(all_)),
+    ),
+    "json": lambda all_: ({"unit": "ms", "benchmarks": {name: [time] for name, time in all_}}, len(dict(all_))),
+    "triton": lambda all_: (table(all_, ["N", "Triton (ms)", "Torch [fp8] (ms)", "Speedup"], ","), 2 * len(all_) + 1),
+    "triton, units at the end": lambda all_: (table(all_, ["N", "latency_ms", "Torch-GB/s", "Speedup"], ","), 2 * len(all_) + 1),
+    "triton, tritonbench": lambda all_: (
+        {f"tritonbench_op[x_{place}{name}-a]_latency": time for place, (name, time) in enumerate(all_)},
+        len(all_),
+    ),
+    "triton, table of tritonbench": lambda all_: (table(all_, ["x", "a-latency", "b-latency", "a-speedup"], ";"), 2 * len(all_)),
+}
+"""What a harness writes of some names and times, and how many entries that file has."""
+
+
+def test_every_format_is_among_them() -> None:
+    """A format that is added gets its generated files."""
+    assert {name.split(",")[0].split(" ")[0] for name in FILES} == set(FORMATS)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(listed=st.lists(st.tuples(TEXT, TIME), max_size=6))
+def test_no_entry_is_merged_dropped_or_invented(kind: str, listed: Entries, tmp_path: Path) -> None:
+    """Whatever entries are called, and whatever stands for their times; a file is refused only where none of them has a time."""
+    (tmp_path / "out.json-bin").mkdir(exist_ok=True)
+    (tmp_path / "out.json-bin" / "0.bin").write_bytes(b"\x00\x00\x80\x3f")
+    content, count = FILES[kind](listed)
+    text = (content if isinstance(content, str) else json.dumps(content)).replace('"HUGE"', HUGE).replace("HUGE", HUGE)
     try:
-        found = read(folder, content, name)
+        found = read(tmp_path, text, "t.csv" if isinstance(content, str) else "out.json")
     except RecordError:
+        if len(dict(listed)) == len(listed):
+            assert not any(type(time) is float and 0.01 <= time <= 1e3 for _, time in listed)
         return
-    left_out = sum("was left out:" in note for note in found.notes)
+    assert len(found.cases) + len(found.left_out) == count
     assert len({case.name for case in found.cases}) == len(found.cases)
     assert all(CASE_NAME.fullmatch(case.name) for case in found.cases)
-    assert len(found.cases) + left_out == entries
     for case in found.cases:
         one = case.benchmark
         assert sum(map(bool, (case.samples_ms, one.problem, one.skipped, one.untimed))) == 1
 
 
-@EASY
-@given(names=st.lists(TEXT, max_size=6), times=st.lists(TIME, min_size=6, max_size=6))
-def test_no_entry_of_a_list_is_merged_dropped_or_invented(names: list[str], times: list[Any], tmp_path: Path) -> None:
-    """Whatever they are called, and whatever stands for their times."""
-    both = list(zip(names, times, strict=False))
-    accounted(tmp_path, google_file(*(google(name, time, family_index=n) for n, (name, time) in enumerate(both))), len(both))
-    accounted(tmp_path, {"results": [{"command": name, "times": [time]} for name, time in both]}, len(both))
-    tests = [{"fullname": f"t.py::{name}", "stats": {"data": [time], "median": time}} for name, time in both]
-    accounted(tmp_path, {"machine_info": {}, "benchmarks": tests}, len(both))
-    speeds = [{"uri": f"t.py::{name}", "stats": {"median_ns": time}} for name, time in both]
-    accounted(tmp_path, {"instrument": {"type": "walltime"}, "benchmarks": speeds}, len(both))
-    summaries = [[{"tag": "nv/cold/time/gpu/mean", "data": [{"name": "value", "value": time}]}] for _, time in both]
-    states = [
-        {"axis_values": [{"name": "T", "value": name}], "summaries": said}
-        for (name, _), said in zip(both, summaries, strict=True)
-    ]
-    accounted(tmp_path, {"benchmarks": [{"name": "b", "states": states}]}, len(both))
-    records = [{"metric": {"name": "t_ms", "benchmark_values": [time]}, "model": {"name": name}} for name, time in both]
-    accounted(tmp_path, records, len(both))
-
-
-@EASY
-@given(times=st.dictionaries(TEXT, TIME, max_size=6))
-def test_no_entry_of_an_object_is_merged_dropped_or_invented(times: dict[str, Any], tmp_path: Path) -> None:
-    """So for files whose names are fields."""
-    accounted(tmp_path, {"unit": "ms", "benchmarks": {name: [time] for name, time in times.items()}}, len(times))
-    accounted(tmp_path, {name: {"latency": {"value": time}} for name, time in times.items()}, len(times))
-    rows = {f"b.time_{name}": [[time], []] for name, time in times.items()}
-    asv = {"version": 2, "result_columns": ["result", "params"], "results": rows}
-    accounted(tmp_path, asv, len([name for name in rows if name.rpartition(".")[2].startswith("time_")]))
-    bench = {f"tritonbench_op[x_{place}-a]_latency": time for place, time in enumerate(times.values())}
-    accounted(tmp_path, bench, len(times))
-
-
-@EASY
-@given(
-    rows=st.lists(st.tuples(st.sampled_from(["1.0", "2.0", "a b"]), st.sampled_from(["1.5", "", "nan", "0", "x"])), max_size=6)
-)
-def test_no_cell_of_a_table_is_merged_dropped_or_invented(rows: list[tuple[str, str]], tmp_path: Path) -> None:
-    """Rows may repeat each other, and cells be empty."""
-    lines = [f"{value},{cell},0.5,2" for value, cell in rows]
-    accounted(tmp_path, "\n".join(["N,Triton (ms),Torch (ms),Speedup", *lines, ""]), 2 * len(rows), "t.csv")
+@given(names=st.lists(TEXT, unique=True, min_size=2, max_size=6), seed=st.randoms())
+def test_names_do_not_depend_on_the_order_of_a_file(names: list[str], seed: random.Random, tmp_path_factory: Any) -> None:
+    """A harness that shuffles its benchmarks never has one compared with another: each keeps its time by its name."""
+    shuffled = list(names)
+    seed.shuffle(shuffled)
+    folder = tmp_path_factory.mktemp("order")
+    one, other = (
+        {
+            case.name: case.samples_ms
+            for case in read(folder, {"unit": "ms", "benchmarks": {name: [1.0 + names.index(name)] for name in order}}).cases
+            if not re.search(r"\dof\d", case.name)
+        }
+        for order in (names, shuffled)
+    )
+    assert one == other
 
 
 def test_files_of_cases_stay_apart() -> None:

@@ -35,6 +35,23 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
     "google-benchmark-plain.json": ("google-benchmark", {"BM_wait/200": 1, "BM_wait/400": 1}),
     "hyperfine.json": ("hyperfine", {"sleep-0.010/ms_10": 5, "sleep-0.020/ms_20": 5}),
     "hyperfine-named.json": ("hyperfine", {"fast/default": 5, "sleep-0.02/default": 5}),
+    "hyperfine-zero.json": ("hyperfine", {"true/default": 0, "sleep-0.01/default": 20}),
+    "google-benchmark-control.json": ("google-benchmark", {"quick/default": 2, "broken/default": 0}),
+    "execution-time.csv": (
+        "triton",
+        {
+            "perf_report/Triton-fp8--N_1024-S_8-470f6a63": 1,
+            "perf_report/Triton-fp16--N_1024-S_8-09d7ac49": 1,
+            "perf_report/Torch-N_1024-S_8": 1,
+            "perf_report/Triton-fp8--N_65536-S_16-8132803e": 1,
+            "perf_report/Triton-fp16--N_65536-S_16-0bdcf7b8": 1,
+            "perf_report/Torch-N_65536-S_16": 0,
+        },
+    ),
+    "larger-is-better.csv": (
+        "triton",
+        {f"perf_report/{line}-batch_size_{size}": 1 for size in (1, 16) for line in ("torch-bf16", "fp8-tensor-w")},
+    ),
     "pytest-benchmark.json": (
         "pytest-benchmark",
         {"tests.test_wait.test_wait/1": 6, "tests.test_wait.test_wait/2": 6, "tests.test_wait.TestSums.test_sum/default": 6},
@@ -206,6 +223,10 @@ def test_what_a_tool_says_of_a_benchmark_that_gave_no_time() -> None:
     assert found["softmax_fwd/triton_softmax-512-512"].problem == "CUDA OOM"
     assert found["copy/T_F32-Elements_1073741824"].skipped == "Not enough memory on device."
     assert found["wait/Clock_absent"].skipped == "There is no such clock."
+    assert found["true/default"].skipped.startswith("a run took 0 s, less than the shell")
+    coloured = {case.name: case.benchmark for case in read_results(DATA / "google-benchmark-control.json").cases}
+    assert coloured["broken/default"].problem == "no device: needs sm_90"
+    assert found["perf_report/Torch-N_65536-S_16"].untimed == "its cell is empty"
     assert found["wait/Clock_broken"].problem.startswith("ValueError: the clock stands still")
 
 
@@ -231,7 +252,9 @@ def test_what_a_file_says_of_its_machine() -> None:
 
 def test_metrics_that_are_no_times_are_left_out_and_named() -> None:
     """PyTorch's records hold memory, speedups and counts too."""
-    assert read_results(DATA / "pytorch-lines.json").notes == ("Metrics that are neither times nor rates were left out: memory.",)
+    assert read_results(DATA / "pytorch-lines.json").notes == (
+        "Left out of its results: memory: it names no unit of a time or a rate.",
+    )
 
 
 def test_a_folder_of_tables_names_its_benchmarks_by_their_files(tmp_path: Path) -> None:
@@ -282,7 +305,11 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ({"unit": "ms", "benchmarks": {"a": [True]}}, None, "a: it is no list of numbers"),
     ({"unit": "furlongs", "benchmarks": {"a": [1]}}, None, "it does not say its unit"),
     ({"unit": "GB/s", "benchmarks": {"a": [0]}}, None, "a: it has a time of 0, which cannot be"),
-    ([{"metric": {"name": "memory", "benchmark_values": [1]}}], None, "none of its metrics is a time or a rate: memory"),
+    (
+        [{"metric": {"name": "memory", "benchmark_values": [1]}}],
+        None,
+        "none of its metrics is a time or a rate: memory: it names no unit",
+    ),
     ({"hello": {}}, None, "is no file of a harness that ratchet knows"),
     ({"hello": "world"}, None, "is no file of a harness that ratchet knows. ratchet reads files of nvbench, "),
     ([1, 2, 3], "json", "it is no file of a harness that ratchet knows"),
@@ -291,12 +318,25 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ('{"unit": "ms", "benchmarks": {"a": [NaN]}}', None, "a: it has a time of nan ms, which cannot be"),
     ('{"unit": "ms", "benchmarks": {"a": [1], "a": [2]}}', None, "a: it is given twice"),
     ("[" * 100_000, None, "nested too deeply"),
-    ('{"unit": "ms", "benchmarks": {"a": [1' + "0" * 5000 + "]}}", None, "thousands of digits"),
+    ('{"unit": "ms", "benchmarks": {"a": [1' + "0" * 5000 + "]}}", None, "a: it has a time of inf ms, which cannot be"),
+    (json.dumps(GOOGLE) + "\n" + json.dumps(GOOGLE), None, "goes on after its JSON document, at line 2, column 1: '{"),
+    (json.dumps(GOOGLE) + "\nDone in 3 s\n", None, "goes on after its JSON document, at line 2, column 1: 'Done in 3 s'."),
+    (GOOGLE | {"benchmarks": None}, None, "has no benchmark in it"),
+    ({"meta": {}, "devices": None, "benchmarks": None}, None, "has no benchmark in it"),
+    (
+        {"version": 1, "commit_hash": "a", "results": {"b.time_x": 1.0}},
+        None,
+        "it is version 1 of asv's results. Run `asv update`",
+    ),
+    ("routine,median_ms,backend\na,1,fa2\n", None, "its column 'backend' holds 'fa2', right of the first time. Put all columns"),
     ("M,N,Triton\n1,2,3\n", None, "no column names its unit, as in 'Triton (ms)': M, N, Triton"),
     ("M,Triton (parsecs)\n1,3\n", None, "the unit of the column 'Triton (parsecs)' is none that ratchet knows"),
     ("M,Triton (ms)\n1,3\n2\n", None, "a row has 1 of 2 columns: it seems to be cut off"),
     ("M,Triton (ms)\n1,nan\n", None, "Triton-M_1: it has a time of nan ms, which cannot be"),
-    ("hello\n", None, "no column names its unit"),
+    ("hello\n", None, "is neither JSON nor a table: it has one column"),
+    ("5", None, "is neither JSON nor a table: it has one column"),
+    ("N" * 200_000 + ",Triton (ms)\n", None, "is neither JSON nor a table: field larger than field limit"),
+    ({"unit": "ms", "benchmarks": [{"name": "a"}]}, None, "has no benchmark that can be read: a: it has no states"),
     ('Loading weights...\n{"context": {}}', None, "has other lines before its JSON: 'Loading weights...'. Let the harness write"),
     (GOOGLE | {"benchmarks": [AGGREGATE]}, None, "has means of repetitions alone, without the repetitions"),
     ({"instrument": {"type": "valgrind"}, "benchmarks": []}, None, "its instrument is not walltime"),
@@ -324,14 +364,17 @@ def test_what_is_no_text_or_not_there_gives_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    with (tmp_path / "huge.json").open("wb") as stream:
-        stream.truncate(2**30)
+    (tmp_path / "many").mkdir()
+    for name in ("huge.json", "many/a.json", "many/b.json"):
+        with (tmp_path / name).open("wb") as stream:
+            stream.truncate(2**30 if name == "huge.json" else 40 * 2**20)
     for name, sentence in (
         ("none.json", "does not exist"),
         ("empty", "has no .json or .csv file"),
         ("bytes.json", "is not UTF-8 text"),
         ("pipe.json", "is not a regular file"),
         ("huge.json", "is larger than 64 MiB"),
+        ("many", "holds more than 64 MiB of results"),
     ):
         with pytest.raises(RecordError, match=sentence):
             read_results(tmp_path / name)
@@ -346,7 +389,7 @@ def test_samples_of_nvbench_are_looked_for_beside_its_json_alone(tmp_path: Path)
         read_results(file)
     (tmp_path / "nvbench-bulk.json-bin").mkdir()
     (tmp_path / "nvbench-bulk.json-bin" / "0.bin").write_bytes(b"\0" * 8)
-    with pytest.raises(RecordError, match="has not 12 samples, but 2"):
+    with pytest.raises(RecordError, match="has not 48 bytes of 12 samples, but 8"):
         read_results(file)
     file.write_text(file.read_text().replace("/somewhere/else/nvbench-bulk.json-bin/0.bin", "../secrets.bin"))
     with pytest.raises(RecordError, match="its samples lie in another folder"):

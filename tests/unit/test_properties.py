@@ -183,6 +183,18 @@ def test_a_larger_gate_is_never_stricter(logs: list[float], shift: float, one: f
     assert (low is Outcome.IMPROVED) == (high is Outcome.IMPROVED)
 
 
+WIDE = st.lists(st.one_of(SMALL, ROGUE, st.floats(-6, 6)), min_size=3, max_size=24)
+
+
+@STEADY
+@given(st.one_of(LOGS, MIXED, WIDE), SHIFTS, st.sampled_from([0.0, 0.004, 0.3, 3.0]), st.sampled_from([0.001, 0.03, 0.9]))
+def test_unchanged_has_its_whole_interval_below_the_gate(logs: list[float], shift: float, step: float, gate: float) -> None:
+    """However skewed the pairs, and however coarse the clock: −22 % [−100, +28] is inconclusive at any gate up to 28 %."""
+    found = of(compare_pairs(pair_examples.pairs(log + shift for log in logs), 0.95, resolution=step))
+    if decide(found, pair_examples.bar(Policy(regression=gate), cases=4))[0] is Outcome.UNCHANGED:
+        assert found.high <= found.upper_bound < 1 + gate
+
+
 # More cases
 
 CHANCES = st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(1e-9, 1e-3))

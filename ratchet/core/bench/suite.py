@@ -147,7 +147,7 @@ def measure_suite(
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes, import_late=import_late))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
-        cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
+        cases = [_with_survey(case, surveyed.get(case.name, {}), free, identify=identify) for case in cases]
         new = [case for case in cases if not task.rule.is_known(case)]
         timed = {case.name: sides for case in new if (sides := _sides(case, time_identical=task.time_identical))}
         answers = {name: surveyed[name] for name in timed}
@@ -305,13 +305,15 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase], free: int | None) -> CaseRun:
+def _with_survey(
+    case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase], free: int | None, *, identify: bool
+) -> CaseRun:
     found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
     broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
     unfit = _no_verdict(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
-    same, difference = _host_code(found["head"], found["reference"]) if len(found) == len(SIDES) else (False, None)
+    same, difference = _host_code(found["head"], found["reference"]) if identify and len(found) == len(SIDES) else (False, None)
     errors = {side: prepared[side].error for side in SIDES if side in prepared and prepared[side].has_reference}
     failures = () if unfit else tuple(broken[side].failure for side in SIDES if side in broken)
     agreement = None

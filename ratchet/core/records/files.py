@@ -234,7 +234,8 @@ TWICE = "given twice"
 def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool = False) -> Any:
     """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError.
 
-    A ``foreign`` one, of another program, may hold NaN and infinity, as Python writes them, and fields that are given twice.
+    A ``foreign`` one, of another program, may hold NaN and infinity, as Python writes them, numbers of any length, control
+    characters in its texts, as Google Benchmark writes them, and fields that are given twice.
     """
 
     def refuse_number(name: str) -> NoReturn:
@@ -249,10 +250,14 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
             raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", hint)
         return fields
 
+    constant, whole = (None, _whole) if foreign else (refuse_number, None)
     try:
-        return json.loads(text, parse_constant=None if foreign else refuse_number, object_pairs_hook=refuse_twins)
+        return json.loads(text, parse_constant=constant, parse_int=whole, object_pairs_hook=refuse_twins, strict=not foreign)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
+        if error.msg == "Extra data":
+            rest = clean(str(text[error.pos : error.pos + 40]), 40)
+            raise RecordError(f"{path} goes on after its JSON document, at {place}: {rest!r}.", hint) from None
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
         truncated = " The file seems to be cut off there." if cut else ""
         raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", hint) from None
@@ -260,6 +265,10 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
         raise RecordError(
             f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", hint
         ) from None
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) < 400 else float(digits)  # Python's int refuses thousands of digits
 
 
 def _explain(path: str, document: dict[str, Any], error: ValidationError) -> str:
