@@ -19,7 +19,7 @@ from dataclasses import field
 from types import MemberDescriptorType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, overload
 
-from pydantic import Discriminator, Field, GetPydanticSchema, PlainSerializer, Tag, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, GetPydanticSchema, PlainSerializer, Tag, TypeAdapter, ValidationError, ValidationInfo
 from pydantic.dataclasses import dataclass
 from pydantic_core import core_schema
 
@@ -109,7 +109,7 @@ class SideCounts(NamedTuple):
 
 
 def counts_of(workers: Sequence[WorkerSamples]) -> SideCounts:
-    """Count what a side has; of packed workers this was done when they were read."""
+    """Count what a side has; of packed workers it is kept."""
     if isinstance(workers, PackedWorkers):
         return workers.counts
     blocks = [block for worker in workers for block in worker.blocks]
@@ -122,6 +122,10 @@ def counts_of(workers: Sequence[WorkerSamples]) -> SideCounts:
         any(worker.stages_ms for worker in workers),
         any(worker.kernels_ms for worker in workers),
     )
+
+
+CHECKED: dict[str, object] = {}
+"""Context in which to validate a record whose packed samples were unpacked before: this very object."""
 
 
 # One side of a case as text.
@@ -225,15 +229,24 @@ def _ticks(samples: Any) -> tuple[int, Any]:
 class PackedWorkers(Sequence[WorkerSamples]):
     """The workers of one side, unpacked each time that somebody looks at them."""
 
-    __slots__ = ("counts", "packed")
+    __slots__ = ("_counts", "packed")
 
-    def __init__(self, text: str) -> None:
-        """Take the text of `pack`. Raises ValueError where it is none."""
+    def __init__(self, text: str, *, checked: bool = False) -> None:
+        """Take the text of `pack`, which somebody has ``checked``. Raises ValueError where it is none."""
         try:
             self.packed = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise ValueError("the samples are not as ratchet packs them") from None
-        self.counts = counts_of(_unpack(self.packed))
+        if not checked:
+            _opened(self.packed)
+        self._counts: SideCounts | None = None
+
+    @property
+    def counts(self) -> SideCounts:
+        """What `counts_of` returns."""
+        if self._counts is None:
+            self._counts = counts_of(_unpack(self.packed))
+        return self._counts
 
     @overload
     def __getitem__(self, place: int) -> WorkerSamples: ...
@@ -259,7 +272,10 @@ class PackedWorkers(Sequence[WorkerSamples]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> core_schema.CoreSchema:
-        from_text = core_schema.no_info_after_validator_function(cls, core_schema.str_schema(strict=True))
+        def read(text: str, info: ValidationInfo) -> PackedWorkers:
+            return cls(text, checked=info.context is CHECKED)
+
+        from_text = core_schema.with_info_after_validator_function(read, core_schema.str_schema(strict=True))
         either = core_schema.union_schema([core_schema.is_instance_schema(cls), from_text])
         return core_schema.json_or_python_schema(json_schema=from_text, python_schema=either)
 
@@ -269,9 +285,8 @@ def rounded(workers: Sequence[WorkerSamples]) -> PackedWorkers:
     return PackedWorkers(pack(workers))
 
 
-@functools.lru_cache(maxsize=8)  # a judge looks at both sides of a case again and again
-def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
-    """Return the workers. Raises ValueError where these bytes are not as `pack` makes them."""
+def _opened(packed: bytes) -> tuple[tuple[_Row, ...], Any]:
+    """Return the rows and all samples. Raises ValueError where these bytes are not as `pack` makes them."""
     import numpy as np
 
     unpacking = zlib.decompressobj()
@@ -290,12 +305,20 @@ def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
     samples = (side.least + side.step * numbers) / 10**side.decimals if side.decimals else numbers
     if not np.all((samples >= LEAST_MS) & (samples < MOST_MS)):
         raise ValueError(f"a sample is not between {LEAST_MS} and {MOST_MS} ms")
+    return side.rows, samples
+
+
+@functools.lru_cache(maxsize=8)  # a judge looks at both sides of a case again and again
+def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
+    rows, samples = _opened(packed)
+    if not samples.size:
+        return tuple(_made(WorkerSamples, list(zip(*rows, strict=True)))) if rows else ()
+    index, position, lengths, throttled, exposed = zip(*(block for row in rows for block in row.blocks), strict=True)
     raw, ends = samples.tobytes(), [0, *itertools.accumulate(8 * length for length in lengths)]
     pieces = [array("d", raw[start:end]) for start, end in itertools.pairwise(ends)]
-    index, position, _, throttled, exposed = zip(*(block for row in side.rows for block in row.blocks)) if lengths else ((),) * 5
     blocks = iter(_made(Block, (index, position, pieces, throttled, exposed)))
-    of_rows = [tuple(itertools.islice(blocks, len(row.blocks))) for row in side.rows]
-    return tuple(_made(WorkerSamples, (*list(zip(*side.rows))[:-1], of_rows))) if side.rows else ()
+    of_rows = [tuple(itertools.islice(blocks, len(row.blocks))) for row in rows]
+    return tuple(_made(WorkerSamples, (*list(zip(*rows, strict=True))[:-1], of_rows)))
 
 
 Made = TypeVar("Made", Block, WorkerSamples)
