@@ -174,7 +174,7 @@ STATES = [(job, attack) for attack in states() for job in JOBS]
 
 @pytest.mark.parametrize(("job", "attack"), STATES, ids=[f"{job}: {attack.name}" for job, attack in STATES])
 def test_a_state(bench: Bench, job: str, attack: StateAttack) -> None:
-    """Whatever strangers have GitHub say, what was red stays red, nobody else's acceptance counts, and no raw text of theirs leaves."""
+    """What was red stays red, nobody else's acceptance counts, and no raw text of a stranger leaves."""
     scene, state = bench.scene, bench.scene.state
     state.permissions["a-maintainer"] = "write"
     state.workflows += ["ratchet_report.yml"]

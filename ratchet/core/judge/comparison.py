@@ -300,7 +300,9 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     The ratio is that of the sides' means. Its interval is Student's t, by linearisation: W. G. Cochran, Sampling Techniques
     (1977), section 6.4. The p-value is that of `randomisation_p`, not capped.
     """
-    heads, references = (np.array([np.add.reduce(side) / side.size for side in sides]) for sides in zip(*map(_sides, totals)))
+    heads, references = (
+        np.array([np.add.reduce(side) / side.size for side in sides]) for sides in zip(*map(_sides, totals), strict=True)
+    )
     ratio = float(heads.sum() / references.sum())
     away = (heads - ratio * references) / heads.mean()
     half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))

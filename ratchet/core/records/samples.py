@@ -14,7 +14,7 @@ import itertools
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from types import MemberDescriptorType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, overload
@@ -332,7 +332,7 @@ _SETTERS: dict[type, tuple[Callable[[object, object], None], ...]] = {
 
 
 def _made(kind: type[Made], fields: Sequence[Sequence[object]]) -> list[Made]:
-    """Make values of checked fields, each a column of all of them: checks one by one would take most of the time of reading a run."""
+    """Make values of checked fields, given as columns: checks one by one would take most of the time of reading a run."""
     made = [object.__new__(kind) for _ in fields[0]]
     for put, column in zip(_SETTERS[kind], fields, strict=True):
         deque(map(put, made, column), maxlen=0)
