@@ -28,7 +28,7 @@ class StateAttack:
 
 def states() -> Iterator[StateAttack]:
     """Every change that is tried before every job."""
-    for name, change in (*_names(), *_comments(), *_checks(), *_runs(), *_files()):
+    for name, change in (*_names(), *_comments(), *_checks(), *_runs(), *_files(), *_later()):
         yield StateAttack(name, change)
 
 
@@ -127,3 +127,50 @@ def _files() -> Changes:
     yield "settings in each other", has("pyproject.toml", b"x = " + b"[" * 100_000)
     yield "a workflow folder that is a file", has(".github", b"x")
     yield "a baseline that is a folder", has("results/baseline.json/x", b"{}")
+
+
+def _later() -> Changes:
+    """Written when the code was finished."""
+
+    def says(author: str, body: str) -> Callable[[Scene], object]:
+        return lambda scene: scene.state.add_comment(7, author, body)
+
+    def has(path: str, content: bytes) -> Callable[[Scene], object]:
+        return lambda scene: scene.state.set_file(path, content, HEAD)
+
+    acknowledged = _acknowledged("a-maintainer").partition("\n")[0]
+    yield "an author called like our bot", lambda scene: setattr(scene.pull, "author", "github-actions")
+    yield "a branch called like that of the baseline", _branch_of_the_baseline
+    yield "a thousand labels", lambda scene: scene.pull.labels.extend(f"{EVIL}{number}" for number in range(1_000))
+    yield "a copy of our report of this very run", says(BOT, _echo(RUN))
+    yield "an acknowledgement behind a line of its own", says(BOT, f"\n{acknowledged}")
+    yield "an acknowledgement within a quotation", says(BOT, f"> {acknowledged}")
+    yield "an acknowledgement with a second one in its line", says(BOT, f"{acknowledged}{acknowledged}")
+    yield "an acknowledgement in each other", says(BOT, "<!-- ratchet:accept " + '{"acceptances":' * 5_000 + " -->")
+    yield "an acknowledgement that is edited", _edited
+    yield "a command of a stranger that names a maintainer", says(STRANGER, f"/ratchet accept {NAME} by a-maintainer")
+    yield "a check with a base of odd characters", _check(f"{RUN}.1:{'a' * 40}:main\u2028::error::x")
+    yield "a check of attempt 0", _check(f"{RUN}.0")
+    yield "200 checks that name nothing", lambda scene: [_check(f"{EVIL}{number}")(scene) for number in range(200)]
+    yield "a run without a branch or a repository", _bare_run
+    yield "a workflow folder of 3,000 files", _many_files
+    yield "settings that are no text", has("pyproject.toml", b"\xff\xfe" * 100)
+    yield "a benchmark folder that is a file", has("bench", b"x")
+
+
+def _branch_of_the_baseline(scene: Scene) -> None:
+    scene.pull.head_ref = scene.measured.head_branch = "ratchet-baseline"
+
+
+def _edited(scene: Scene) -> None:
+    said = scene.state.add_comment(7, BOT, _acknowledged("a-maintainer"))
+    said.updated_at = scene.state.tick()
+
+
+def _bare_run(scene: Scene) -> None:
+    scene.state.add_run(RUN + 1, head_sha=HEAD, head_branch=None, head_repository=None, path=".github/workflows/x.yml", name=EVIL)
+
+
+def _many_files(scene: Scene) -> None:
+    for number in range(3_000):
+        scene.state.set_file(f".github/workflows/{number}.yml", b"x", HEAD)

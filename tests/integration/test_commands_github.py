@@ -123,7 +123,7 @@ def test_accept_as_a_job_runs_it(scene: Scene, play: Playground) -> None:
 
 @pytest.mark.parametrize("honest", [True, False])
 def test_a_report_of_a_run_that_github_does_not_know_is_none(scene: Scene, *, honest: bool) -> None:
-    """A comment in our bot's name about a run of another workflow, of another head or of none is no report, not even beside one."""
+    """A comment in our bot's name about a run of another workflow, of another head or of none is no report, even beside one."""
     scene.state.add_run(901, head_sha=HEAD, path=".github/workflows/x.yml", artifacts=["benchmark-ratchet-results"])
     scene.state.add_run(902, head_sha=LATER, artifacts=["benchmark-ratchet-results"])
     for number in (901, 902, 10**12):

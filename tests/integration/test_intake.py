@@ -28,10 +28,11 @@ from tests.integration.publish_scene import BOT, HEAD, NAME, RED, RUN, Scene
 from tests.trusted_jobs import TrustedJobs, Use
 
 MOST_MB = 1000
-EXITS = {"publish": (0,), "queue": (0,), "baseline": (2, 3), "notify": (2, 3), "propose": (2, 3)}
-"""Of a job that refuses an artifact: what is published then is that there is no verdict. ``queue``: for an entry of one."""
+EXITS = {"publish": (0,), "queue": (0,), "models": (0,), "baseline": (2, 3), "notify": (2, 3), "propose": (2, 3)}
+"""Of a job that refuses an artifact: what is published then is that there is no verdict. ``queue``: for an entry of one;
+``models``: with another model that is green."""
 JOBS = (*EXITS, "command", "recheck")
-PUBLISHES = ("publish", "queue")
+PUBLISHES = ("publish", "queue", "models")
 CASES = [(job, attack) for attack in attacks() for job in attack.jobs]
 
 
@@ -102,6 +103,16 @@ class Bench:
                 902, event="merge_group", head_sha=HEAD, head_branch=f"gh-readonly-queue/main/pr-7-{self.scene.pull.base_sha}"
             )
             words = ["publish", str(place), "--run-id", "902"]
+        elif job == "models":
+            self.scene.set_settings('models = ["h200", "l4"]')
+            models, other = self.scene.folder / "models", self.ground.good(job)
+            models.mkdir()
+            place.rename(models / "benchmark-ratchet-results-h200")
+            other["environment"]["fingerprint"]["gpu"] = "another"
+            (models / "benchmark-ratchet-results-l4").mkdir()
+            (models / "benchmark-ratchet-results-l4" / "artifact.zip").write_bytes(packed((record_of(job), text_of(other))))
+            self.scene.measured.artifacts += [each.name for each in models.iterdir()]
+            words = ["publish", str(place), "--models", str(models)]
         elif job == "publish":
             words = ["publish", str(place)]
         elif job == "command":
@@ -172,6 +183,7 @@ def test_an_attack(bench: Bench, job: str, attack: Attack) -> None:
 STATES = [(job, attack) for attack in states() for job in JOBS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("job", "attack"), STATES, ids=[f"{job}: {attack.name}" for job, attack in STATES])
 def test_a_state(bench: Bench, job: str, attack: StateAttack) -> None:
     """What was red stays red, nobody else's acceptance counts, and no raw text of a stranger leaves."""
