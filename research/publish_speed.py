@@ -2,7 +2,7 @@
 
 The artifact is a record of so many slower cases of 20 pairs, 300 samples in each process, as a GPU job uploads it; the samples
 scatter by 0.4 % in steps of 32 ns, as those of an H200. GitHub is the tests' stand-in for it, on this machine. Prints the
-bytes of a case, the seconds that the job took, and the largest memory of the job and of its child together.
+bytes of a case, the seconds that the job took and those of a CPU, and the largest memory of the job and of its child together.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def main() -> None:
         before = len(fake.requests)
         with TrustedJobs() as jobs:
             done = jobs.run(["publish", str(place)], scene.environ, folder / "clone")
-        print(f"exit {done.code} after {done.seconds:.1f} s, {done.megabytes} MB in all,", end=" ")
+        print(
+            f"exit {done.code} after {done.seconds:.1f} s ({done.cpu_seconds:.1f} s of CPU), {done.megabytes} MB in all,", end=" "
+        )
         print(f"{len(fake.requests) - before} requests: {(done.err.strip() or done.out.strip())[:200]}")
 
 

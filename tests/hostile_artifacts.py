@@ -24,7 +24,8 @@ Json = dict[str, Any]
 Build = Callable[[Json, str], bytes]
 """Makes an archive from a good record and the name that its file has in the artifact."""
 RUNS = ("publish", "baseline")
-"""Jobs that read a run."""
+"""Jobs that read a run, each in its own way; the others are given those of `later_archives` and `later_runs`."""
+EVERY_RUN = (*RUNS, "queue", "models", "notify")
 NUMBER = 918273645
 """Stands in a record where a raw text is to stand."""
 MIB = 2**20
@@ -43,7 +44,7 @@ class Attack:
 
 def attacks() -> list[Attack]:
     """Every artifact that is tried on every job that reads one."""
-    return [*archives(), *texts(), *records(), *runs(), *lines(), *sides(), *searches()]
+    return [*archives(), *texts(), *records(), *runs(), *lines(), *sides(), *searches(), *later_archives(), *later_runs()]
 
 
 def packed(*entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -501,6 +502,75 @@ def _several(record: Json, count: int) -> bytes:
     names = [f"config{number}" for number in range(count)]
     texts = [text_of(record | nothing | {"config": name, "case": f"{record['benchmark']}/{name}"}) for name in names]
     return packed(*((f"tuning/{name}.json", text) for name, text in zip(names, texts, strict=True)), method=zipfile.ZIP_STORED)
+
+
+# Written after the reader of packed samples was finished, and tried on every job.
+
+
+def later_archives() -> Iterator[Attack]:
+    ours = "a name that no file of ours has"
+    every = (*EVERY_RUN, "propose")
+    for name, said in (
+        ("current.json::$DATA", ours),
+        ("aux ", ""),
+        ("\uff0e\uff0e/x", ours),
+        ("x\x7fy", ours),
+        ("%2e%2e/x", ours),
+        ("$HOME/x", ours),
+        ("", ours),
+    ):
+        yield Attack(f"an entry called {name!a}, later", _beside(_entry(name)), said, every)
+    for name, edit, said in (
+        ("a comment of 65,535 bytes", lambda raw: raw[:-2] + b"\xff\xff" + b"x" * 65_535, ""),
+        ("a comment that looks like an end", lambda raw: raw[:-2] + b"\x16\0" + b"PK\5\6" + bytes(18), "The artifact h"),
+        ("another name before the file than in the list", lambda raw: raw.replace(b".json", b".jsoN", 1), "damaged"),
+        ("a list that begins elsewhere", lambda raw: raw[:-6] + struct.pack("<I", 2**31) + raw[-2:], ""),
+        ("an offset behind the end", lambda raw: _with(raw, 42, struct.pack("<I", 2**31)), "damaged"),
+        ("a packed size that is a lie", lambda raw: _with(raw, 20, struct.pack("<I", 9)), ""),
+        ("an unknown version", lambda raw: _with(raw, 6, b"\xff\0"), ""),
+    ):
+        yield Attack(name, lambda good, name, edit=edit: edit(packed((name, text_of(good)))), said, every)
+
+
+def later_runs() -> Iterator[Attack]:
+    evil = "fixes #1 @octocat <img src=x> \u202e::error::x\n##[error]x\x1b]0;x\x07"
+    for name, edit, said in (
+        ("a subject that closes issues", lambda run: run["head"].update(subject=evil), ""),
+        ("a command line that commands", lambda run: run.update(command=[evil] * 3), ""),
+        ("warnings that command", lambda run: run.update(warnings=[evil] * 40), ""),
+        ("a machine that commands", lambda run: run["environment"].update(python=evil), ""),
+        ("a gate of its own", lambda run: run["policy"].update(regression=0.99), ""),
+        ("a mute of its own", lambda run: run["policy"].update(mutes=[_mute(run["cases"][0]["name"], evil)]), ""),
+        ("a work of 1e29", lambda run: run["cases"][0]["workload"].update(flops=1e29), ""),
+        ("a year of 9999", lambda run: run.update(started_at="9999-12-31T23:59:59Z"), ""),
+    ):
+        yield Attack(name, _made(edit), said, EVERY_RUN)
+    many = b",".join(ROW[:-1].replace(b"[0,true", b"[%d,true" % pair) + b"]" for pair in range(1_500))
+    for name, text, said in (
+        ("1,500 workers", side_of(b"[6,0,1,[" + many + b"]]", ONE * 1_500), "more samples"),
+        ("100,000 blocks of one sample", one(_blocks(100_000), ONE * 100_000), "a pair or a block"),
+        ("50,000 stages", one(ROW.replace(b"{}", _stages(50_000)), ONE), ""),
+        ("500,000 kernels", one(ROW.replace(b"{},[]", b"{},[" + b",".join([b"1.0"] * 500_000) + b"]"), ONE), ""),
+        ("a step of 0", side_of(b"[6,0,0,[" + ROW + b"]]", ONE), PACKED),
+        ("decimals of -1", side_of(b"[-1,0,1,[" + ROW + b"]]", ONE), PACKED),
+        ("the smallest double", side_of(b"[0,0,1,[" + ROW + b"]]", (1).to_bytes(8, "little")), "is not between"),
+        ("the largest sample", one(ROW, (10**15 - 1).to_bytes(8, "little")), ""),
+        ("a list of rows that is no list", side_of(b'[6,0,1,"' + b"x" * 1_000_000 + b'"]'), PACKED),
+        ("a row in a row", one(b"[" * 50_000), PACKED),
+    ):
+        yield Attack(f"a side of {name}", functools.partial(_with_side, text), said, EVERY_RUN)
+
+
+def _mute(case: str, text: str) -> Json:
+    return {"case": case, "owner": text[:90], "reason": text, "until": "2999-01-01"}
+
+
+def _blocks(count: int) -> bytes:
+    return ROW.replace(b"[[0,0,1,false,false]]", b"[" + b",".join([b"[0,0,1,false,false]"] * count) + b"]")
+
+
+def _stages(count: int) -> bytes:
+    return b"{" + b",".join(b'"s%d":[1.0]' % number for number in range(count)) + b"}"
 
 
 # Events of the job that answers commands, which reads no artifact.

@@ -33,6 +33,8 @@ class Use:
     megabytes: int
     """The largest memory of the job's process and of its largest child together: more than it ever took at once."""
     seconds: float
+    cpu_seconds: float
+    """Of the job and its children."""
 
 
 class TrustedJobs:
@@ -80,10 +82,10 @@ def _serve() -> None:
             _run(order, writer)
         os.close(writer)
         with open(reader, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
-            kilobytes = pipe.read()
+            told = pipe.read().split()
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        megabytes = sum(map(int, kilobytes.split())) // 1024 if kilobytes else 1_000_000
-        answer = {"code": status, "megabytes": megabytes, "seconds": time.monotonic() - began}
+        megabytes, cpu_seconds = (int(told[0]) // 1024, float(told[1])) if told else (1_000_000, 0.0)
+        answer = {"code": status, "megabytes": megabytes, "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds}
         sys.stdout.write(f"{json.dumps(answer)}\n")
         sys.stdout.flush()
 
@@ -105,8 +107,9 @@ def _run(order: dict[str, Any], writer: int) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        os.write(writer, " ".join(str(resource.getrusage(each).ru_maxrss) for each in who).encode())
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        cpu_seconds = sum(one.ru_utime + one.ru_stime for one in used)
+        os.write(writer, f"{sum(one.ru_maxrss for one in used)} {cpu_seconds}".encode())
         os._exit(code)
 
 

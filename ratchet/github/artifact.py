@@ -138,7 +138,7 @@ def _record(box: Folder | Archive, name: str, copy: Path, most: int, kind: type[
     if kind is RunRecord or copy.stat().st_size > QUICK:  # a few packed samples of a run may be millions
         _refuse_bomb(copy, name, kind)
     try:
-        record = reading_child.read_record(copy, kind)
+        record = reading_child.read_record(copy, kind, checked=True)
     except RecordError as error:
         raise ArtifactError(error.message.replace(str(copy), name), _LOOK_AT_JOB) from None
     _refuse_extremes(record, name)

@@ -20,6 +20,7 @@ from ratchet.github.comment import failed_in, marker, run_id_of, sha_of
 from ratchet.github.connection import ACTIONS
 from ratchet.github.event import Accept, BadCommand, CommentEvent, DispatchEvent, Event, LabelEvent, ProfileWanted, parse_command
 from ratchet.github.judge_again import ARTIFACT, EVERY, rules_at
+from ratchet.github.provenance import is_foreign
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import LABEL, WRITERS, acknowledged_in, acknowledgement
 
@@ -62,11 +63,19 @@ class CommandContext:
         return self.github.comments(self.number)
 
     @cached_property
-    def report(self) -> Comment | None:
-        """Our newest report in the pull request."""
+    def ours(self) -> list[Comment]:
+        """The comments that look like our report, the newest last."""
         first = marker(self.report_id)
-        ours = [comment for comment in self.comments if comment.author == self.github.bot and comment.body.startswith(first)]
-        return ours[-1] if ours else None
+        return [comment for comment in self.comments if comment.author == self.github.bot and comment.body.startswith(first)]
+
+    @cached_property
+    def report(self) -> Comment | None:
+        """Our newest report of the present head. Other workflows may write in our bot's name, so GitHub has to know its run."""
+        head = self.pull.head_sha
+        of_head = [comment for comment in self.ours if sha_of(comment.body) == head]
+        runs = self.github.runs_of(head) if of_head else ()
+        known = {run.id for run in runs if not is_foreign(run, self.environ)}
+        return next((comment for comment in reversed(of_head) if run_id_of(comment.body) in known), None)
 
 
 def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:
@@ -189,7 +198,7 @@ def _refuse_unreported(order: CommandContext) -> None:
     """Raise Refused unless there is a report of the present head, older than the command: an unseen result cannot be accepted."""
     head, report = order.pull.head_sha, order.report
     run_id = run_id_of(report.body) if report else None
-    if report is None or sha_of(report.body) != head or run_id is None:
+    if report is None or run_id is None:
         raise CommandRefused(
             f"There is no report of the head {head[:10]} yet. Wait for it, look at it, and give the command again."
         )
@@ -205,10 +214,10 @@ def _refuse_unreported(order: CommandContext) -> None:
 
 
 def _refuse_unknown_cases(order: CommandContext, cases: tuple[str, ...]) -> None:
-    """Raise Refused for cases that neither the base ref's baseline nor our report names."""
+    """Raise Refused for cases that neither the base ref's baseline nor a report of ours names."""
     stored = rules_at(order.github, order.pull.base_ref, order.environ, {}).baseline
     known = {case for _, case, _ in stored.every()}
-    text = order.report.body.replace("<wbr>", "") if order.report else ""  # a table breaks names there, for phones
+    text = "".join(comment.body for comment in order.ours).replace("<wbr>", "")  # a table breaks names there, for phones
     unknown = [case for case in cases if case not in known and f"`{case}`" not in text and f"<code>{case}</code>" not in text]
     if unknown:
         raise CommandRefused(

@@ -6,7 +6,6 @@ contradiction, so one that has was edited, and nothing of it is believed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ratchet.core.judge.comparison import performance
@@ -99,4 +98,5 @@ def _pairs(workers: Iterable[WorkerSamples]) -> dict[int, int]:
 
 
 def _twice(numbers: Iterable[int]) -> bool:
-    return any(count > 1 for count in Counter(numbers).values())
+    listed = list(numbers)
+    return len(set(listed)) < len(listed)

@@ -20,6 +20,7 @@ from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, load, run_of_lines
 from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import RunRecord
+from ratchet.core.records.samples import CHECKED
 
 REFUSED = 65
 """Exit status for an invalid record."""
@@ -30,11 +31,15 @@ LARGEST_WHOLE = 8 * 2**20
 """Bytes of a run that does not have one case a line, as files of earlier ratchets: such a one is held as a whole."""
 
 
-def read_record(path: Path, kind: type[AnyRecord], *, keep: bool = True) -> AnyRecord:
-    """Read a record; of a run, one case at a time, and without ``keep`` without samples. Raises RecordError."""
+def read_record(path: Path, kind: type[AnyRecord], *, checked: bool) -> AnyRecord:
+    """Read a record; of a run, one case at a time. Raises RecordError.
+
+    ``checked``: the child has read this file, so samples stay packed until somebody looks at them. Else they are unpacked, and
+    not kept.
+    """
     if kind is RunRecord:
         with path.open("rb") as stream:
-            run = run_of_lines(stream, str(path), LARGEST_RUN, keep=keep)
+            run = run_of_lines(stream, str(path), LARGEST_RUN, keep=checked, context=CHECKED if checked else None)
         if run is not None:
             return cast(AnyRecord, run)
         if path.stat().st_size > LARGEST_WHOLE:
@@ -50,7 +55,7 @@ def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        read_record(Path(path), KINDS[kind], keep=False)
+        read_record(Path(path), KINDS[kind], checked=False)
     except RecordError as error:
         sys.stdout.write(json.dumps(error.message))
         return REFUSED

@@ -122,6 +122,22 @@ def test_accept_as_a_job_runs_it(scene: Scene, play: Playground) -> None:
     assert "this is not a job of a workflow" in play.ratchet("command", env=without).sentence
 
 
+@pytest.mark.parametrize("honest", [True, False])
+def test_a_report_of_a_run_that_github_does_not_know_is_none(scene: Scene, *, honest: bool) -> None:
+    """A comment in our bot's name about a run of another workflow, of another head or of none is no report, even beside one."""
+    scene.state.add_run(901, head_sha=HEAD, path=".github/workflows/x.yml", artifacts=["benchmark-ratchet-results"])
+    scene.state.add_run(902, head_sha=LATER, artifacts=["benchmark-ratchet-results"])
+    for number in (901, 902, 10**12):
+        body = scene.report_of(HEAD).replace(f"run:{RUN}:", f"run:{number}:")
+        scene.state.add_comment(7, BOT, body)
+    if not honest:
+        del scene.state.comments[scene.report.id]
+    done = scene.say(ACCEPT)
+    assert done.done == honest
+    assert [order["inputs"] for order in scene.state.dispatches] == [{"run_id": str(RUN)}] * honest
+    assert honest or f"There is no report of the head {HEAD[:10]} yet" in done.sentence
+
+
 def test_the_same_job_again(scene: Scene) -> None:
     """A job that is run again acknowledges nothing twice."""
     scene.say(ACCEPT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +17,22 @@ import pytest
 
 from ratchet.core.records.files import dumps
 from ratchet.core.records.run import Tree
+from ratchet.github.state import read_acknowledgement
 from tests import examples, tuning_examples
 from tests.fake_github import FakeGitHub
 from tests.history_examples import timed
-from tests.hostile_artifacts import Attack, EventAttack, Json, attacks, events
+from tests.hostile_artifacts import Attack, EventAttack, Json, attacks, events, packed, text_of
+from tests.hostile_states import StateAttack, states
 from tests.integration.playground import copy_repository, git, new_repository
-from tests.integration.publish_scene import HEAD, Scene
+from tests.integration.publish_scene import BOT, HEAD, NAME, RED, RUN, Scene
 from tests.trusted_jobs import TrustedJobs, Use
 
 MOST_MB = 1000
-EXITS = {"publish": (0,), "baseline": (2, 3), "propose": (2, 3)}
-"""Of a job that refuses an artifact: what is published then is that there is no verdict."""
-RECORDS = {"publish": "current.json", "baseline": "current.json", "propose": "tuning/x.json"}
+EXITS = {"publish": (0,), "queue": (0,), "models": (0,), "baseline": (2, 3), "notify": (2, 3), "propose": (2, 3)}
+"""Of a job that refuses an artifact: what is published then is that there is no verdict. ``queue``: for an entry of one;
+``models``: with another model that is green."""
+JOBS = (*EXITS, "command", "recheck")
+PUBLISHES = ("publish", "queue", "models")
 CASES = [(job, attack) for attack in attacks() for job in attack.jobs]
 
 
@@ -46,12 +51,12 @@ class Ground:
     clone: Path
     commit: str
 
-    def good(self, job: str) -> Json:
+    def good(self, job: str, ratio: float = 1.0) -> Json:
         if job == "propose":
             record = tuning_examples.record(head=Tree(commit=self.commit))
             return dict(json.loads(dumps(record)))
-        head, reference = (Tree(commit=HEAD), examples.REFERENCE) if job == "publish" else (Tree(commit=self.commit),) * 2
-        return examples.listed(examples.run_of(timed(1.0), head=head, reference=reference))
+        head, reference = (Tree(commit=HEAD), examples.REFERENCE) if job in PUBLISHES else (Tree(commit=self.commit),) * 2
+        return examples.listed(examples.run_of(timed(ratio), head=head, reference=reference))
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +79,10 @@ def ground(untouched_ground: Ground, tmp_path: Path) -> Ground:
     return Ground(bare, clone, untouched_ground.commit)
 
 
+def record_of(job: str) -> str:
+    return "tuning/x.json" if job == "propose" else "current.json"
+
+
 @dataclass
 class Bench:
     """One job and all that it could change."""
@@ -82,26 +91,48 @@ class Bench:
     ground: Ground
     jobs: TrustedJobs
 
-    def run(self, job: str, archive: bytes) -> Use:
+    def run(self, job: str, archive: bytes = b"") -> Use:
         """Leave the archive alone in a folder, as the step that fetches it does, and run the job."""
-        place = self.scene.place
+        place, state = self.scene.place, self.scene.state
         place.mkdir()
         (place / "artifact.zip").write_bytes(archive)
         del archive
-        if job == "publish":
-            return self.jobs.run(["publish", str(place)], self.scene.environ, self.ground.clone)
-        self.scene.state.origin = self.ground.bare
-        run = {"event": "push", "head_branch": "main", "head_sha": self.ground.commit}
-        self.scene.state.add_run(901, **run)
-        environ = self.scene.environ | {"GITHUB_RUN_ID": "901", "BASE": "main"}
-        words = ["baseline", "push", str(place)] if job == "baseline" else ["propose", str(place)]
+        environ, words = self.scene.environ, [job]
+        if job == "queue":
+            state.add_run(
+                902, event="merge_group", head_sha=HEAD, head_branch=f"gh-readonly-queue/main/pr-7-{self.scene.pull.base_sha}"
+            )
+            words = ["publish", str(place), "--run-id", "902"]
+        elif job == "models":
+            self.scene.set_settings('models = ["h200", "l4"]')
+            models, other = self.scene.folder / "models", self.ground.good(job)
+            models.mkdir()
+            place.rename(models / "benchmark-ratchet-results-h200")
+            other["environment"]["fingerprint"]["gpu"] = "another"
+            (models / "benchmark-ratchet-results-l4").mkdir()
+            (models / "benchmark-ratchet-results-l4" / "artifact.zip").write_bytes(packed((record_of(job), text_of(other))))
+            self.scene.measured.artifacts += [each.name for each in models.iterdir()]
+            words = ["publish", str(place), "--models", str(models)]
+        elif job == "publish":
+            words = ["publish", str(place)]
+        elif job == "command":
+            said = state.add_comment(7, "a-maintainer", f"/ratchet accept {NAME} needed")
+            comment = {"id": said.id, "user": {"login": said.author}, "body": said.body}
+            payload = {"action": "created", "issue": {"number": 7, "pull_request": {}}, "comment": comment}
+            self.scene.set_event("issue_comment", payload)
+        elif job != "recheck":
+            state.origin = self.ground.bare
+            state.add_run(901, event="push", head_branch="main", head_sha=self.ground.commit)
+            environ = environ | {"GITHUB_RUN_ID": "901", "BASE": "main"}
+            usual = {"baseline": ["baseline", "push", str(place)], "notify": ["notify", str(place), str(place), "--issues"]}
+            words = usual.get(job, ["propose", str(place)])
         return self.jobs.run(words, environ, self.ground.clone)
 
     def written(self) -> tuple[object, ...]:
         """All that a job may leave on GitHub but a verdict that was refused."""
         state = self.scene.state
         greens = [check for check in state.checks.values() if check.conclusion in ("success", "neutral")]
-        return git(self.ground.bare, "for-each-ref"), dict(state.pulls), greens, list(state.dispatches)
+        return git(self.ground.bare, "for-each-ref"), dict(state.pulls), dict(state.issues), greens, list(state.dispatches)
 
 
 @pytest.fixture
@@ -118,19 +149,24 @@ def test_there_are_forty_for_each_job() -> None:
         assert len(set(names)) == len(names) > 40
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("job", "attack"), CASES, ids=[f"{job}: {attack.name}" for job, attack in CASES])
-def test_an_attack(bench: Bench, job: str, attack: Attack) -> None:
-    """It ends in one sentence and the right exit code, with nothing written, in less than a gigabyte; or it is harmless."""
-    before = bench.written()
-    done = bench.run(job, attack.build(bench.ground.good(job), RECORDS[job]))
+def assert_orderly(done: Use) -> None:
+    """No more memory than there is, no defect of ours, no command to the runner, and nothing that moves a cursor."""
     assert done.megabytes < MOST_MB
     assert "Traceback" not in done.out + done.err
     for line in (done.out + done.err).splitlines():
         assert not line.startswith("::") or re.match(r"::(error|warning) (file=[\w/.]+,line=1,)?title=[^:,]*::", line)
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("job", "attack"), CASES, ids=[f"{job}: {attack.name}" for job, attack in CASES])
+def test_an_attack(bench: Bench, job: str, attack: Attack) -> None:
+    """It ends in one sentence and the right exit code, with nothing written, in less than a gigabyte; or it is harmless."""
+    before = bench.written()
+    done = bench.run(job, attack.build(bench.ground.good(job), record_of(job)))
+    assert_orderly(done)
     refused = done.code != 0 or "No verdict" in done.out
-    sentence = (done.err if job != "publish" else done.out).strip().splitlines()
+    sentence = (done.out if job in PUBLISHES else done.err).strip().splitlines()
     if attack.said:
         assert attack.said in sentence[0]
     if refused:
@@ -139,9 +175,41 @@ def test_an_attack(bench: Bench, job: str, attack: Attack) -> None:
         assert len(sentence[0]) < 500
     else:
         assert not attack.said
-    if job == "publish":
+    if job in PUBLISHES:
         assert (bench.scene.check.conclusion == "failure") == refused
-        assert len(bench.scene.ours()) == 1
+        assert len(bench.scene.ours()) == (job == "publish")
+
+
+STATES = [(job, attack) for attack in states() for job in JOBS]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("job", "attack"), STATES, ids=[f"{job}: {attack.name}" for job, attack in STATES])
+def test_a_state(bench: Bench, job: str, attack: StateAttack) -> None:
+    """What was red stays red, nobody else's acceptance counts, and no raw text of a stranger leaves."""
+    scene, state = bench.scene, bench.scene.state
+    state.permissions["a-maintainer"] = "write"
+    state.workflows += ["ratchet_report.yml"]
+    scene.artifact(RED)
+    assert scene.publish().verdict == "regression"
+    shutil.rmtree(scene.place)
+    attack.change(scene)
+    known, texts = {*state.checks}, {one.id: one.body for one in state.comments.values()}
+    done = bench.run(job, packed((record_of(job), text_of(bench.ground.good(job, 1.1)))))
+    assert_orderly(done)
+    assert done.code in (0, 2, 3), done
+    made = [check for number, check in state.checks.items() if number not in known and check.login == BOT]
+    assert not [check for check in made if check.conclusion in ("success", "neutral")]
+    assert job not in PUBLISHES or done.code or made[-1].conclusion == "failure"
+    for order in state.dispatches:
+        assert (order["workflow"], order["ref"], order["inputs"]) == ("ratchet_report.yml", "main", {"run_id": str(RUN)})
+    written = [one.body for one in state.comments.values() if one.author == BOT and texts.get(one.id) != one.body]
+    assert {one.by for body in written for one in read_acknowledgement(body)} <= {"a-maintainer"}
+    pulls = [pull.title + pull.body for pull in state.pulls.values() if pull.author == BOT]
+    issues = [issue.title + str(issue.body) for issue in state.issues.values()]
+    checks = [f"{check.title}{check.summary}{check.text}" for check in made]
+    for text in (*written, *pulls, *issues, *checks, done.out, git(bench.ground.bare, "log", "--all", "--format=%B")):
+        assert not re.search("@octocat|<img src|https://evil|fixes #1", text)
 
 
 @pytest.mark.parametrize("attack", [*events()], ids=lambda attack: attack.name)

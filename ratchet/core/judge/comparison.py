@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -199,14 +199,14 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     medians = medians_ms(workers)
     if not medians:
         return None
-    samples = np.concatenate([packed_samples(block) for worker in workers for block in worker.kept_blocks])
+    samples = _kept_samples(workers)
     median = statistics.median(medians)
     _, low, high = student_interval(_logs(medians), confidence)
     seconds = median * 1e-3
     return Performance(
         samples=len(samples),
         workers=len(medians),
-        mean_time_ms=math.fsum(samples) / len(samples),
+        mean_time_ms=math.fsum(samples.tolist()) / len(samples),
         median_time_ms=median,
         min_time_ms=float(samples.min()),
         std_time_ms=float(np.std(samples)),
@@ -216,6 +216,10 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
         bandwidth_gb_s=(workload.bytes or 0.0) / seconds * 1e-9,
         peak_memory_bytes=max(worker.peak_memory_bytes for worker in workers),
     )
+
+
+def _kept_samples(workers: Sequence[WorkerSamples]) -> Floats:
+    return np.frombuffer(b"".join([packed_samples(block) for worker in workers for block in worker.kept_blocks]))
 
 
 def _comparison(
@@ -285,7 +289,7 @@ def totals_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples])
         blocks = {block.index: packed_samples(block) for block in theirs.kept_blocks}
         both = [(packed_samples(block), blocks[block.index]) for block in ours.kept_blocks if block.index in blocks]
         if both:
-            head_ms, reference_ms = (np.concatenate([pair[side] for pair in both]) for side in (0, 1))
+            head_ms, reference_ms = (np.frombuffer(b"".join([pair[side] for pair in both])) for side in (0, 1))
             found.append(PairTotal(head_ms, reference_ms, ours.session))
     return found
 
@@ -296,14 +300,19 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     The ratio is that of the sides' means. Its interval is Student's t, by linearisation: W. G. Cochran, Sampling Techniques
     (1977), section 6.4. The p-value is that of `randomisation_p`, not capped.
     """
-    heads, references = (np.array([getattr(one, side).mean() for one in totals]) for side in ("head_ms", "reference_ms"))
+    heads, references = (
+        np.array([np.add.reduce(side) / side.size for side in sides]) for sides in zip(*map(_sides, totals), strict=True)
+    )
     ratio = float(heads.sum() / references.sum())
     away = (heads - ratio * references) / heads.mean()
     half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))
     logs = _log_array(heads / references)
     sessions = session_medians(logs.tolist(), [one.session for one in totals])
-    factor, slow = _slow_of(heads, references, SLOW_PROCESS)
-    calls = [_slow_of(one.head_ms, one.reference_ms, SLOW_CALL) for one in totals]
+    [(factor, slow)] = _slow_of([(heads, references)], SLOW_PROCESS)
+    alike: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}  # looked at together, since a large run has many
+    for sides in map(_sides, totals):
+        alike.setdefault(tuple(side.size for side in sides), []).append(sides)
+    calls = [slow_calls for group in alike.values() for slow_calls in _slow_of(group, SLOW_CALL)]
     counts = [sum(getattr(one, side).size for one in totals) for side in ("head_ms", "reference_ms")]
     return Total(
         ratio=ratio,
@@ -320,13 +329,35 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     )
 
 
-def _slow_of(head: Floats, reference: Floats, least: float) -> tuple[float, tuple[int, int]]:
-    """Return how many times the median the head's slow values take (1: it has none), and how many are slow on each side."""
-    sides = [_log_array(side / np.median(side)) for side in (head, reference)]
-    spread = 1.4826 * float(np.median(np.abs(np.concatenate(sides))))
-    limit = max(math.log(least), SLOW_SPREADS * spread)
-    slow = sides[0][sides[0] > limit]
-    return (math.exp(np.median(slow)) if slow.size else 1.0), (int(slow.size), int((sides[1] > limit).sum()))
+def _sides(total: PairTotal) -> tuple[Floats, Floats]:
+    return total.head_ms, total.reference_ms
+
+
+def _slow_of(pairs: Sequence[tuple[Floats, Floats]], least: float) -> Iterator[tuple[float, tuple[int, int]]]:
+    """Yield for each head and reference how many times the median the head's slow values take (1: it has none), and how many are
+    slow on each side. All heads are of one length, and so are all references.
+    """
+    sides = [_over_median(np.stack(side)) for side in zip(*pairs, strict=True)]
+    both = np.concatenate(sides, axis=1)
+    # The median of logs is the log of a median: a large run has millions of values, whose logs would take most of the time.
+    spreads = [1.4826 * math.log(low * high) / 2 for low, high in zip(*_middle(np.maximum(both, 1 / both)), strict=True)]
+    limits = np.array([max(least, math.exp(min(SLOW_SPREADS * spread, _LARGEST_LOG))) for spread in spreads])
+    are_slow = [side > limits[:, None] for side in sides]
+    counts = zip(*(np.count_nonzero(slow, axis=1).tolist() for slow in are_slow), strict=True)
+    for values, slow, count in zip(sides[0], are_slow[0], counts, strict=True):
+        yield math.sqrt(math.prod(middle.item() for middle in _middle(values[None, slow]))) if count[0] else 1.0, count
+
+
+def _over_median(rows: Floats) -> Floats:
+    low, high = _middle(rows)
+    return rows / ((low + high) / 2)[:, None]
+
+
+def _middle(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the two values in the middle of each row, the same one twice of an odd number of values."""
+    low, high = (rows.shape[1] - 1) // 2, rows.shape[1] // 2
+    parted = np.partition(rows, (low, high), axis=1)  # `numpy.median` takes several times as long
+    return parted[:, low], parted[:, high]
 
 
 def _log_array(ratios: Floats) -> Floats:
@@ -350,21 +381,22 @@ def resolution_of(workers: Sequence[WorkerSamples]) -> float:
     The step is one unit of the last digit that any sample has; where values repeat, it is the distance of the two nearest ones if
     that is more.
     """
-    kept = [packed_samples(block) for worker in workers for block in worker.kept_blocks]
-    if not kept:
+    samples = np.sort(_kept_samples(workers))
+    if not samples.size:
         return 0.0
-    samples = np.concatenate(kept)
-    distinct = np.unique(samples)
-    step = _last_digit(distinct)
-    if 1 < distinct.size <= samples.size / 2:
-        step = max(step, float(np.diff(distinct).min()))
-    return -math.log1p(-min(_MOST_UNKNOWN, step / 2 / float(np.median(samples))))
+    steps = np.diff(samples)
+    distinct = samples[np.flatnonzero(steps) + 1]
+    step = _last_digit([float(samples[0]), *distinct.tolist()])
+    if 0 < distinct.size <= samples.size / 2 - 1:
+        step = max(step, float(steps[steps > 0].min()))
+    median = (samples[(samples.size - 1) // 2] + samples[samples.size // 2]) / 2
+    return -math.log1p(-min(_MOST_UNKNOWN, step / 2 / float(median)))
 
 
-def _last_digit(values: Floats) -> float:
+def _last_digit(values: Sequence[float]) -> float:
     """Return one unit of the last digit that any of these has: (2.0, 3.0) → 1, (0.155, 0.2) → 0.001."""
     least = math.inf
-    for value in values.tolist():
+    for value in values:
         digits, exponent = f"{value:.{_DIGITS - 1}e}".split("e")
         least = min(least, 10.0 ** (int(exponent) - len(digits.rstrip("0").partition(".")[2])))
         if least <= _FINE * value:

@@ -42,6 +42,7 @@ from ratchet.core.judge.estimate import BOUND, fisher_p
 from ratchet.core.judge.evidence import CaseThresholds, pairs_to_settle
 from ratchet.core.records.baseline import BaselineEntry
 from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.samples import counts_of
 from ratchet.core.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
@@ -93,10 +94,10 @@ def judge_case(
 def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     """Fail a timed head of which a call holds more memory than its workload allows, or else the policy; None if it does not."""
     limit = policy.memory_limit_bytes if case.memory_limit_bytes is None else case.memory_limit_bytes
-    peak = max(worker.peak_memory_bytes for worker in case.head)
+    peak = counts_of(case.head).peak_memory_bytes
     if limit is None or peak <= limit:
         return None
-    other = max((0, *(worker.peak_memory_bytes for worker in case.reference)))
+    other = counts_of(case.reference).peak_memory_bytes
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
 
@@ -171,7 +172,8 @@ def _is_too_coarse(comparison: Comparison, past_gate: float) -> bool:
 
 def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
     """Return the finding that the kernels alone regressed, where the host's noise hides it from the time of the whole call."""
-    kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence)
+    timed = counts_of(case.head).has_kernels and counts_of(case.reference).has_kernels
+    kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence) if timed else None
     if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
         return None
     by, gate = (
@@ -338,11 +340,8 @@ def host_bound(case: CaseRun, confidence: float) -> str:
 
 def waiting_shares(case: CaseRun) -> dict[str, float]:
     """Return each host-bound side's share of blocks in which the GPU waited for the host."""
-    sides = {"reference": case.reference, "head": case.head}
-    kept = {
-        side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
-    }
-    shares = {side: sum([block.exposed for block in blocks]) / len(blocks) for side, blocks in kept.items() if blocks}
+    counts = {"reference": counts_of(case.reference), "head": counts_of(case.head)}
+    shares = {side: count.exposed / count.blocks for side, count in counts.items() if count.blocks}
     return {side: share for side, share in shares.items() if share >= HOST_BOUND}
 
 

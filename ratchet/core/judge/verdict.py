@@ -27,6 +27,7 @@ from ratchet.core.judge.rule import thresholds_of_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.environment import summary
 from ratchet.core.records.run import SIDES, CaseRun, Performance, Policy, RunRecord, Side, Tree, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.samples import counts_of
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 
 VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED: "not measured"}
@@ -231,7 +232,7 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, policy: Policy) ->
         comparison = comparison.model_copy(update={"digits": digits_of(comparison, policy)})
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
-    dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
+    dropped = counts_of(case.head).throttled + counts_of(case.reference).throttled
     head = _summary(case.performance, case.workload, case.head, roofs)
     reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
     if comparison is not None and comparison.source == "kernels":
@@ -322,7 +323,7 @@ def _summary(
     reached = share(workload, done.median_time_ms * 1e-3, roofs)
     stages = {
         name: statistics.median(statistics.median(worker.stages_ms[name]) for worker in workers if name in worker.stages_ms)
-        for name in (workers[0].stages_ms if workers else ())
+        for name in (workers[0].stages_ms if counts_of(workers).has_stages else ())
     }
     return SideSummary(
         median_ms=done.median_time_ms,

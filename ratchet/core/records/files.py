@@ -53,7 +53,7 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
         return loads(_read(path), str(path), record_type)
 
 
-def loads(content: bytes, name: str, record_type: type[AnyRecord]) -> AnyRecord:
+def loads(content: bytes, name: str, record_type: type[AnyRecord], context: Mapping[str, object] | None = None) -> AnyRecord:
     """Read a record from the bytes of its file. Raises RecordError as `load` does, which calls the file ``name``."""
     try:
         text = content.decode("utf-8")
@@ -62,7 +62,7 @@ def loads(content: bytes, name: str, record_type: type[AnyRecord]) -> AnyRecord:
     _check(name, text, record_type)
     try:
         # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
-        return record_type.model_validate_json(text, strict=True)
+        return record_type.model_validate_json(text, strict=True, context=context)
     except ValidationError as error:
         raise RecordError(_explain(name, parse_json(name, text), error), _UNDO) from None
 
@@ -359,7 +359,9 @@ LARGEST_LINE = 16 * 2**20
 """Bytes of the longest line that is read; a case of 200 pairs takes a hundredth of it."""
 
 
-def run_of_lines(stream: BinaryIO, name: str, largest_bytes: int, *, keep: bool = True) -> RunRecord | None:
+def run_of_lines(
+    stream: BinaryIO, name: str, largest_bytes: int, *, keep: bool = True, context: Mapping[str, object] | None = None
+) -> RunRecord | None:
     """Read a run of at most ``largest_bytes`` bytes, holding the text of one case at a time; without ``keep`` no samples either.
 
     None where the text is larger, or laid out in another way than `dumps` does. Raises RecordError as `load` does.
@@ -385,7 +387,7 @@ def run_of_lines(stream: BinaryIO, name: str, largest_bytes: int, *, keep: bool 
         goes_on = text.endswith(b"},")
         if not text.endswith((b"}", b"},")):
             return None
-        case = loads(text.removesuffix(b","), f"{name}: {field}[{len(lists[field])}]", CaseRun)
+        case = loads(text.removesuffix(b","), f"{name}: {field}[{len(lists[field])}]", CaseRun, context)
         lists[field].append(case if keep else case.model_copy(update={"head": (), "reference": ()}))
     if "cases" not in lists or field:
         return None

@@ -10,14 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import itertools
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from types import MemberDescriptorType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, overload
 
-from pydantic import Discriminator, Field, GetPydanticSchema, PlainSerializer, Tag, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, GetPydanticSchema, PlainSerializer, Tag, TypeAdapter, ValidationError, ValidationInfo
 from pydantic.dataclasses import dataclass
 from pydantic_core import core_schema
 
@@ -91,6 +93,39 @@ class WorkerSamples:
     def kept_blocks(self) -> list[Block]:
         """The blocks that count: those not slowed by heat or a hardware brake."""
         return [block for block in self.blocks if not block.throttled]
+
+
+class SideCounts(NamedTuple):
+    """What is known of a side without its samples."""
+
+    workers: int = 0
+    blocks: int = 0
+    """Those that were kept, and so for ``exposed``."""
+    exposed: int = 0
+    throttled: int = 0
+    peak_memory_bytes: int = 0
+    has_stages: bool = False
+    has_kernels: bool = False
+
+
+def counts_of(workers: Sequence[WorkerSamples]) -> SideCounts:
+    """Count what a side has; of packed workers it is kept."""
+    if isinstance(workers, PackedWorkers):
+        return workers.counts
+    blocks = [block for worker in workers for block in worker.blocks]
+    return SideCounts(
+        len(workers),
+        sum(not block.throttled for block in blocks),
+        sum(block.exposed and not block.throttled for block in blocks),
+        sum(block.throttled for block in blocks),
+        max((worker.peak_memory_bytes for worker in workers), default=0),
+        any(worker.stages_ms for worker in workers),
+        any(worker.kernels_ms for worker in workers),
+    )
+
+
+CHECKED: dict[str, object] = {}
+"""Context in which to validate a record whose packed samples were unpacked before: this very object."""
 
 
 # One side of a case as text.
@@ -194,15 +229,24 @@ def _ticks(samples: Any) -> tuple[int, Any]:
 class PackedWorkers(Sequence[WorkerSamples]):
     """The workers of one side, unpacked each time that somebody looks at them."""
 
-    __slots__ = ("packed",)
+    __slots__ = ("_counts", "packed")
 
-    def __init__(self, text: str) -> None:
-        """Take the text of `pack`. Raises ValueError where it is none."""
+    def __init__(self, text: str, *, checked: bool = False) -> None:
+        """Take the text of `pack`, which somebody has ``checked``. Raises ValueError where it is none."""
         try:
             self.packed = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise ValueError("the samples are not as ratchet packs them") from None
-        _unpack(self.packed)
+        if not checked:
+            _opened(self.packed)
+        self._counts: SideCounts | None = None
+
+    @property
+    def counts(self) -> SideCounts:
+        """What `counts_of` returns."""
+        if self._counts is None:
+            self._counts = counts_of(_unpack(self.packed))
+        return self._counts
 
     @overload
     def __getitem__(self, place: int) -> WorkerSamples: ...
@@ -212,7 +256,7 @@ class PackedWorkers(Sequence[WorkerSamples]):
         return _unpack(self.packed)[place]
 
     def __len__(self) -> int:
-        return len(_unpack(self.packed))
+        return self.counts.workers
 
     def __iter__(self) -> Iterator[WorkerSamples]:
         return iter(_unpack(self.packed))
@@ -228,7 +272,10 @@ class PackedWorkers(Sequence[WorkerSamples]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> core_schema.CoreSchema:
-        from_text = core_schema.no_info_after_validator_function(cls, core_schema.str_schema(strict=True))
+        def read(text: str, info: ValidationInfo) -> PackedWorkers:
+            return cls(text, checked=info.context is CHECKED)
+
+        from_text = core_schema.with_info_after_validator_function(read, core_schema.str_schema(strict=True))
         either = core_schema.union_schema([core_schema.is_instance_schema(cls), from_text])
         return core_schema.json_or_python_schema(json_schema=from_text, python_schema=either)
 
@@ -238,9 +285,8 @@ def rounded(workers: Sequence[WorkerSamples]) -> PackedWorkers:
     return PackedWorkers(pack(workers))
 
 
-@functools.lru_cache(maxsize=8)  # a judge looks at both sides of a case again and again
-def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
-    """Return the workers. Raises ValueError where these bytes are not as `pack` makes them."""
+def _opened(packed: bytes) -> tuple[tuple[_Row, ...], Any]:
+    """Return the rows and all samples. Raises ValueError where these bytes are not as `pack` makes them."""
     import numpy as np
 
     unpacking = zlib.decompressobj()
@@ -259,14 +305,20 @@ def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
     samples = (side.least + side.step * numbers) / 10**side.decimals if side.decimals else numbers
     if not np.all((samples >= LEAST_MS) & (samples < MOST_MS)):
         raise ValueError(f"a sample is not between {LEAST_MS} and {MOST_MS} ms")
-    raw, workers, end = samples.tobytes(), [], 0
-    for row in side.rows:
-        blocks: list[Block] = []
-        for index, position, length, throttled, exposed in row.blocks:
-            blocks.append(_made(Block, (index, position, array("d", raw[end : end + 8 * length]), throttled, exposed)))
-            end += 8 * length
-        workers.append(_made(WorkerSamples, (*row[:-1], tuple(blocks))))
-    return tuple(workers)
+    return side.rows, samples
+
+
+@functools.lru_cache(maxsize=8)  # a judge looks at both sides of a case again and again
+def _unpack(packed: bytes) -> tuple[WorkerSamples, ...]:
+    rows, samples = _opened(packed)
+    if not samples.size:
+        return tuple(_made(WorkerSamples, list(zip(*rows, strict=True)))) if rows else ()
+    index, position, lengths, throttled, exposed = zip(*(block for row in rows for block in row.blocks), strict=True)
+    raw, ends = samples.tobytes(), [0, *itertools.accumulate(8 * length for length in lengths)]
+    pieces = [array("d", raw[start:end]) for start, end in itertools.pairwise(ends)]
+    blocks = iter(_made(Block, (index, position, pieces, throttled, exposed)))
+    of_rows = [tuple(itertools.islice(blocks, len(row.blocks))) for row in rows]
+    return tuple(_made(WorkerSamples, (*list(zip(*rows, strict=True))[:-1], of_rows)))
 
 
 Made = TypeVar("Made", Block, WorkerSamples)
@@ -279,11 +331,11 @@ _SETTERS: dict[type, tuple[Callable[[object, object], None], ...]] = {
 }
 
 
-def _made(kind: type[Made], values: Iterable[object]) -> Made:
-    """Make a value of fields that were checked: its own checks would take most of the time of reading a run."""
-    made = object.__new__(kind)
-    for put, value in zip(_SETTERS[kind], values, strict=True):
-        put(made, value)
+def _made(kind: type[Made], fields: Sequence[Sequence[object]]) -> list[Made]:
+    """Make values of checked fields, given as columns: checks one by one would take most of the time of reading a run."""
+    made = [object.__new__(kind) for _ in fields[0]]
+    for put, column in zip(_SETTERS[kind], fields, strict=True):
+        deque(map(put, made, column), maxlen=0)
     return made
 
 
