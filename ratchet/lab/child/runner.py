@@ -174,7 +174,7 @@ class FileProcess:
         """Open the memory of the referee."""
         from ratchet.lab.child.memory import DeviceMemory, HostMemory
 
-        self._arguments, self._results, self._last = [], [], None  # earlier memory stays open: the file may have kept an argument
+        self._arguments, self._results = [], []  # earlier memory stays open: the file may have kept an argument
         self._memory = DeviceMemory(handle, size) if handle else HostMemory(self._descriptor, size)
 
     def load(self, path: str, text: str, function: str, seed: int) -> None:
@@ -257,6 +257,15 @@ class FileProcess:
         if isinstance(node, tuple | list):
             return type(node)(self._widened(each) for each in node)
         return {key: self._widened(each) for key, each in node.items()} if isinstance(node, dict) else node
+
+    def watch(self, seed: int) -> dict[str, Any]:
+        """Call once, and keep what its operators selected by, where the result is an index: see `child.selections`."""
+        from ratchet.lab.child.selections import watched
+
+        self._seed(seed)
+        self._last = watched(lambda: self._parts(self.function(*self._arguments[0]), self._arguments[0]))
+        self._wait()
+        return {"parts": self._layout(self._last)}
 
     def write(self, results: Sequence[Any]) -> None:
         """Write the result that was kept."""
