@@ -44,6 +44,8 @@ PAIRS = 12
 """Pairs of messages, unless --pairs gives another number. Of twelve one may disagree, of ten none."""
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
+LEAST_BYTES = 16 << 30
+"""Memory that a process of a file may take, if four times the memory limit is not more: past that, asking for it fails."""
 CONTAINMENT = "RATCHET_CONTAINMENT"
 """Variable with the parts of `child.containment` to use, by commas, where one of them does not work on a machine."""
 
@@ -153,6 +155,7 @@ def _refereed(
     options: dict[str, Any] = {
         "device": machine.device,
         "cores": cores,
+        "most_bytes": max(LEAST_BYTES, 4 * wanted.rules.memory_limit_bytes),
         "folder": str(folder),
         "visible": [str(Path(source.path).parent) for source in _sources(wanted)]
         + [str(folder), sys.prefix, str(Path(ratchet.__file__).parent)],

@@ -89,10 +89,10 @@ def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -
     tempfile.tempdir = None
     holds = containment.enter(options["parts"], writable, [Path(path) for path in options["visible"]])
     control.sendall(json.dumps({"holds": holds}).encode() + b"\n")
-    _serve(control, holds, options["device"])
+    _serve(control, holds, options)
 
 
-def _serve(control: socket.socket, holds: Sequence[str], device: str) -> None:
+def _serve(control: socket.socket, holds: Sequence[str], options: Mapping[str, Any]) -> None:
     runner, answer = 0, {}
     while True:
         text, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 3)
@@ -103,7 +103,7 @@ def _serve(control: socket.socket, holds: Sequence[str], device: str) -> None:
             case "fork":
                 if (runner := os.fork()) == 0:
                     control.close()
-                    _become_runner(descriptors, holds, device)
+                    _become_runner(descriptors, holds, options)
                 for descriptor in descriptors:
                     os.close(descriptor)
             case "stop":
@@ -128,7 +128,7 @@ def _status(pid: int) -> int | None:
     return None
 
 
-def _become_runner(descriptors: Sequence[int], holds: Sequence[str], device: str) -> None:
+def _become_runner(descriptors: Sequence[int], holds: Sequence[str], options: Mapping[str, Any]) -> None:
     connection, output, pages = descriptors
     for place in (1, 2):
         os.dup2(output, place)
@@ -136,6 +136,8 @@ def _become_runner(descriptors: Sequence[int], holds: Sequence[str], device: str
     with open(os.devnull) as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
     die_with_parent()
+    device = options["device"]
+    containment.limit(options["most_bytes"] if device == "cpu" else None)  # CUDA maps more than there is
     containment.give_up_rights(holds)
     containment.dumpable(is_dumpable=True)
     from ratchet.core.bench.wire import Channel, Disconnected
