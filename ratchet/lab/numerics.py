@@ -21,9 +21,8 @@ LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
 RARE = 0.1
 """Largest share of other places with an equal value, of a tensor that tells what an index selects."""
-_STEPS, _EACH, SHORT_BYTES = (1, 1, 4, 4, 16, 16, 1, 4, 16, 16), 6, 4
-"""Roundings by which arguments are changed, from which one on each element by itself; types of fewer bytes are changed by one."""
-NUDGES = len(_STEPS)
+NUDGES, STEPS, SHORT_BYTES = 20, 16, 4
+"""Times that arguments are changed, by up to so many roundings; those of types of fewer bytes by one."""
 LEAST_EPS_APART = 512.0
 """The same, where the baseline does not run in float64 (its distance from the baseline), or has no error at all."""
 
@@ -150,13 +149,15 @@ def _repeats(indices: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def nudge(tensors: Sequence[torch.Tensor], number: int) -> None:
-    """Change arguments by a few roundings, in place: the first numbers all up or all down, the others each as it comes."""
-    step = _STEPS[number]
+    """Change arguments by a few roundings, in place: at first all up or all down, later each element by itself.
+
+    Only the latter changes what is divided by its own size.
+    """
     for one in tensors:
         if one.dtype.is_floating_point:
-            epsilon = torch.finfo(one.dtype).eps * (step if one.element_size() >= SHORT_BYTES else 1)
-            signs = torch.randint(-1, 2, one.shape, device=one.device) if number >= _EACH else 1 - 2 * (number % 2)
-            one.add_(one * (signs * epsilon))
+            most = torch.finfo(one.dtype).eps * (STEPS if one.element_size() >= SHORT_BYTES else 1)
+            share = 1 - number if number in (0, 2) else torch.rand_like(one).mul_(2).sub_(1)
+            one.add_(one * (share * most))
 
 
 def precision_errors(
