@@ -283,10 +283,14 @@ class FileProcess:
     def batch(self, count: int, seed: int) -> None:
         """Call with the arguments of the first slots, and write each result before the next call."""
         function, arguments = self.function, self._arguments
+        own = self._torch.cuda.current_stream() if self._device.type == "cuda" else None
         self._seed(seed)
         for slot in range(count):
             self._last = result = function(*arguments[slot])
             self._write(result, slot, slot)
+            if own is not None and (now := self._torch.cuda.current_stream()) != own:  # the file made another one current:
+                own.wait_stream(now)  # the next call begins when this one has ended, as on one stream
+                self._torch.cuda.set_stream(own)
         self._wait()
 
     def again(self, slot: int, of: int) -> None:
