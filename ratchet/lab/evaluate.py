@@ -6,6 +6,7 @@ processes, and writes to a scratch folder; the command line writes the certifica
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import secrets
@@ -43,6 +44,8 @@ PAIRS = 12
 """Pairs of messages, unless --pairs gives another number. Of twelve one may disagree, of ten none."""
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
+LEAST_BYTES = 16 << 30
+"""Memory that a process of a file may take, if four times the memory limit is not more: past that, asking for it fails."""
 CONTAINMENT = "RATCHET_CONTAINMENT"
 """Variable with the parts of `child.containment` to use, by commas, where one of them does not work on a machine."""
 
@@ -152,6 +155,7 @@ def _refereed(
     options: dict[str, Any] = {
         "device": machine.device,
         "cores": cores,
+        "most_bytes": max(LEAST_BYTES, 4 * wanted.rules.memory_limit_bytes),
         "folder": str(folder),
         "visible": [str(Path(source.path).parent) for source in _sources(wanted)]
         + [str(folder), sys.prefix, str(Path(ratchet.__file__).parent)],
@@ -169,8 +173,12 @@ def _refereed(
         progress.stage("Starting processes")
         part_of = scratch / str(number)
         with started(sources, {**options, "parts": parts}, part_of, environ, settings.case_timeout) as ready:
+            gc.disable()  # a third of the time of the import; nothing of torch is garbage before this process ends
             from ratchet.lab.contents import CallContents  # torch takes seconds, in the other process meanwhile too
             from ratchet.lab.referee import SEEDS, Referee, on_other_cores
+
+            gc.freeze()
+            gc.enable()
 
             # Nothing of this process can be read by another one of the same user, unless only that keeps a driver from sharing.
             containment.dumpable(is_dumpable=machine.device == "cuda" and parts is tries[-1])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,10 @@ ULPS = 2
 """Results may differ by so many units in the last place of their type, where that is more than rtol."""
 LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
+RARE = 0.1
+"""Largest share of other places with an equal value, of a tensor that tells what an index selects."""
+NUDGES, STEPS, SHORT_BYTES = 20, 16, 4
+"""Times that arguments are changed, by up to so many roundings; those of types of fewer bytes by one."""
 LEAST_EPS_APART = 512.0
 """The same, where the baseline does not run in float64 (its distance from the baseline), or has no error at all."""
 
@@ -43,26 +47,22 @@ def closeness(
     rtol: float,
     atol: float,
     *,
-    sources: Sequence[torch.Tensor] = (),
     scaled: bool = False,
     exact: Results | None = None,
 ) -> Closeness:
     """Compare results that have the same places, types and shapes.
 
-    ``sources`` are the arguments: an index counts as equal where it selects an equal value of them or of a result. ``scaled``:
-    the absolute tolerance is at least rtol of a part's size. ``exact`` is the baseline's result in float64.
+    ``scaled``: the absolute tolerance is at least rtol of a part's size. ``exact`` is the baseline's result in float64.
     """
     largest, wrong, not_finite = 0.0, "", False
-    selected_from = [*sources, *expected.values()]
     for place, value in expected.items():
         other = found[place]
         if torch.equal(other, value):
             continue
-        away, close = _apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled else atol)
+        away, close = apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled else atol)
         if not bool(close.all()) and exact is not None and place in exact:
-            close |= _no_further(other, value, exact[place])
-        if not bool(close.all()) and value.dtype in (torch.int64, torch.int32):
-            close |= _ties(other, value, selected_from)
+            is_number = value.dtype.is_floating_point or value.dtype.is_complex
+            close |= _no_further(other, value, exact[place]) if is_number else other == exact[place]
         largest = max(largest, away)
         if not bool(close.all()):
             wrong = wrong or place
@@ -70,7 +70,7 @@ def closeness(
     return Closeness(largest, wrong, not_finite)
 
 
-def _apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, torch.Tensor]:
+def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, torch.Tensor]:
     """Return the largest difference, and which elements are close: as in allclose, with NaN and infinities in place."""
     if not expected.numel():
         return 0.0, torch.ones_like(expected, dtype=torch.bool)
@@ -98,31 +98,66 @@ def _no_further(found: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor
     return mine <= FACTOR * of_row
 
 
-def _ties(found: torch.Tensor, expected: torch.Tensor, sources: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return which indices select the same value as the baseline's: from one tensor, along one dimension, none of them twice."""
-    for source in sources:
-        for dim in range(source.dim()):
-            for reduced in (False, True):  # topk keeps the dimension, argmax removes it unless asked
-                indices = [side.unsqueeze(dim) if reduced and side.dim() < source.dim() else side for side in (found, expected)]
-                if indices[0].dim() != source.dim() or not _selects(source, indices, dim):
-                    continue
-                mine, own = (source.gather(dim, index.to(torch.int64)) for index in indices)
-                if bool((mine == own).all()) and _repeats(indices[0], dim) <= _repeats(indices[1], dim):
-                    return torch.ones_like(found, dtype=torch.bool)
-    return found == expected
+def ties(found: torch.Tensor, expected: torch.Tensor, chosen: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Return which indices select the same value of a tensor as the baseline's do, none of them twice.
+
+    ``chosen`` are the baseline's as an operator gave them: ``expected`` may have another shape, and count from another number.
+    """
+    start = (expected.reshape(-1)[:1] - chosen.reshape(-1)[:1]).to(torch.int64)
+    mine, own = (side.to(torch.int64).reshape(chosen.shape) - start for side in (found, expected))
+    same = [found == expected]
+    for values, (found_at, expected_at), dim in _selections(source, (mine, own)):
+        is_tie = values.gather(dim, found_at) == values.gather(dim, expected_at)
+        is_once = _repeats(found_at, dim) <= _repeats(expected_at, dim)
+        same.append((is_tie & is_once).reshape(found.shape))
+    return max(same, key=lambda each: int(each.sum()))  # along which dimension is not known, and not for each element another
 
 
-def _selects(source: torch.Tensor, indices: Sequence[torch.Tensor], dim: int) -> bool:
-    """Return whether all indices are places along a dimension of a tensor."""
-    shapes = [[size for place, size in enumerate(one.shape) if place != dim] for one in (source, indices[0])]
-    return shapes[0] == shapes[1] and all(
-        one.numel() > 0 and int(one.min()) >= 0 and int(one.max()) < source.shape[dim] for one in indices
-    )
+def tells(chosen: torch.Tensor, source: torch.Tensor) -> bool:
+    """Return whether the baseline's indices may be places in a tensor: other places have other values, nearly everywhere.
+
+    In a mask they do not, whatever was selected by it.
+    """
+    for values, (places,), dim in _selections(source, (chosen.to(torch.int64),)):
+        size = values.shape[dim]
+        other = (places + torch.randint(1, max(size, 2), places.shape, device=places.device)) % size
+        return float((values.gather(dim, places) == values.gather(dim, other)).double().mean()) < RARE
+    return False
 
 
-def _repeats(indices: torch.Tensor, dim: int) -> int:
+_Selection = tuple[torch.Tensor, list[torch.Tensor], int]
+
+
+def _selections(source: torch.Tensor, indices: Sequence[torch.Tensor]) -> Iterator[_Selection]:
+    """Yield the ways in which indices are places along one dimension: they have that one or not, or it is several as one."""
+    with_dim = [(source, list(indices), dim) for dim in range(source.dim()) if indices[0].dim() == source.dim()]
+    reduced = [(source, [one.unsqueeze(dim) for one in indices], dim) for dim in range(source.dim())]
+    flat = [
+        (source.flatten(first), [one.flatten(first) if one.dim() > first else one.unsqueeze(-1) for one in indices], first)
+        for first in reversed(range(source.dim() - 1))
+    ]
+    for values, places, dim in (*with_dim, *reduced, *flat):
+        shapes = [[size for place, size in enumerate(one.shape) if place != dim] for one in (values, places[0])]
+        is_within = all(one.numel() > 0 and int(one.min()) >= 0 and int(one.max()) < values.shape[dim] for one in places)
+        if places[0].dim() == values.dim() and shapes[0] == shapes[1] and is_within:
+            yield values, places, dim
+
+
+def _repeats(indices: torch.Tensor, dim: int) -> torch.Tensor:
     ordered = indices.sort(dim).values
-    return int((ordered.diff(dim=dim) == 0).sum())
+    return (ordered.diff(dim=dim) == 0).sum(dim, keepdim=True)
+
+
+def nudge(tensors: Sequence[torch.Tensor], number: int) -> None:
+    """Change arguments by a few roundings, in place: at first all up or all down, later each element by itself.
+
+    Only the latter changes what is divided by its own size.
+    """
+    for one in tensors:
+        if one.dtype.is_floating_point:
+            most = torch.finfo(one.dtype).eps * (STEPS if one.element_size() >= SHORT_BYTES else 1)
+            share = 1 - number if number in (0, 2) else torch.rand_like(one).mul_(2).sub_(1)
+            one.add_(one * (share * most))
 
 
 def precision_errors(

@@ -12,7 +12,7 @@ import secrets
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -263,7 +263,23 @@ class Runner:
         parent = next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid
         runner, *others = _below(parent) or [0]
         own = _field_bytes(runner, "status", "VmHWM:" if peak else "VmRSS:")
-        return own + sum(_field_bytes(pid, "smaps_rollup", "Pss:") for pid in others)
+        held = own + sum(_field_bytes(pid, "smaps_rollup", "Pss:") for pid in others)
+        mapped = _field_bytes(runner, "status", "RssShmem:") - self.memory_bytes
+        return held + max(0, self._files_in_memory([runner, *others]) - max(0, mapped))
+
+    def _files_in_memory(self, pids: Sequence[int]) -> int:
+        """Return the size of files that are memory, whether any process maps them or not: below /dev/shm, and without a name."""
+        sizes: dict[int, int] = {}
+        for pid in pids:
+            for link in Path(f"/proc/{pid}/fd").glob("*"):
+                with contextlib.suppress(OSError):
+                    if str(link.readlink()).startswith("/memfd:"):
+                        sizes[link.stat().st_ino] = link.stat().st_blocks * 512
+        sizes.pop(os.fstat(self._pages).st_ino, None)
+        with contextlib.suppress(OSError):
+            shared = os.statvfs(f"/proc/{pids[0]}/root/dev/shm") if "mount" in self.holds else None
+            sizes[0] = (shared.f_blocks - shared.f_bfree) * shared.f_frsize if shared else 0
+        return sum(sizes.values())
 
     def close(self) -> None:
         """End all processes."""

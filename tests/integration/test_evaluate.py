@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 
+from ratchet.lab.child import containment
 from tests.integration.playground import Finished, Playground
 
 TESTS = Path(__file__).parents[1]
 BASELINE = TESTS / "cheats" / "baseline_of_all.py"
 CHEATS = sorted(path for path in (TESTS / "cheats").glob("*.py") if not path.stem.startswith(("base", "make_")))
+CHEATS += sorted((TESTS / "cheats" / "boundary").glob("*.py"))
 HONEST = sorted(path for path in (TESTS / "honest").glob("*.py") if not path.stem.startswith(("base_", "sibling_of_")))
+HONEST += sorted((TESTS / "honest" / "boundary").glob("*.py"))
+NEEDED = {"pid", "mount"}
+"""What has to hold where cheats run that would stop processes and change files of the machine."""
 QUICK = ("--device", "cpu", "--pairs", "8")
 SMALL = (*QUICK, "--input", "64x64")
 WAITS = "import time\nimport torch\n\ndef kernel(x):\n    time.sleep({seconds})\n    return torch.relu(x)\n"
@@ -41,7 +46,12 @@ def words_of(candidate: Path) -> tuple[Path, Path, list[str]]:
     options = re.search(r"^# options: (.+)$", text, re.MULTILINE)
     words = options[1].split() if options else []
     words = [str(candidate.with_name(word)) if re.match(r"make_\w+\.py:", word) else word for word in words]
-    return candidate.with_name(f"{named[1]}.py") if named else BASELINE, candidate, words
+    beside = candidate.parent / "baselines" if candidate.parent.joinpath("baselines").is_dir() else candidate.parent
+    return beside / f"{named[1]}.py" if named else BASELINE, candidate, words
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
 
 
 def write(place: Playground, **files: str) -> tuple[Path, ...]:
@@ -52,9 +62,11 @@ def write(place: Playground, **files: str) -> tuple[Path, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cheat", CHEATS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("cheat", CHEATS, ids=name_of)
 def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
     """One that names how it is caught breaks that rule and exits with 1; any other is just not faster."""
+    if cheat.parent.name == "boundary" and not set(containment.available(place.repo)) >= NEEDED:
+        pytest.skip("this machine lets a cheat reach other processes and files")
     shutil.copytree(cheat.parent, place.repo / "cheats")  # some would write there
     baseline, candidate, words = words_of(place.repo / "cheats" / cheat.name)
     rules = re.search(r"^# caught as: (.+)$", cheat.read_text(encoding="utf-8"), re.MULTILINE)
@@ -68,12 +80,15 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("honest", HONEST, ids=lambda path: path.stem)
+@pytest.mark.parametrize("honest", HONEST, ids=name_of)
 def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
-    """However it computes, it breaks no rule, and it gets figures."""
+    """However it computes, it breaks no rule, and it gets figures unless its baseline cannot be measured."""
     baseline, candidate, words = words_of(honest)
     _, record = evaluated(place, baseline, candidate, *words)
     assert record["violations"] == []
+    if "# not measured\n" in honest.read_text(encoding="utf-8"):
+        assert record["verdict"] == "not measured"
+        return
     assert record["verdict"] != "not measured", record["headline"]
     assert record["speedup"] > 0
 

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import resource
 import signal
 import struct
 import subprocess
@@ -19,8 +20,11 @@ from pathlib import Path
 
 from ratchet.core.processes import adopt_orphans, children, die_with_parent, end_children
 
-PARTS = ("pid", "ipc", "net", "mount", "cores")
-"""Processes of its own, shared memory of its own, no network, files read-only but for one folder, the cores that it was given."""
+PARTS = ("pid", "ipc", "net", "mount", "cores", "limits")
+"""Processes of its own, shared memory of its own, no network, files read-only but for one folder, the cores that it was given,
+a largest number of processes."""
+MOST_PROCESSES, MOST_FILES, FILE_BYTES, SHARED_BYTES = 4096, 4096, 4 << 30, 4 << 30
+"""Threads count as processes. The kernel sets no limit to the processes of root, whom it also takes for root in a namespace."""
 _NEW_USER = 0x10000000
 _NAMESPACES = {"pid": 0x20000000, "ipc": 0x08000000, "net": 0x40000000, "mount": 0x00020000}
 _PRIVATE_RECURSIVE, _BIND = 0x40000 | 0x4000, 0x1000
@@ -59,6 +63,8 @@ def enter(parts: Collection[str], writable: Path, visible: Collection[Path]) -> 
             wanted.remove("mount")
     if "cores" in parts and platform.machine() in _SCHEDULING and _works(lambda: give_up_rights(["cores"])):
         wanted.append("cores")
+    if "limits" in parts and "pid" in wanted and _works(_try_limits):
+        wanted.append("limits")
     adopt_orphans()
     dumpable(is_dumpable=False)  # no process that runs a file of the user reads or changes this one
     return wanted
@@ -101,6 +107,32 @@ def _unshare(parts: Sequence[str]) -> None:
 def dumpable(*, is_dumpable: bool) -> None:
     """Let other processes of this user read this one's memory and files, or not: prctl(2)."""
     _libc.prctl(_PR_SET_DUMPABLE, int(is_dumpable), 0, 0, 0)
+
+
+def limit(data_bytes: int | None = None) -> None:
+    """Limit what a process may take: memory of its own, if given, files and descriptors, and what all may fork together."""
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: MOST_FILES, resource.RLIMIT_FSIZE: FILE_BYTES}
+    if data_bytes is not None:
+        limits[resource.RLIMIT_DATA] = data_bytes
+    if Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2] == "1":  # else it counts all processes of the user
+        limits[resource.RLIMIT_NPROC] = MOST_PROCESSES
+    for name, most in limits.items():
+        hard = resource.getrlimit(name)[1]
+        resource.setrlimit(name, (most, most) if hard == resource.RLIM_INFINITY else (min(most, hard), min(most, hard)))
+
+
+def _try_limits() -> None:
+    """Fork more processes than are allowed. Raises OSError where the kernel lets that happen."""
+    give_up_rights(())
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    try:
+        child = os.fork()
+    except OSError:
+        return
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    raise OSError("the number of processes is not limited")
 
 
 def give_up_rights(parts: Collection[str]) -> None:
@@ -161,7 +193,7 @@ def _mount(writable: Path, visible: Collection[Path], *, own_processes: bool) ->
     if is_done:
         if own_processes:
             _mounted("proc", "/proc", "proc", 0)  # refused in some containers: then other processes can be seen, not touched
-        _mounted("tmpfs", "/dev/shm", "tmpfs", 0)  # noqa: S108  a memory of its own
+        _mounted("tmpfs", "/dev/shm", "tmpfs", 0, f"size={SHARED_BYTES}")  # noqa: S108  a memory of its own
         source = f"/proc/self/fd/{kept}"
         if _mounted(source, source, None, _BIND) or _mounted(str(writable), str(writable), None, _BIND):
             _set_attributes(str(writable), _WRITABLE)
@@ -172,9 +204,9 @@ def _mount(writable: Path, visible: Collection[Path], *, own_processes: bool) ->
     return is_done and os.access(writable, os.W_OK)
 
 
-def _mounted(source: str | None, target: str, kind: str | None, flags: int) -> bool:
-    words = [word.encode() if word is not None else None for word in (source, target, kind)]
-    return bool(_libc.mount(*words, flags, None) == 0)
+def _mounted(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> bool:
+    words = [word.encode() if word is not None else None for word in (source, target, kind, options)]
+    return bool(_libc.mount(*words[:3], flags, words[3]) == 0)
 
 
 def _set_attributes(path: str, attributes: bytes) -> bool:

@@ -8,6 +8,7 @@ which confines itself (`child.containment`) and forks a fresh process for each r
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib
 import json
@@ -52,6 +53,7 @@ def main() -> None:
     One parent for all: their memory begins with the same layout, of which a few per cent of any time depend.
     """
     options = json.loads(sys.argv[1])
+    gc.disable()  # a third of the time of the imports; what they leave is never looked at again, in no fork either
     import torch
 
     importlib.import_module("ratchet.core.bench.child.calls")
@@ -59,6 +61,8 @@ def main() -> None:
     if options["imports_triton"]:
         with contextlib.suppress(ImportError):
             importlib.import_module("triton")
+    gc.freeze()
+    gc.enable()
     if options["cores"]:
         os.sched_setaffinity(0, options["cores"])
         torch.set_num_threads(len(options["cores"]))
@@ -75,6 +79,7 @@ def main() -> None:
         control.close()
     for _ in controls:
         os.wait()
+    os._exit(0)  # taking torch down takes longer than most evaluations' calls
 
 
 def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -> None:
@@ -84,10 +89,10 @@ def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -
     tempfile.tempdir = None
     holds = containment.enter(options["parts"], writable, [Path(path) for path in options["visible"]])
     control.sendall(json.dumps({"holds": holds}).encode() + b"\n")
-    _serve(control, holds, options["device"])
+    _serve(control, holds, options)
 
 
-def _serve(control: socket.socket, holds: Sequence[str], device: str) -> None:
+def _serve(control: socket.socket, holds: Sequence[str], options: Mapping[str, Any]) -> None:
     runner, answer = 0, {}
     while True:
         text, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 3)
@@ -98,7 +103,7 @@ def _serve(control: socket.socket, holds: Sequence[str], device: str) -> None:
             case "fork":
                 if (runner := os.fork()) == 0:
                     control.close()
-                    _become_runner(descriptors, holds, device)
+                    _become_runner(descriptors, holds, options)
                 for descriptor in descriptors:
                     os.close(descriptor)
             case "stop":
@@ -123,7 +128,7 @@ def _status(pid: int) -> int | None:
     return None
 
 
-def _become_runner(descriptors: Sequence[int], holds: Sequence[str], device: str) -> None:
+def _become_runner(descriptors: Sequence[int], holds: Sequence[str], options: Mapping[str, Any]) -> None:
     connection, output, pages = descriptors
     for place in (1, 2):
         os.dup2(output, place)
@@ -131,6 +136,8 @@ def _become_runner(descriptors: Sequence[int], holds: Sequence[str], device: str
     with open(os.devnull) as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
     die_with_parent()
+    device = options["device"]
+    containment.limit(options["most_bytes"] if device == "cpu" else None)  # CUDA maps more than there is
     containment.give_up_rights(holds)
     containment.dumpable(is_dumpable=True)
     from ratchet.core.bench.wire import Channel, Disconnected
@@ -174,7 +181,7 @@ class FileProcess:
         """Open the memory of the referee."""
         from ratchet.lab.child.memory import DeviceMemory, HostMemory
 
-        self._arguments, self._results, self._last = [], [], None  # earlier memory stays open: the file may have kept an argument
+        self._arguments, self._results = [], []  # earlier memory stays open: the file may have kept an argument
         self._memory = DeviceMemory(handle, size) if handle else HostMemory(self._descriptor, size)
 
     def load(self, path: str, text: str, function: str, seed: int) -> None:
@@ -258,6 +265,15 @@ class FileProcess:
             return type(node)(self._widened(each) for each in node)
         return {key: self._widened(each) for key, each in node.items()} if isinstance(node, dict) else node
 
+    def watch(self, seed: int) -> dict[str, Any]:
+        """Call once, and keep what its operators selected by, where the result is an index: see `child.selections`."""
+        from ratchet.lab.child.selections import watched
+
+        self._seed(seed)
+        self._last = watched(lambda: self._parts(self.function(*self._arguments[0]), self._arguments[0]))
+        self._wait()
+        return {"parts": self._layout(self._last)}
+
     def write(self, results: Sequence[Any]) -> None:
         """Write the result that was kept."""
         for part in results:
@@ -267,10 +283,14 @@ class FileProcess:
     def batch(self, count: int, seed: int) -> None:
         """Call with the arguments of the first slots, and write each result before the next call."""
         function, arguments = self.function, self._arguments
+        own = self._torch.cuda.current_stream() if self._device.type == "cuda" else None
         self._seed(seed)
         for slot in range(count):
             self._last = result = function(*arguments[slot])
             self._write(result, slot, slot)
+            if own is not None and (now := self._torch.cuda.current_stream()) != own:  # the file made another one current:
+                own.wait_stream(now)  # the next call begins when this one has ended, as on one stream
+                self._torch.cuda.set_stream(own)
         self._wait()
 
     def again(self, slot: int, of: int) -> None:

@@ -55,6 +55,7 @@ _MEANING = {
     "net": "no network",
     "mount": "files read-only",
     "cores": "cores and priority fixed",
+    "limits": "number of processes limited",
 }
 
 

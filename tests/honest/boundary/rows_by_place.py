@@ -1,6 +1,7 @@
 """The places of the rows first, then the rows."""
 
 # baseline: rows_that_pass
+# not measured
 
 import torch
 
