@@ -7,6 +7,7 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import json
@@ -25,7 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from ratchet.core import units
 from ratchet.core.errors import UsageError
-from ratchet.core.records.run import Mute, Policy
+from ratchet.core.records.run import Gate, GateName, Mute, Policy
 from ratchet.core.units import parse_size
 from ratchet.core.workload import Device
 
@@ -126,6 +127,14 @@ def _parse_mutes(value: object) -> object:
         raise ValueError("it is not JSON: write a list of tables in pyproject.toml") from None
 
 
+def _parse_gate(value: object) -> object:
+    """Read ``10%`` as a fraction."""
+    if isinstance(value, str) and value.endswith("%"):
+        with contextlib.suppress(ValueError):
+            return float(value[:-1]) / 100
+    return value
+
+
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
@@ -182,6 +191,8 @@ class Settings(BaseModel):
     """A case counts as improved if it takes at least this much less time."""
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
     """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
+    gates: Annotated[dict[GateName, Annotated[Gate, BeforeValidator(_parse_gate)]], BeforeValidator(_parse_mutes)] = {}
+    """Gates on what a case takes besides time: ``off``, ``warn``, or the growth that fails it, such as ``10%``."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     """Confidence level of the intervals in reports."""
     false_alarm: Fraction = 0.001
@@ -285,6 +296,7 @@ _POLICY = {
     "on_inconclusive": "on_inconclusive",
     "memory_limit": "memory_limit_bytes",
     "mute": "mutes",
+    "gates": "gates",
 }
 """Setting → its field of a policy."""
 

@@ -381,6 +381,15 @@ def test_launches_are_shown(sides: Sides) -> None:
     assert [line.split()[0] for line in sides.identified("head", "copy/mib_256")[0].launches] == ["memcpy"]
 
 
+@pytest.mark.parametrize("case", ["triton/x", "cuda/x"])
+def test_what_kernels_take_is_told(sides: Sides, case: str) -> None:
+    """Registers, machine code and launches of the author's kernels are known wherever their identity is; a small one spills none."""
+    needs_nvcc(case)
+    taken = sides.identified("head", case)[0].resources
+    assert taken
+    assert (taken.spills, taken.registers > 0, taken.code_size > 0, taken.launches > 0) == (0, True, True, True)
+
+
 def test_a_worker_goes_on(sides: Sides) -> None:
     """After an identity the worker prepares and times cases as before, and knows them again."""
     worker = sides.hosts.sides["head"].fork()

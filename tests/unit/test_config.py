@@ -358,7 +358,7 @@ def test_each_setting_is_of_a_tree_of_both_sides_or_of_neither() -> None:
     }
     what_is_made_of_it = {
         *("results", "regression_threshold", "improvement_threshold", "memory_limit", "confidence", "false_alarm", "mute"),
-        *("on_inconclusive", "models", "baseline_mode", "baseline_branch", "history_branch", "machine"),
+        *("on_inconclusive", "gates", "models", "baseline_mode", "baseline_branch", "history_branch", "machine"),
     }
     known = [*OF_EACH_TREE, *OF_BOTH_SIDES, *how_long_and_how_exactly, *what_is_made_of_it]
     assert sorted(known) == sorted(Settings.model_fields)

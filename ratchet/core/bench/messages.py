@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.core.bench.wire import ProtocolError
 from ratchet.core.records import Count, NotNegative, Record
-from ratchet.core.records.run import SampleMs, WorkloadIdentity
+from ratchet.core.records.run import Resources, SampleMs, WorkloadIdentity
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Parameter
 
@@ -175,6 +175,8 @@ class Identified(Record):
     """Cores that the process kept busy, on average, while the GPU waited for it; None where it does not."""
     spent: bool = False
     """The worker may be damaged: end it, and prepare the next case in a fresh one."""
+    resources: Resources | None = None
+    """What its kernels take; None where that is not known."""
     one_by_one: bool = False
     """Each launch of a call waits for the one before it, on one stream or in a graph: one work queue of the GPU is enough."""
 

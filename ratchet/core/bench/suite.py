@@ -332,6 +332,7 @@ def _with_survey(
             "has_reference": head is None or head.has_reference,
             "agreement": agreement,
             "identity": {side: digest for side in SIDES if side in found and (digest := found[side].digest_of_all)},
+            "resources": {side: found[side].resources for side in SIDES if side in found and found[side].resources},
             "opaque": next((answer.opaque_or_waiting for answer in found.values() if answer.opaque_or_waiting), None),
             "host_same": same,
             "host_difference": difference,

@@ -19,7 +19,7 @@ from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import OPENED_ELSEWHERE, HostCode, Identified, Prepared
 from ratchet.core.bench.ready.workers import PairWorkers, Workers
-from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
+from ratchet.core.records.run import SIDES, Failure, LostWorker, Resources, Side
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
@@ -41,6 +41,8 @@ class PreparedCase:
     """The GPU may wait for the host while it is timed."""
     busy_cores: float | None = None
     """Cores that the process kept busy, on average, while the GPU waited for it; None where that is not known."""
+    resources: Resources | None = None
+    """What its kernels take, where that is known."""
     one_by_one: bool = False
     """Each launch of a call is known to wait for the one before it."""
 
@@ -213,7 +215,11 @@ def _survey_case(
             raise
         return case, True  # its code is not compared, and it can be timed
     case = replace(
-        case, waits_for_host=identified.waits_for_host, busy_cores=identified.busy_cores, one_by_one=identified.one_by_one
+        case,
+        waits_for_host=identified.waits_for_host,
+        busy_cores=identified.busy_cores,
+        resources=identified.resources,
+        one_by_one=identified.one_by_one,
     )
     if survey.identify:
         case = replace(case, digest=identified.digest, opaque=identified.opaque, host=host)

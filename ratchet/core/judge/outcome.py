@@ -40,6 +40,7 @@ from ratchet.core.judge.comparison import (
 )
 from ratchet.core.judge.estimate import BOUND, fisher_p
 from ratchet.core.judge.evidence import CaseThresholds, pairs_to_settle
+from ratchet.core.judge.gates import growths
 from ratchet.core.records.baseline import BaselineEntry
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.core.records.samples import counts_of
@@ -65,7 +66,7 @@ def judge_case(
 
     ``stored`` serves only where the reference could not be measured.
     """
-    settled = _before_times(case) or over_limit(case, thresholds.policy)
+    settled = _before_times(case) or over_limit(case, thresholds.policy) or over_gate(case, thresholds.policy)
     if settled is not None:
         return (*settled, None)
     if not case.in_reference:
@@ -100,6 +101,12 @@ def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     other = counts_of(case.reference).peak_memory_bytes
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
+
+
+def over_gate(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
+    """Fail a head that takes more of something than its gate allows; None if it does not."""
+    grown = [sentence for sentence, fails in growths(case, policy) if fails]
+    return (Outcome.FAILED, " ".join(grown)) if grown else None
 
 
 def judge_alone(case: CaseRun, policy: Policy) -> Judgement:

@@ -19,6 +19,7 @@ from ratchet.core.judge.chain import problems
 from ratchet.core.judge.comparison import compare_stored, kernels_median_ms, medians_ms
 from ratchet.core.judge.drift import held_to_best
 from ratchet.core.judge.evidence import CaseThresholds, thresholds_for, with_smallest_slowdown
+from ratchet.core.judge.gates import growths
 from ratchet.core.judge.mutes import warnings as mute_warnings
 from ratchet.core.judge.mutes import with_mutes
 from ratchet.core.judge.outcome import Judgement, compared, decide_apart, digits_of, host_bound, judge_alone, judge_case
@@ -34,8 +35,6 @@ VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED:
 """The word for what `exit_code` returns."""
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
-MORE_MEMORY, LEAST_MORE_BYTES = 0.1, 1 << 20
-"""Fraction and bytes beyond which more memory than the reference takes is worth a sentence."""
 CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 """Outcomes that a profile explains."""
 
@@ -248,23 +247,12 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, policy: Policy) ->
         head=head,
         reference=reference,
         unchecked=_unchecked(case),
-        memory=_memory(case),
+        memory=" ".join(sentence for sentence, fails in growths(case, policy) if not fails) or None,
         last_lines=lines,
         dropped_blocks=dropped,
         host_bound=host_bound(case, policy.confidence),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
-
-
-def _memory(case: CaseRun) -> str | None:
-    """Say that the head takes clearly more memory than the reference; None where it does not."""
-    head, reference = case.performance, case.reference_performance
-    if head is None or reference is None:
-        return None
-    before, after = reference.peak_memory_bytes, head.peak_memory_bytes
-    if after <= before * (1 + MORE_MEMORY) or after - before < LEAST_MORE_BYTES:
-        return None
-    return f"A call takes {units.size(after)} of memory; the reference takes {units.size(before)}."
 
 
 def _unchecked(case: CaseRun) -> str | None:

@@ -43,6 +43,25 @@ class Mute(Record):
         return fnmatchcase(name, self.case)
 
 
+GateName = Literal["memory", "spills", "registers", "code_size", "launches"]
+"""What may be gated besides time."""
+Gate = Literal["off", "warn"] | Annotated[float, Field(ge=0, le=100)]
+"""Whether a growth is said (``warn``), or the growth from which a case fails, as a fraction of the reference's figure."""
+
+
+class Resources(Record):
+    """What the kernels of one call take, as the driver tells it."""
+
+    spills: Count
+    """Bytes of local memory that a thread uses, where registers run out; the most of any kernel."""
+    registers: Count
+    """Registers that a thread uses; the most of any kernel."""
+    code_size: Count
+    """Bytes of machine code of the kernels that are the author's."""
+    launches: Count
+    """Kernels that a call launches."""
+
+
 class Policy(Record):
     """When a case is red, when it is an improvement, and what an undecided case means for the run."""
 
@@ -59,6 +78,8 @@ class Policy(Record):
     memory_limit_bytes: Count | None = None
     """Most memory that a call of a case without a limit of its own may hold; None: any."""
     mutes: tuple[Mute, ...] = ()
+    gates: dict[GateName, Gate] = {}
+    """Gates on what a case takes besides time; what is not named is as in `judge.gates.WARNS`."""
 
     @property
     def part(self) -> float:
@@ -253,6 +274,8 @@ class CaseRun(Record):
     """The first difference that one of them got at, or the reason why nobody knows."""
     host_code: dict[Side, str] = {}
     """In older records: a digest of each side's host code. Equal ones meant that it is the same."""
+    resources: dict[Side, Resources] = {}
+    """What the kernels of each side take; empty on a CPU, and where nobody could look."""
     reference_tree: Tree | None = None
     """The code of the reference side, where it is not that of the run."""
     in_head: bool = True

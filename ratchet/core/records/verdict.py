@@ -153,7 +153,7 @@ class CaseVerdict(Record):
     unchecked: str | None = None
     """One sentence that says what of its result was checked, where its workload has no reference."""
     memory: str | None = None
-    """One sentence that the head takes clearly more memory than the reference."""
+    """Sentences about what the head takes more of than the reference, besides time: memory, registers, launches."""
     muted: str | None = None
     """Until when the case is muted, by whom and why; None where it is not."""
     last_lines: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from ratchet.core.untrusted import clean
 from ratchet.identical.launches import record as launches
 from ratchet.identical.launches.capture import Contents, Memory, Operators, Recorder, live, reserved, undisturbed
 from ratchet.identical.launches.code import Codes, refuse_namesakes
-from ratchet.identical.launches.driver import Driver, Identity, NoIdentity
+from ratchet.identical.launches.driver import LOCAL_BYTES, REGISTERS, Driver, Identity, NoIdentity
 from ratchet.identical.launches.record import Comparable, LaunchReader
 
 __all__ = ["Identity", "failed", "launch_settings", "of", "streams_of_others"]
@@ -107,7 +107,19 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         "libraries": codes.ambiguous(),
         "settings": driver.settings(stream),
     }
-    return Identity(launches.digest(everything), "", launches.shown(found[0]), one_by_one=all(one.one_by_one for one in found))
+    resources = {
+        "spills": max(driver.attribute(function, LOCAL_BYTES) for function in names) if names else 0,
+        "registers": max(driver.attribute(function, REGISTERS) for function in names) if names else 0,
+        "code_size": sum(one.size for one in code.values()),
+        "launches": sum(node.kind == "kernel" for node in found[0].nodes),
+    }
+    return Identity(
+        launches.digest(everything),
+        "",
+        launches.shown(found[0]),
+        resources=resources,
+        one_by_one=all(one.one_by_one for one in found),
+    )
 
 
 def streams_of_others() -> int | None:

@@ -41,6 +41,8 @@ class Code:
     origin: str
     digests: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    size: int = 0
+    """Bytes of machine code; 0 where the origin is the environment."""
 
 
 class Codes:
@@ -64,7 +66,7 @@ class Codes:
             # By its module too, should the driver name a kernel in a graph by another handle than it gave to Triton. Never by the
             # name alone: a kernel of CUDA C++ may have the same one.
             if each.function == function or (each.name == name and each.module == self._module_of(function)):
-                return Code("triton", (elf.machine_code(each.cubin),))
+                return Code("triton", (elf.machine_code(each.cubin),), size=elf.text_size(elf.Elf(each.cubin)))
         libraries = {path: elf.library(path) for path in self._own}
         images = {path: tuple(each for each in one.images if name in each.kernels) for path, one in libraries.items()}
         for path, found in images.items():
@@ -94,7 +96,12 @@ def in_libraries(name: str, images: Iterable[Sequence[elf.Image]], capability: t
         raise NoIdentity("CUDA_FORCE_PTX_JIT has the driver compile its kernels")
     every = [each for one in held for each in one]
     digests = tuple(sorted({each.code for each in every}))
-    return Code("library", digests, tuple(sorted({variable for each in every for variable in each.variables})))
+    return Code(
+        "library",
+        digests,
+        tuple(sorted({variable for each in every for variable in each.variables})),
+        sum(each.size for each in every),
+    )
 
 
 def refuse_namesakes(found: Iterable[tuple[str, Code]]) -> None:

@@ -10,6 +10,7 @@ Names that end in _v2 are what cuda.h turns the documented ones into.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ class Identity:
     launches: tuple[str, ...] = ()
     spent: bool = False
     """The process may be damaged, since a capture failed in it: end it, and prepare the next case in a fresh one."""
+    resources: Mapping[str, int] | None = None
+    """What its kernels take, as `records.run.Resources`."""
     one_by_one: bool = False
     """Each launch waits for the one before it, on whatever streams they are."""
 
@@ -48,6 +51,8 @@ _MEMORY_TYPE, _IS_MANAGED = 2, 8
 """CU_MEMORYTYPE_DEVICE, and two of CUpointer_attribute."""
 _LIMITS = (2, 5, 6)
 """CUlimit: heap, L2 fetch granularity, persisting L2. Not the stack: the driver enlarges it for whatever ran before."""
+LOCAL_BYTES, REGISTERS = 3, 4
+"""CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES and CU_FUNC_ATTRIBUTE_NUM_REGS."""
 _STREAM_ATTRIBUTES = (1, 3, 8, 9, 10)
 """CUlaunchAttributeID of streams: L2 window, waiting, priority, memory domains."""
 
@@ -76,6 +81,12 @@ class Driver:
         module = c_void_p()
         self.call("cuFuncGetModule", byref(module), c_void_p(function))
         return module.value or 0
+
+    def attribute(self, function: int, attribute: int) -> int:
+        """Return an attribute of a kernel, a CUfunction_attribute."""
+        value = c_int(0)
+        self.call("cuFuncGetAttribute", byref(value), c_int(attribute), c_void_p(function))
+        return value.value
 
     def variable(self, function: int, name: str) -> tuple[int, int]:
         """Return address and size of a ``__device__`` or ``__constant__`` variable of the module that a kernel is in."""

@@ -146,6 +146,11 @@ def kernels(elf: Elf) -> frozenset[str]:
     return frozenset(each.name.removeprefix(".text.") for each in elf.sections if each.name.startswith(".text."))
 
 
+def text_size(elf: Elf) -> int:
+    """Return the bytes of instructions of a cubin."""
+    return sum(each.size for each in elf.sections if each.name.startswith(".text."))
+
+
 def variables(elf: Elf) -> tuple[str, ...]:
     """Return the ``__device__`` and ``__constant__`` variables of a cubin: the host may write them without a launch."""
     found = [each.name for each in elf.symbols() if each.section in _VARIABLES and each.info & 0xF == _OBJECT]
@@ -262,6 +267,8 @@ class Image:
     code: str
     """`machine_code` of it."""
     variables: tuple[str, ...]
+    size: int = 0
+    """Bytes of its instructions."""
 
 
 @dataclass(frozen=True)
@@ -364,7 +371,7 @@ def _mentions(path: Path, size: int, _time: int, name: str) -> bool:
 
 def _image(cubin: Cubin) -> Image:
     read = Elf(cubin.image)
-    return Image(cubin.architecture, kernels(read), machine_code(cubin.image), variables(read))
+    return Image(cubin.architecture, kernels(read), machine_code(cubin.image), variables(read), text_size(read))
 
 
 def _depth(folders: Sequence[Path], path: Path) -> int:
