@@ -18,11 +18,11 @@ from ratchet.core.bench.messages import (  # noqa: E402  as above
     Prepared,
     Restored,
     Sampled,
-    Traced,
 )
 from ratchet.core.bench.tree_spec import TreeSpec  # noqa: E402  as above
 from ratchet.core.config import Settings  # noqa: E402  after the skip
 from ratchet.core.device.vendor import choose_gpu  # noqa: E402  as above
+from ratchet.explain.tracing import Traced  # noqa: E402  as above
 
 ORDINARY = {
     "matmul": "x = torch.randn(256, 256, device=device)\n    return lambda: x @ x",

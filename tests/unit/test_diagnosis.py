@@ -414,6 +414,7 @@ def test_the_package_is_pure() -> None:
     """It reads no file and starts nothing: it imports records, units, matching, names and itself."""
     allowed = (
         "ratchet.explain.diagnosis",
+        "ratchet.common.launch_pairs",
         "ratchet.core.records.profile",
         "ratchet.core.records.run",
         "ratchet.explain.metrics",

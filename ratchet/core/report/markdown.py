@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -177,7 +177,7 @@ def _environment() -> jinja2.Environment:
         "threshold": units.threshold,
         "time": words.time,
         "change": _change,
-        "narrow_change": _narrow_change,
+        "narrow_change": partial(_change, narrow=True),
         "whole_figures": lambda text: Markdown(untrusted.markdown(text).replace(" %", "\u00a0%")),
         "mark": lambda case, accepted: "☑️" if case.name in accepted else words.word(case).mark,
         "times": lambda case: Markdown(_tight(words.times(case)).replace("→\u00a0", "→ ")),
@@ -280,17 +280,11 @@ def tree(code: Tree) -> Markdown:
     return Markdown(f"{commit}{subject}{' **with uncommitted changes**' if code.dirty else ''}")
 
 
-def _change(comparison: Comparison | None) -> Markdown:
-    if comparison is None:
-        return Markdown(words.NOTHING)
-    interval = words.interval(comparison).replace(" ", "\u00a0")  # numbers alone, so its brackets are no link
-    return Markdown(f"{_tight(words.change(comparison))} {interval}")
-
-
-def _narrow_change(comparison: Comparison | None) -> Markdown:
-    """Return a change and its interval, in pieces short enough for a phone."""
+def _change(comparison: Comparison | None, *, narrow: bool = False) -> Markdown:
+    """Return a change and its interval; ``narrow``: in pieces short enough for a phone."""
     interval = words.interval(comparison)  # numbers alone, so its brackets are no link
-    return Markdown(f"{_tight(words.change(comparison))} {interval}".rstrip())
+    kept_together = interval if narrow else interval.replace(" ", "\u00a0")
+    return Markdown(f"{_tight(words.change(comparison))} {kept_together}".rstrip())
 
 
 def _tight(text: str) -> Markdown:
