@@ -237,7 +237,7 @@ def _import_all(*, without_torch: bool) -> None:
     assert duet.LIGHT_S
     assert duet.MORE_LIGHT_S
     duet.LIGHT_S = duet.MORE_LIGHT_S = 0.0
-    for file in (ROOT / "ratchet" / "core" / "report" / "templates").glob("*.j2"):  # compiled here, for all commands
+    for file in (Path(markdown.__file__).parent / "templates").glob("*.j2"):  # compiled here, for all commands
         (markdown.template if ".md" in file.suffixes else page.html_template)(file.name)
     # What torch's libraries do at the end of a process that defined them is nothing that a command does: it imports no torch.
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
@@ -317,7 +317,6 @@ def _end(status: int) -> NoReturn:
 
 # Processes that a command starts.
 
-_GUARD = str(ROOT / "ratchet" / "core" / "processes.py")
 _ADVISE = "ratchet.explain.child.advise_target"
 _HOST = "ratchet.core.bench.child.host"
 _CHILDREN = (_HOST, "ratchet.explain.child.profile_target", _ADVISE)
@@ -360,7 +359,7 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
 
     if words[0] != sys.executable:
         return None
-    if words[1:4] == ["-I", "-S", _GUARD]:
+    if words[1:4] == ["-I", "-S", ratchet.core.processes.__file__]:
         return lambda: ratchet.core.processes._guard(int(words[4]), words[5:])
     if words[1:3] == ["-X", "warm"]:
 
