@@ -30,6 +30,7 @@ EXAMPLES = {
     ),
 }
 PARTS = {
+    "advise": "ratchet.explain.advise_command",
     "explainer": "ratchet.explain.cases",
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",
