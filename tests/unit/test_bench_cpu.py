@@ -154,8 +154,9 @@ def test_script_hands_its_configs_to_run(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "ratchet.core.cli", command)
     script = _load("integrated_test")
     script.main(["--config", "training_512", "--config", "copy", "--device", "cpu"])
+    script.main(["--output", "current.json"])
     script.main([])
-    assert seen == [["run", "training_512", "copy", "--device", "cpu"], ["run"]]
+    assert seen == [["run", "training_512", "copy", "--device", "cpu"], ["run", "--seed-format", "current.json"], ["run"]]
 
 
 LISTED = [

@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.core.cli import main
+from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.judge.verdict import ending
 from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.core.report.exchange import Place, defined_at, junit_text, sarif_text
-from tests import reports
+from ratchet.core.report.exchange import Place, defined_at, junit_text, sarif_text, seed_text
+from ratchet.harness.results import read_results
+from tests import examples, reports
 
 DATA = Path(__file__).parents[1] / "data" / "exchange"
 JUNIT = xmlschema.XMLSchema(DATA / "junit-10.xsd")
@@ -120,3 +122,40 @@ def test_a_recorded_run_is_written_as_both(tmp_path: Path, capsys: pytest.Captur
     log = json.loads(sarif.read_text(encoding="utf-8"))
     SARIF.validate(log)
     assert (code, {one["ruleId"] for one in log["runs"][0]["results"]}) == (3, {"SLOWER"}), capsys.readouterr().err
+
+
+def test_the_plain_form_is_written_and_read(tmp_path: Path) -> None:
+    """One case is one object with config and performance.mean_time_ms, several are a list; `compare` reads both."""
+    run = examples.run_record()
+    (timed,) = [case for case in run.cases if case.performance][:1]
+    one = tmp_path / "one.json"
+    one.write_text(seed_text(run.model_copy(update={"cases": (timed,)})), encoding="utf-8")
+    document = json.loads(one.read_text(encoding="utf-8"))
+    assert document["config"]["name"] == timed.config.name
+    assert document["performance"]["mean_time_ms"] == timed.performance.mean_time_ms
+    (read,) = read_results(one).cases
+    assert (read.name, read.samples_ms) == (timed.name, (timed.performance.mean_time_ms,))
+    two = tmp_path / "two.json"
+    other = timed.model_copy(update={"config": timed.config.model_copy(update={"name": "other"})})
+    two.write_text(seed_text(run.model_copy(update={"cases": (timed, other)})), encoding="utf-8")
+    assert [case.name for case in read_results(two).cases] == [timed.name, f"{timed.benchmark}/other"]
+    with pytest.raises(OutputError, match="No case was timed"):
+        seed_text(run.model_copy(update={"cases": ()}))
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ({"config": {"batch": 32, "seq": 512}, "performance": {"mean_time_ms": 0.05}}, "benchmark/batch_32-seq_512"),
+        ({"config": "training_512", "performance": {"mean_time_ms": 0.05}}, "benchmark/training_512"),
+        ({"config": {}, "performance": {"mean_time_ms": 0.05}}, "benchmark/default"),
+    ],
+)
+def test_the_plain_form_of_other_scripts_is_read(document: Any, name: str, tmp_path: Path) -> None:
+    """Whatever a script put into config; without a time there is one sentence."""
+    file = tmp_path / "current.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert [(case.name, case.samples_ms) for case in read_results(file).cases] == [(name, (0.05,))]
+    file.write_text(json.dumps(document | {"performance": {}}), encoding="utf-8")
+    with pytest.raises(RecordError, match="mean_time_ms"):
+        read_results(file)

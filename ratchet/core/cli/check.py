@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -52,6 +53,12 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 
 @click.command("run")
 @click.argument("cases", nargs=-1)
+@click.option(
+    "--seed-format",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write config and performance.mean_time_ms as plain JSON, which `ratchet compare` reads too.",
+)
 @harness
 @measuring
 @common
@@ -69,7 +76,7 @@ def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], opti
     show(done.report, as_json=options["as_json"])
     try:
         paths = write(done, os.environ)
-        write_exchange(done.report, options, os.environ)
+        write_exchange(done, options, os.environ)
     except OutputError as error:
         click.echo(f"ratchet: {error}", err=True)
         return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)

@@ -22,7 +22,7 @@ from ratchet.core.records.files import save_text
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress, choose_progress
 from ratchet.core.report.terminal import plain_lines, print_report
-from ratchet.core.request import settings_of
+from ratchet.core.request import CommandResult, settings_of
 
 
 @contextlib.contextmanager
@@ -76,17 +76,20 @@ def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
         print_result(None, (f"{label + ':':<9}{shown(path)}" for label, path in zip(labels, paths, strict=False)), as_json=False)
 
 
-def write_exchange(report: ReportRecord, options: dict[str, Any], environ: Mapping[str, str]) -> None:
-    """Write the files of ``--junit`` and ``--sarif``, where they are given. Raises OutputError."""
-    if not (options.get("junit") or options.get("sarif")):
+def write_exchange(done: CommandResult, options: dict[str, Any], environ: Mapping[str, str]) -> None:
+    """Write the files of ``--junit``, ``--sarif`` and ``--seed-format``, where they are given. Raises OutputError."""
+    junit, sarif, seed = (options.get(name) for name in ("junit", "sarif", "seed_format"))
+    if not (junit or sarif or seed):
         return
-    from ratchet.core.report.exchange import defined_at, junit_text, sarif_text
+    from ratchet.core.report.exchange import defined_at, junit_text, sarif_text, seed_text
 
-    if options.get("junit"):
-        save_text(options["junit"], junit_text(report))
-    if options.get("sarif"):
+    if junit:
+        save_text(junit, junit_text(done.report))
+    if sarif:
         root, settings = settings_of(request_of((), options), environ)
-        save_text(options["sarif"], sarif_text(report, defined_at(root, settings.bench)))
+        save_text(sarif, sarif_text(done.report, defined_at(root, settings.bench)))
+    if seed:
+        save_text(seed, seed_text(done.run))
 
 
 def shown(path: Path) -> str:

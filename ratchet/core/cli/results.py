@@ -101,7 +101,7 @@ def report_command(recorded: Path | None, **options: Any) -> int:
     done = judge_again(recorded, request_of((), options), os.environ)
     show(done.report, as_json=options["as_json"])
     print_paths(write_report(done), quiet=options["as_json"])
-    write_exchange(done.report, options, os.environ)
+    write_exchange(done, options, os.environ)
     return done.report.exit_code
 
 

@@ -1,4 +1,4 @@
-"""Write a verdict as other tools read it: JUnit's XML for lists of tests, SARIF 2.1.0 for code scanning.
+"""Write a verdict as other tools read it: JUnit's XML, SARIF 2.1.0, and the plain JSON of scripts of your own.
 
 `ratchet.core.cli` writes both where ``--junit`` and ``--sarif`` ask for them. A file has a failure or an error exactly where the
 run does not exit with 0. Formats: https://github.com/jenkinsci/xunit-plugin (junit-10.xsd) and
@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
 from ratchet import __version__
-from ratchet.core.errors import Exit
+from ratchet.core.errors import Exit, OutputError
 from ratchet.core.judge.verdict import RED
+from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.untrusted import clean
@@ -155,6 +156,24 @@ def _result(case: CaseVerdict, report: ReportRecord, places: Mapping[str, Place]
         **({"suppressions": [{"kind": "external", "justification": _text(case.muted or "")}]} if case.is_silenced else {}),
         **({"properties": figures} if figures else {}),
     }
+
+
+def seed_text(run: RunRecord) -> str:
+    """Return ``{"config": {…}, "performance": {"mean_time_ms": …}}`` of the one case that was timed; of several, a list of these.
+
+    Raises OutputError where no case was timed.
+    """
+    found = [
+        {
+            "config": {"name": case.config.name, "benchmark": case.benchmark, "parameters": case.config.parameters},
+            "performance": case.performance.model_dump(mode="json"),
+        }
+        for case in run.cases
+        if case.performance is not None
+    ]
+    if not found:
+        raise OutputError("No case was timed, so --seed-format has nothing to write.", "See the reasons above.")
+    return json.dumps(found[0] if len(found) == 1 else found, indent=2, ensure_ascii=False) + "\n"
 
 
 def defined_at(root: Path, bench: str) -> dict[str, Place]:
