@@ -348,7 +348,7 @@ def test_schemas_can_be_written_from_a_shell(tmp_path: Path) -> None:
 
 
 def test_a_baseline_of_one_machine_has_its_figures_where_scripts_look(tmp_path: Path) -> None:
-    """`baseline["configs"][case]["median_ms"]`, the same as in the entry; of two machines there is none, and an edit is refused."""
+    """The figures of `baseline["configs"][case]` are the entry's; of two machines there are none, and an edit is refused."""
     one = examples.baseline()
     path = tmp_path / "baseline.json"
     save(path, one)
