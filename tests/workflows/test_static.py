@@ -61,6 +61,7 @@ NEWER_THAN_ACTIONLINT = (
     r'unexpected key "cache-mode" for "workflow" section',
     r'unexpected key "queue" for "concurrency" section',
     r'"\$/\.github/[^"]*"',
+    r'undefined variable "vars"',
     r'property "[a-z-]+" is not defined in object type',  # of inputs that `workflow_call` has and `workflow_dispatch` has not
 )
 """What GitHub has taken since this actionlint: GitHub's own parser and the published schema look at those."""
