@@ -23,6 +23,7 @@ EXAMPLES = {
     "profile": (
         "ratchet profile norm/rows_4k --base HEAD~1",
         "ratchet profile --read before.ncu-rep after.ncu-rep",
+        "ratchet profile --nsys pipeline/frame   pageable or pinned copies, gaps and overlap",
     ),
     "roofline": (
         "ratchet roofline",
