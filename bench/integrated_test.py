@@ -13,6 +13,7 @@ def main(arguments: list[str] | None = None) -> int | None:
     parser = argparse.ArgumentParser(description="Run this folder's benchmarks through ratchet.")
     parser.add_argument("--config", action="append", default=[], help="a config, a benchmark or benchmark/config; repeatable")
     parser.add_argument("--device", choices=("cuda", "cpu"), help="where to run; ratchet chooses otherwise")
+    parser.add_argument("--output", help="also write config and performance.mean_time_ms to this file")
     options = parser.parse_args(arguments)
     try:
         from ratchet.core.cli import main as ratchet
@@ -21,7 +22,8 @@ def main(arguments: list[str] | None = None) -> int | None:
         print(f"{error.name} is not installed: run `{sys.executable} -m pip install -e {root}` first.", file=sys.stderr)
         return 2
     device = ["--device", options.device] if options.device else []
-    return ratchet(["run", *options.config, *device])
+    output = ["--seed-format", options.output] if options.output else []
+    return ratchet(["run", *options.config, *device, *output])
 
 
 if __name__ == "__main__":

@@ -140,7 +140,17 @@ Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
 
 Format = Literal[
-    "nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "asv", "codspeed", "bencher", "json"
+    "nvbench",
+    "google-benchmark",
+    "pytest-benchmark",
+    "hyperfine",
+    "triton",
+    "pytorch",
+    "asv",
+    "codspeed",
+    "bencher",
+    "json",
+    "seed",
 ]
 """What another harness writes."""
 

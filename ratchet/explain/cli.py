@@ -38,10 +38,15 @@ from ratchet.explain.roofline_figure import roofline_lines
 @click.option(
     "--read", is_flag=True, help="Read one report file instead, or compare two: `--read REFERENCE.ncu-rep HEAD.ncu-rep`."
 )
+@click.option(
+    "--nsys",
+    is_flag=True,
+    help="Record one call with Nsight Systems instead: pageable or pinned copies, gaps, overlap. With --read: its files.",
+)
 @device
 @waiting
 @common
-def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: bool, **options: Any) -> int:
+def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: bool, nsys: bool, **options: Any) -> int:
     """Profile CASES of this checkout, and of an earlier commit beside it, without timing them.
 
     Counters come from Nsight Compute if it is installed and permitted; otherwise torch.profiler gives times. Reports, metrics
@@ -52,9 +57,11 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
         raise click.UsageError("--base, --merge-base, --against-baseline and --compare exclude each other.")
     if not cases:
         raise click.UsageError("Name report files to read." if read else "Name cases to profile (see `ratchet list`).")
+    if (read or nsys) and any(bases):
+        raise click.UsageError(f"{'--nsys' if nsys else '--read'} looks at one state of the code, so it takes no commit.")
+    if nsys:
+        return _timelines(cases, read=read, options=options)
     if read:
-        if any(bases):
-            raise click.UsageError("--read compares files, so it takes no commit.")
         files = read_profiles([Path(case) for case in cases], os.environ)
         fields = files.model_dump(mode="json")
         print_result(fields, read_lines(files), as_json=options["as_json"])
@@ -64,6 +71,19 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
     lines = (line for case in done.profiles for line in profile_lines(case, shown(done.results)))
     print_result([case.model_dump(mode="json") for case in done.profiles], lines, as_json=options["as_json"])
     return int(Exit.PASS if all(case.head for case in done.profiles) else Exit.NOT_MEASURED)
+
+
+def _timelines(cases: tuple[str, ...], *, read: bool, options: dict[str, Any]) -> int:
+    from ratchet.explain.nsys import nsys_lines, profile_nsys, read_nsys
+
+    if read:
+        found = [read_nsys(Path(case), os.environ) for case in cases]
+    else:
+        with progressing(options) as progress:
+            found = profile_nsys(request_of(cases, options), progress, os.environ)
+    lines = (line for one in found for line in nsys_lines(one))
+    print_result([one.model_dump(mode="json") for one in found], lines, as_json=options["as_json"])
+    return int(Exit.PASS)
 
 
 @click.command("roofline")

@@ -23,6 +23,7 @@ EXAMPLES = {
     "profile": (
         "ratchet profile norm/rows_4k --base HEAD~1",
         "ratchet profile --read before.ncu-rep after.ncu-rep",
+        "ratchet profile --nsys pipeline/frame   pageable or pinned copies, gaps and overlap",
     ),
     "roofline": (
         "ratchet roofline",
@@ -32,6 +33,7 @@ EXAMPLES = {
 WORKER_MODULES = ("ratchet.explain.child.traced_case",)
 RECORDS = {"roofline": "ratchet.common.rooflines:Roofline"}
 PARTS = {
+    "advise": "ratchet.explain.advise_command",
     "explainer": "ratchet.explain.cases",
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",

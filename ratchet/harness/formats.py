@@ -29,6 +29,7 @@ FORMATS: dict[str, Parser] = {
     "codspeed": suites.codspeed,
     "bencher": suites.bencher,
     "json": suites.own,
+    "seed": suites.seed,
 }
 """Format → its reader, which raises FormatError, or KeyError and the like for a document of another shape."""
 
@@ -63,6 +64,8 @@ def looks_like(document: Any) -> str | None:
         for one in (document if isinstance(document, list) else [document])
     ):
         return "pytorch"
+    if isinstance(document, list) and document and all(map(_is_seed, document)):
+        return "seed"
     return next((kind for kind, is_so in _LOOKS if is_so(document)), None) if isinstance(document, dict) else None
 
 
@@ -70,11 +73,16 @@ def _is_ours(document: dict[str, Any]) -> bool:
     return type(document.get("schema_version")) is int  # PyTorch's is a text
 
 
+def _is_seed(document: Any) -> bool:
+    return _has(document, "config") and isinstance(document.get("performance"), dict)
+
+
 _LOOKS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("run", lambda one: _is_ours(one) and "kind" in one and "plan" in one),
     ("verdict", lambda one: _is_ours(one) and "verdict" in one),
     ("baseline", lambda one: _is_ours(one) and "fingerprints" in one),
     ("other record", _is_ours),
+    ("seed", _is_seed),
     ("triton", lambda one: any(str(key).startswith("tritonbench_") for key in metrics_of(one))),
     ("pytest-benchmark", lambda one: "machine_info" in one),
     ("codspeed", lambda one: isinstance(one.get("instrument"), dict) and "benchmarks" in one),

@@ -33,6 +33,7 @@ from ratchet.harness.entries import (
     text_of,
     timed,
     unit_of,
+    words_of,
 )
 
 
@@ -227,3 +228,17 @@ def _own_case(name: str, values: object, unit: Unit) -> TimedBenchmark:
         what = clean(values, 60) if isinstance(values, str) else "no list of numbers"
         return TimedBenchmark(*halves(name), original=name, untimed=f"it is {what}")
     return timed(*halves(name), values, unit, original=name)
+
+
+def seed(document: Any, file: Path | None, _: Path) -> ParsedFile:
+    """``{"config": {…}, "performance": {"mean_time_ms": 0.053}}``, or a list: what `ratchet run --seed-format` writes."""
+    entries = document if isinstance(document, list) else [document]
+    return ParsedFile(tuple(_seed_case(entry["config"], entry["performance"], file) for entry in entries))
+
+
+def _seed_case(config: object, performance: Mapping[str, Any], file: Path | None) -> TimedBenchmark:
+    about = config if isinstance(config, Mapping) else {"name": config}
+    plain = {str(name): value for name, value in about.items() if isinstance(value, str | int | float)}
+    benchmark = str(plain.pop("benchmark", file.stem if file else "benchmark"))
+    name = str(plain.pop("name", "")) or words_of({key: str(value) for key, value in plain.items()}) or "default"
+    return timed(benchmark, name, [performance["mean_time_ms"]], Unit(ms=1.0))

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ratchet import tools
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
-from ratchet.core.errors import UnfitError, UsageError
+from ratchet.core.errors import RatchetError, UnfitError, UsageError
 from ratchet.core.git import Repository, worktrees
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import environment_of, machine_of, plan_of_case
@@ -25,15 +26,18 @@ from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, tree_specs
 from ratchet.lab.judge import ceilings, change_between, is_plateau, luck, rotation
 from ratchet.lab.measure.experiment import open_experiment
-from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, Noise, ResultRow, SessionRecord, StatusRecord
+from ratchet.lab.records.experiment import WHOLE, ChecklistAnswer, ExperimentRecord, Noise, ResultRow, SessionRecord, StatusRecord
 from ratchet.lab.report.experiment import handoff_text, read_table, row_of, table_text
 from ratchet.lab.rules import pairs_by_stage
+from ratchet.lab.targets import advised, escalation, targets
 
 SESSION, TABLE, HANDOFF = "experiments/session.json", "experiments.tsv", "HANDOFF.md"
 PAIRS, NOISE_PAIRS, CASE_TIMEOUT_S = 20, 8, 60
 """Most pairs of an experiment, pairs of the reference against itself, and the longest step of a case."""
 BLOCKS = 8
 """With three samples in each, eight pairs are 192 calls a side."""
+ADVISED_S = 2.0
+"""How long the case is traced for the checklist and the targets."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,27 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         test_limit_s=wanted.test_limit_s,
         minutes=wanted.minutes,
         baseline=found.profiled.baseline,
+        stages_activity=found.profiled.stages,
         floors=found.profiled.floors,
         noise=_noise(found.timed),
         earlier=earlier,
         warnings=machine.warnings,
     )
+    session = _with_advice(session, request, progress, environ)
     save_session(results, session)
     return session
+
+
+def _with_advice(session: SessionRecord, request: Request, progress: Progress, environ: Mapping[str, str]) -> SessionRecord:
+    """Add the answers and findings of `ratchet advise`. A case that gives it no trace still begins a session, with a warning."""
+    part = tools.part("advise")
+    try:
+        advice = part.advise(part.AdviceRequest(session.case, trace_for_s=ADVISED_S), request, progress, environ)
+    except RatchetError as error:
+        why = f"The checklist has no answers from a trace: {error.message}"
+        return session.model_copy(update={"warnings": (*session.warnings, why)})
+    answers = tuple(ChecklistAnswer.model_validate(one.model_dump()) for one in advice.checklist)
+    return session.model_copy(update={"checklist": answers, "advised": advised(advice, session)})
 
 
 def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Settings:
@@ -185,6 +203,8 @@ def status_of(session: SessionRecord, now: datetime | None = None) -> StatusReco
         minutes_left=minutes_left(session, now) if now else None,
         luck=luck(session.experiments),
         rotation=rotation(session),
+        escalation=escalation(session),
+        targets=targets(session),
         ceilings=ceilings(session),
         plateau=is_plateau(session),
     )

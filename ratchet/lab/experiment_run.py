@@ -96,6 +96,7 @@ def run(
                 "category": category,
                 "kind": kind_of(wanted.pattern, category),
                 "estimate_us": session.time_us(wanted.stage),
+                "launches": session.launches(wanted.stage),
                 "reference": reference.tree,
                 "head": head.tree,
                 "commit": head.revision,
@@ -127,7 +128,8 @@ def _checked(wanted: RunRequest, session: SessionRecord) -> Category:
     if wanted.stage not in (WHOLE, *session.stages):
         names = ", ".join((*session.stages, WHOLE))
         raise UsageError(f"{session.case} has no stage {clean(wanted.stage)}: it has {names}.", "Name one of these with --stage.")
-    category = wanted.category or category_of(wanted.pattern)
+    named = {one.pattern: one.category for one in session.advised}
+    category = wanted.category or category_of(wanted.pattern) or named.get(wanted.pattern)
     if category is None:
         raise UsageError(
             f"The category of the pattern {clean(wanted.pattern)} is not known.",

@@ -199,8 +199,9 @@ _KINDS: dict[Category, Kind] = {
 
 
 def category_of(pattern: str) -> Category | None:
-    """Return the category of a known pattern."""
-    return PATTERNS.get(pattern.lower().replace("_", "-"))
+    """Return the category of a known pattern; one operation for a whole stage, whatever its name, saves launches."""
+    name = pattern.lower().replace("_", "-")
+    return "dispatch" if name.startswith("monolithic-") else PATTERNS.get(name)
 
 
 def kind_of(pattern: str, category: Category) -> Kind:

@@ -88,6 +88,7 @@ class Seen:
     samples: list[Timed] = field(default_factory=list)
     alone_s: list[float] = field(default_factory=list)
     peaks: dict[Side, int] = field(default_factory=dict)
+    held: dict[Side, int] = field(default_factory=dict)
     kernels: dict[Side, tuple[str, ...]] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -195,6 +196,8 @@ class Referee:
             checked_calls=seen.checked,
             violations=tuple(seen.violations),
             peaks=seen.peaks,
+            held=seen.held,
+            setup_s={side: runner.setup_s for side, runner in self._runners.items()},
             trouble=seen.trouble,
             contained=tuple(contained),
         )
@@ -286,6 +289,7 @@ class Referee:
     def _take_peak(self, side: Side) -> None:
         peak = self._runners[side].peak_bytes() + self._contents.bytes
         self.seen.peaks[side] = max(self.seen.peaks.get(side, 0), peak)
+        self.seen.held[side] = self._runners[side].current_bytes() + self._contents.bytes
 
     def _spoil(self, side: Side, table: CallSlots, taken: CallSnapshot) -> None:
         """See whether results stay as they are when the arguments are overwritten: the candidate's must if the baseline's do."""

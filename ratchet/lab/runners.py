@@ -105,6 +105,7 @@ class Runner:
         self._connection, self._control = connection, wire.Channel(connection)
         self._channel: wire.Channel | None = None
         self._output = Output()
+        self.setup_s = 0.0
         self._pid = self._before_bytes = self._device_bytes = self._peak_bytes = 0
 
     def ready(self, output: Output) -> None:
@@ -129,7 +130,9 @@ class Runner:
         self._device_bytes = self._peak_bytes = 0
         self._share(self.memory or self._new_memory(0))
         self._before_bytes = self._held_bytes() - self.memory_bytes
+        began = perf_counter()
         self.ask("load", Done, path=self.source.path, text=self.source.text, function=self.function, seed=seed)
+        self.setup_s = perf_counter() - began
 
     def map(self, size: int) -> Memory:
         """Return memory of so many bytes, or more, which the runner can write to as well."""
@@ -258,6 +261,10 @@ class Runner:
         if self.device == "cpu":
             self._peak_bytes = max(self._peak_bytes, self._held_bytes(peak=True) - self._before_bytes - self.memory_bytes)
         return self._peak_bytes
+
+    def current_bytes(self) -> int:
+        """Return the memory that the file holds now, counted as `peak_bytes` does."""
+        return max(0, self._device_bytes if self.device != "cpu" else self._held_bytes() - self._before_bytes - self.memory_bytes)
 
     def _held_bytes(self, *, peak: bool = False) -> int:
         parent = next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid

@@ -16,9 +16,11 @@ from ratchet.core import processes
 from ratchet.core.cli.options import common, device, duration, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit
-from ratchet.core.records.files import dumps
+from ratchet.core.records.files import dumps, load
 from ratchet.core.untrusted import log_line
 from ratchet.tune.command import apply_recorded, export_tuning, tune, tune_replay
+from ratchet.tune.joint import joint, joint_lines
+from ratchet.tune.records import TuningRecord
 from ratchet.tune.subject import TuneRequest
 from ratchet.tune.suggestions import replay_lines, tuning_lines
 
@@ -43,6 +45,7 @@ from ratchet.tune.suggestions import replay_lines, tuning_lines
 @click.option(
     "--export", type=click.Path(path_type=Path), help="Write the configurations of --record as a space in the T4 format."
 )
+@click.option("--jointly", is_flag=True, help="Choose one set of parameters for the configs of several --record.")
 @click.option("--gpus", metavar="all|0,1", help="Try configurations on these GPUs of one kind at once.")
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where the GPUs are.")
 @click.option("--tuning", type=click.Path(path_type=Path), help="Folder for records and suggestions (default: tuning).")
@@ -63,6 +66,8 @@ def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...
         raise click.UsageError("Name one case to tune (see `ratchet list`), or a recorded space with --replay, or a --record.")
     if records:
         return _use_records(records, options)
+    if options["jointly"]:
+        raise click.UsageError("--jointly chooses among what searches tried: name their records with --record.")
     if options["export"]:
         raise click.UsageError("--export writes what a --record tried: name one.")
     if replay is None:
@@ -74,8 +79,12 @@ def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...
 
 def _use_records(paths: tuple[Path, ...], options: dict[str, Any]) -> int:
     out: Path | None = options["export"]
+    if options["jointly"]:
+        choice = joint([load(path, TuningRecord) for path in paths])
+        print_result(choice, joint_lines(choice), as_json=options["as_json"])
+        return int(Exit.PASS)
     if not options["apply"] and out is None:
-        raise click.UsageError("--record takes a record of an earlier search: say --apply or --export FILE.")
+        raise click.UsageError("--record takes a record of an earlier search: say --apply, --jointly or --export FILE.")
     if out is not None and len(paths) > 1:
         raise click.UsageError(f"--export takes one record at a time, not {len(paths)}.")
     lines = []

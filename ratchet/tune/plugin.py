@@ -9,6 +9,7 @@ EXAMPLES = {
     "tune": (
         "ratchet tune norm/rows_4k --time-budget 10m",
         "ratchet tune norm/rows_4k --resume --apply",
+        "ratchet tune --jointly --record tuning/norm.rows_4k.M.json --record tuning/norm.rows_8k.M.json",
     ),
 }
 WORKER_MODULES = ("ratchet.tune.child",)

@@ -383,7 +383,7 @@ def test_launches_are_shown(sides: Sides) -> None:
 
 @pytest.mark.parametrize("case", ["triton/x", "cuda/x"])
 def test_what_kernels_take_is_told(sides: Sides, case: str) -> None:
-    """Registers, machine code and launches of the author's kernels are known wherever their identity is; a small one spills none."""
+    """Registers, machine code and launches of the author's kernels are known wherever their identity is; none spills here."""
     needs_nvcc(case)
     taken = sides.identified("head", case)[0].resources
     assert taken

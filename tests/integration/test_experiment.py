@@ -122,6 +122,9 @@ def test_a_start_prints_the_baseline(make: Callable[..., Playground]) -> None:
     assert any(line.startswith("  aten::mm") and "at bench/pipe.py:" in line and "[16, 16]" in line for line in lines)
     noise = lines[lines.index("=== Noise floor: the reference against itself ===") + 1 :]
     assert [line.split(":")[0].strip() for line in noise[:4]] == ["e2e", "prepare", "infer", "aside"]
+    asked = lines[lines.index("=== Ten questions before the first change ===") + 1 :][:10]
+    assert [line.split(".")[0].strip() for line in asked] == [str(number) for number in range(1, 11)]
+    assert any("not in the trace" not in line for line in asked), "the trace of the case answers some"
     again = place.ratchet("experiment", "start", "pipe", *QUICK)
     assert (again.code, again.sentence.startswith("A session on pipe/default is open")) == (2, True)
     header = "\t".join(table(place)[0])

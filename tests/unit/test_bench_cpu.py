@@ -86,6 +86,17 @@ def test_attention_reference_is_causal_attention() -> None:
     torch.testing.assert_close(module._reference(q, k, v), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_attention_has_a_parameter_to_tune_without_a_gpu() -> None:
+    """On the CPU, training_512 takes so many heads at a time: any number of them gives the same result as all at once."""
+    made = BENCHMARKS["attention"]
+    workload = made(device=CPU, **made.configs["cpu"]["training_512"], variant="ours")
+    today = workload.run(**workload.tuning)
+    assert len(workload.tune["HEADS"]) > 1
+    for heads in workload.tune["HEADS"]:
+        torch.testing.assert_close(workload.run(HEADS=heads), today, rtol=1e-5, atol=1e-6)
+    assert not made(device=CPU, **made.configs["cpu"]["training_512"], variant="torch").tune
+
+
 def test_attention_tunings_are_in_the_space() -> None:
     """Every head size of the GPU configs has a tuning, made of values that the search may choose."""
     module = _load("attention")
@@ -154,8 +165,9 @@ def test_script_hands_its_configs_to_run(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "ratchet.core.cli", command)
     script = _load("integrated_test")
     script.main(["--config", "training_512", "--config", "copy", "--device", "cpu"])
+    script.main(["--output", "current.json"])
     script.main([])
-    assert seen == [["run", "training_512", "copy", "--device", "cpu"], ["run"]]
+    assert seen == [["run", "training_512", "copy", "--device", "cpu"], ["run", "--seed-format", "current.json"], ["run"]]
 
 
 LISTED = [

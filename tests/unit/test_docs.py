@@ -59,3 +59,17 @@ def test_errors_lead_to_sections() -> None:
     named = {kind.section for kind in kinds if kind.section}
     assert len(named) >= 4
     assert named <= sections(ROOT / "docs" / "troubleshooting.md")
+
+
+def test_each_of_the_ten_questions_is_answered_where_it_says() -> None:
+    """The commands and words of an answer stand on the page that it links to, below the heading that it names."""
+    index = ROOT / "docs" / "README.md"
+    rows = re.findall(r"^\| ([^|]*?) \| ([^|]*?) \| \[[^]]*\]\(([^)]*)\) \|$", index.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) == 10
+    for question, answer, link in rows:
+        place, _, anchor = link.partition("#")
+        page = (index.parent / place).resolve().read_text(encoding="utf-8")
+        assert not anchor or anchor in sections((index.parent / place).resolve()), question
+        for words in re.findall(r"`([^`]+)`", f"{question} {answer}"):
+            first = words.partition(" CASE")[0].partition(" …")[0]
+            assert first in page, f"{question}: {first} is not on {place}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ from ratchet.lab.judge import (
 )
 from ratchet.lab.records.experiment import (
     WHOLE,
+    ChecklistAnswer,
     CopyRow,
     Decision,
     Equality,
@@ -53,6 +55,7 @@ from ratchet.lab.records.experiment import (
     SessionRecord,
     StageChange,
     SuiteOutcome,
+    Target,
 )
 from ratchet.lab.report.experiment import (
     COLUMNS,
@@ -63,6 +66,7 @@ from ratchet.lab.report.experiment import (
     status_lines,
     table_text,
 )
+from ratchet.lab.targets import QUESTIONS, advised, target_text, targets
 from tests import examples
 from tests.rendered import faults
 
@@ -533,10 +537,89 @@ def test_ceilings_are_reached_by_their_figures() -> None:
 def test_the_lines_that_scripts_read() -> None:
     """Target, stage and end-to-end lines are the seed's, to the letter."""
     lines = list(experiment_lines(experiment(3, ratio=0.95)))
-    assert lines[0] == "[experiment 3] Target: h2d.pageable-h2d (300us, [transfer])"
+    assert lines[0] == "[experiment 3] Target: h2d.pageable-h2d (300us — [transfer] pageable->pinned)"
     assert lines[1] == "[experiment 3] Stage: h2d 300.0us -> 150.0us (-50.0%)"
     assert lines[2] == "[experiment 3] Stage: preprocess 1000.0us -> 1000.0us (+0.0%)"
     assert lines[3] == "[experiment 3] E2E: 10.000ms -> 9.500ms (-5.0%)"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"stage": "postprocess", "pattern": "dispatch-gaps", "category": "dispatch", "estimate_us": 1021, "launches": 29},
+            "postprocess.dispatch-gaps (1021us, 29 kernels — [dispatch] fusion candidate)",
+        ),
+        ({"pattern": "stream_block", "category": "sync", "launches": 29}, "h2d.stream_block (300us — [sync] synchronize->event)"),
+        ({"pattern": "odd", "category": "dispatch", "launches": 1}, "h2d.odd (300us, 1 kernel, [dispatch])"),
+        ({"pattern": "odd", "category": "dispatch"}, "h2d.odd (300us, [dispatch])"),
+    ],
+)
+def test_a_target_names_its_kernels_and_what_it_is_a_candidate_for(fields: dict[str, Any], said: str) -> None:
+    """Kernels where launches are the matter, and the candidate of a known pattern, as in the seed's examples."""
+    assert next(experiment_lines(experiment(1, **fields))) == f"[experiment 1] Target: {said}"
+
+
+STAGES = {
+    "preprocess": Activity(calls=10, wall_s=0.1, launches=290, gaps_s=0.004, copies_s=0.002, pageable_copies=20),
+    "h2d": Activity(calls=10, wall_s=0.1, launches=10, cpu_s={"cudaStreamSynchronize": 0.001}, allocation_s=1e-6),
+}
+
+
+def test_targets_come_from_the_profile_and_from_advice_the_costliest_first() -> None:
+    """What costs less than the whole call could show is none, nor what was tried; no cost is above the time of its stage."""
+    named = Target(stage=WHOLE, pattern="gemm-loop", category="dispatch", cost_us=4000, count=40, source="advise", where="a.py:3")
+    one = session(stages_activity=STAGES, advised=(named,))
+    lines = [target_text(target, 10_000, on_gpu=True) for target in targets(one)]
+    assert lines == [
+        "e2e.gemm-loop (up to 4000us a call, 40 %, 40 kernels — [dispatch]), by advise, a.py:3",
+        "preprocess.dispatch-gaps (up to 400us a call, 4 %, 29 kernels — [dispatch] fusion candidate), by profile",
+    ]
+    slow = session(stages_activity={"h2d": STAGES["preprocess"]}, noise=(*one.noise[:1], one.noise[2]))
+    assert [target.cost_us for target in targets(slow)] == [300]
+    assert targets(session(experiment(1, stage=WHOLE, pattern="gemm-loop"), advised=(named,))) == ()
+    pattern = advice_on("gemm-loop")
+    assert advised(pattern, one) == (named.model_copy(update={"stage": "h2d", "cost_us": 5000.0, "count": 20}),)
+
+
+def advice_on(pattern: str) -> SimpleNamespace:
+    """Advice on a trace of half a second, in which one pattern in the stage h2d costs half of the time."""
+    where = SimpleNamespace(function="h2d", file="a.py", line=3)
+    finding = SimpleNamespace(where=where, pattern=pattern, category="dispatch", share=0.5, times=1000)
+    return SimpleNamespace(findings=(finding,), steady_us=500_000)
+
+
+@pytest.mark.parametrize(
+    ("experiments", "escalates"),
+    [
+        ((experiment(1), experiment(2, kind="dispatch")), True),
+        ((experiment(1), experiment(2, "keep", decision=Decision(status="keep", branch="stage confirmed", reason="x"))), True),
+        ((experiment(1), experiment(2, "crash"), experiment(3)), True),
+        ((experiment(1), experiment(2, "keep", ratio=0.9)), False),
+        ((experiment(1), experiment(2, stages=())), False),
+        ((experiment(1), experiment(2, stages=(), micro=change("tiny", 1.0, 0.1))), True),
+        ((experiment(1), experiment(2, kind="monolithic")), False),
+        ((experiment(1),), False),
+    ],
+)
+def test_gains_that_vanish_in_the_whole_call_ask_for_one_operation(
+    experiments: tuple[ExperimentRecord, ...], escalates: bool
+) -> None:
+    """Two stages or micro-benchmarks in a row that got faster, and a call that did not: replace the stage as a whole."""
+    text = status_of(session(*experiments)).escalation
+    assert bool(text) == escalates
+    assert text == "" or ("--pattern monolithic-h2d" in text and category_of("monolithic-h2d") == "dispatch")
+
+
+def test_the_ten_questions_are_asked_or_answered() -> None:
+    """An answer from the trace stands in the place of its question; the others stay questions."""
+    known = ChecklistAnswer(question="Pattern", answer="gemm-loop [dispatch]", from_data=True)
+    unknown = ChecklistAnswer(question="Mechanism", answer="not visible", from_data=False)
+    lines = list(baseline_lines(session(checklist=(known, unknown))))
+    asked = lines[lines.index("=== Ten questions before the first change ===") + 1 :][:10]
+    assert asked[0] == "   1. Pattern: gemm-loop [dispatch]"
+    assert asked[6].startswith("   7. Mechanism: not in the trace; how does the change save time")
+    assert [line.split(". ", 1)[1].split(":")[0] for line in asked] == list(QUESTIONS)
 
 
 def test_the_table_has_the_seeds_columns() -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ratchet.common.schema import SCHEMAS, schema, write_schemas
 from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.records import files
-from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.baseline import Baseline, PlainFigures
 from ratchet.core.records.files import dumps, load, save, save_over, save_together
 from ratchet.core.records.run import Block, CaseRun, Config, RunRecord
 from ratchet.core.records.verdict import ReportRecord
@@ -345,3 +345,27 @@ def test_schemas_can_be_written_from_a_shell(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "ratchet.common.schema", str(tmp_path)], check=True)
     known = ["baseline", "calibration", "history", "profiles", "report", "roofline", "run", "tuned", "tuning"]
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(SCHEMAS) == known
+
+
+def test_a_baseline_of_one_machine_has_its_figures_where_scripts_look(tmp_path: Path) -> None:
+    """The figures of `baseline["configs"][case]` are the entry's; of two machines there are none, and an edit is refused."""
+    one = examples.baseline()
+    path = tmp_path / "baseline.json"
+    save(path, one)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    (part,) = one.fingerprints.values()
+    assert document["configs"].keys() == part.configs.keys()
+    for name, figures in document["configs"].items():
+        assert set(figures) == set(PlainFigures.model_fields)
+        assert figures["median_ms"] == part.configs[name].median_ms
+    assert load(path, Baseline) == one
+    name = next(iter(document["configs"]))
+    document["configs"][name]["median_ms"] *= 2
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(RecordError, match="configs: it does not say the same as fingerprints"):
+        load(path, Baseline)
+    del document["configs"]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert load(path, Baseline) == one
+    other = examples.FINGERPRINT.model_copy(update={"gpu": "another"})
+    assert one.with_entries(other, {}).configs == {}

@@ -74,6 +74,7 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
         "triton",
         {f"tritonbench/{line}_softmax-{size}-{size}": 1 for size in (256, 512) for line in ("torch", "triton")},
     ),
+    "seed.json": ("seed", {"normalize/rows_1k": 1, "normalize/rows_4k": 1}),
     "nvbench.json": (
         "nvbench",
         {"copy/T_F32-Elements_1048576": 1, "copy/T_F32-Elements_16777216": 1, "copy/T_F32-Elements_1073741824": 0},

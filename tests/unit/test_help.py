@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 
@@ -37,6 +38,35 @@ def test_a_removed_command(name: str, capsys: pytest.CaptureFixture[str]) -> Non
     for words in ([name], [name, "some.json", "--out", "x"], [name, "--help"]):
         assert main(words) == Exit.USAGE
         assert capsys.readouterr() == ("", f"ratchet: {REMOVED[name]}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"), [("ratchet ch", "check"), ("ratchet check --jun", "--junit"), ("ratchet check --clock ev", "event")]
+)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_options_and_values(
+    shell: str, words: str, completed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the line in the docs sets it up; click answers the shell."""
+    number = len(words.split()) - 1
+    last = words.rsplit(maxsplit=1)[-1] if shell == "fish" else str(number)
+    environ = {"_RATCHET_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": last}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        cli.main(args=[], prog_name="ratchet", standalone_mode=False)
+    assert completed in capsys.readouterr().out
+
+
+def test_a_schema_is_printed_without_a_checkout(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each file that crosses a machine has one; a name that is none gets the list."""
+    assert main(["settings", "--schema", "list"]) == 0
+    names = capsys.readouterr().out.split()
+    assert {"run", "baseline", "tuning"} <= set(names)
+    assert main(["settings", "--schema", "run"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "RunRecord"
+    assert main(["settings", "--schema", "runs"]) == Exit.USAGE
+    assert "There is one of run, " in capsys.readouterr().err
 
 
 def test_every_help_page_has_an_example() -> None:

@@ -194,9 +194,9 @@ def test_a_fork_asks_for_the_labels_that_the_file_names(scene: Scene) -> None:
 
 
 def test_the_guide_has_a_file_for_each_workflow() -> None:
-    """Every workflow of ours that another repository can call comes with the guide, but for a soak: it needs a second runner."""
+    """Every workflow of ours that others can call comes with the guide, but a soak, which needs a second runner."""
     ours = {path.name for path in (ROOT / ".github" / "workflows").glob("*.yml")}
-    assert set(FILES) == ours - {"ci.yml", "ratchet_soak.yml"}
+    assert set(FILES) == ours - {"ci.yml", "ratchet_soak.yml", "release.yml"}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -282,3 +282,20 @@ def test_a_regression_of_main_gets_an_issue_where_the_file_asks_for_it(scene: Sc
     [issue] = scene.fake.state.issues.values()
     assert issue.title.startswith("main is slower: adds/small +")
     assert issue.author == "github-actions[bot]"
+
+
+@pytest.mark.parametrize("case", ["", "adds/small"])
+def test_the_weekly_search_waits_for_a_case(scene: Scene, case: str) -> None:
+    """On Mondays the file searches the case that the repository's variable names, and without one starts no job at all."""
+    scene.workflows = written(scene.repo.parent / "workflows")
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}  # which ends the job before it measures
+    if case:
+        scene.actions.variables["RATCHET_TUNE_CASE"] = case
+    run = scene.run("cuda_autotune.yml", "schedule", {"schedule": "23 4 * * 1"}, sha=scene.main)
+    if not case:
+        assert run.conclusion == "skipped", run.log
+        return
+    tune = run.jobs["autotune/tune"]
+    assert tune.result != "skipped"
+    assert case in tune.log
+    assert run.jobs["autotune/propose"].result == "skipped"

@@ -23,6 +23,8 @@ from tests.workflows.shims import tool
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+"""It publishes what one of its jobs built from a tag: no artifact of a stranger, and a right of its own."""
 UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml", "ratchet_soak.yml")
 """Files with a job on the GPU machine."""
 APP_RIGHTS = {"actions": "read", "checks": "read", "contents": "read", "pull-requests": "write"}
@@ -61,6 +63,7 @@ NEWER_THAN_ACTIONLINT = (
     r'unexpected key "cache-mode" for "workflow" section',
     r'unexpected key "queue" for "concurrency" section',
     r'"\$/\.github/[^"]*"',
+    r'undefined variable "vars"',
     r'property "[a-z-]+" is not defined in object type',  # of inputs that `workflow_call` has and `workflow_dispatch` has not
 )
 """What GitHub has taken since this actionlint: GitHub's own parser and the published schema look at those."""
@@ -170,7 +173,7 @@ def test_no_job_reads_or_writes_a_cache() -> None:
 
 def test_what_writes_may_do_it_as_an_app() -> None:
     """Every job that writes, but the one that only hands over, takes the App's secrets and writes with its token alone."""
-    for path in WORKFLOWS:
+    for path in (path for path in WORKFLOWS if path != RELEASE):
         for name, job in jobs_of(path).items():
             if "write" not in job["permissions"].values() or name == "label" or "uses" in job:
                 continue
@@ -239,6 +242,38 @@ def test_thresholds_stand_in_the_settings_alone(name: str) -> None:
     assert [inputs[each]["default"] for each in ("threshold", "improvement", "baseline", "fail-on")] == [""] * 4
 
 
+def test_a_release_is_published_with_one_right_and_no_secret() -> None:
+    """The job that publishes runs nothing of the checkout, waits for the environment's reviewers, and has no token to steal."""
+    build, publish = jobs_of(RELEASE).values()
+    assert build["permissions"] == {"contents": "read"}
+    assert publish["permissions"] == {"contents": "read", "id-token": "write"}
+    assert publish["environment"] == "pypi"
+    assert "secrets." not in text_of(RELEASE)
+    scripts = [step["run"] for step in publish["steps"] if "run" in step]
+    assert scripts[-1] == ".uv/bin/uv publish --trusted-publishing always dist/*"
+    assert not any(".github/scripts" in script for script in scripts)
+
+
+@pytest.mark.parametrize(
+    ("tag", "changes", "said"),
+    [
+        ("v9.9.9", "", "The tag is v9.9.9, and ratchet/__init__.py says 0.1.0"),
+        ("v0.1.0", "## Unreleased\n", 'CHANGELOG.md has no section "## 0.1.0"'),
+    ],
+)
+def test_a_release_that_is_not_ready_is_refused(tag: str, changes: str, said: str, tmp_path: Path) -> None:
+    """A tag that is not the version, or a version that the changelog does not know, builds nothing."""
+    (tmp_path / "ratchet").mkdir()
+    (tmp_path / "ratchet" / "__init__.py").write_text('__version__ = "0.1.0"\n', encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(changes, encoding="utf-8")
+    script = ROOT / ".github" / "scripts" / "release.sh"
+    words = {"PATH": "/usr/bin:/bin", "TAG": tag}
+    done = subprocess.run([script], cwd=tmp_path, env=words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert not (tmp_path / "dist").exists()
+
+
 def test_uploads_say_how_long_they_are_kept() -> None:
     """Every upload has a retention."""
     uploads = [step for path in (*WORKFLOWS, *ACTIONS) for step in steps_of(path) if "upload-artifact@" in step.get("uses", "")]
@@ -247,8 +282,9 @@ def test_uploads_say_how_long_they_are_kept() -> None:
 
 
 def test_jobs_with_rights_leave_artifacts_packed() -> None:
-    """Every artifact that a workflow fetches stays an archive, which ratchet alone reads, within limits."""
-    fetches = [step for path in (*WORKFLOWS, *ACTIONS) for step in steps_of(path) if "download-artifact@" in step.get("uses", "")]
+    """Every artifact of measured code that a workflow fetches stays an archive, which ratchet alone reads, within limits."""
+    files = [path for path in (*WORKFLOWS, *ACTIONS) if path != RELEASE]
+    fetches = [step for path in files for step in steps_of(path) if "download-artifact@" in step.get("uses", "")]
     assert len(fetches) == 5
     assert all(step["with"]["skip-decompress"] for step in fetches)
     assert not any(re.search(r"\b(unzip|tar|7z|bsdtar|zipfile)\b", text_of(path)) for path in (*WORKFLOWS, *ACTIONS))

@@ -77,6 +77,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet check --merge-base main        this branch against where it left main",
         "ratchet check norm 'attention/*' --base v1.2 --gate 2%",
         "ratchet check --base HEAD --time-identical   what unchanged code gives",
+        "ratchet check --junit junit.xml --sarif ratchet.sarif   files that other CI systems read",
         "ratchet check --command './bench --jsonbin {out}' --format nvbench   another harness",
     ),
     "compare": (
@@ -101,6 +102,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet settings",
         "ratchet settings --json",
         "RATCHET_PAIRS=40 ratchet settings",
+        "ratchet settings --schema run   the JSON Schema of results/current.json",
     ),
 }
 EXAMPLES |= tools.examples()

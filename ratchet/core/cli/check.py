@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ratchet.core.check import check
-from ratchet.core.cli.options import common, device, gpu_list, harness, judging, measuring, reference, request_of, shard
-from ratchet.core.cli.output import print_paths, print_result, progressing, show
+from ratchet.core.cli.options import common, device, exchange, gpu_list, harness, judging, measuring, reference, request_of, shard
+from ratchet.core.cli.output import print_paths, print_result, progressing, show, write_exchange
 from ratchet.core.command_result import write
 from ratchet.core.errors import DamageError, Exit, OutputError
 from ratchet.core.request import CommandResult
@@ -46,6 +47,7 @@ from ratchet.core.untrusted import clean
 @harness
 @measuring
 @judging
+@exchange
 @common
 def check_command(cases: tuple[str, ...], **options: Any) -> int:
     """Compare this checkout with an earlier commit, side by side, and fail on a regression.
@@ -59,6 +61,12 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 
 @click.command("run")
 @click.argument("cases", nargs=-1)
+@click.option(
+    "--seed-format",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write config and performance.mean_time_ms as plain JSON, which `ratchet compare` reads too.",
+)
 @harness
 @measuring
 @common
@@ -76,6 +84,7 @@ def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], opti
     show(done.report, as_json=options["as_json"])
     try:
         paths = write(done, os.environ)
+        write_exchange(done, options, os.environ)
     except OutputError as error:
         click.echo(f"ratchet: {error}", err=True)
         return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)

@@ -139,6 +139,11 @@ common = _options(
     as_json,
 )
 
+exchange = _options(
+    click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write JUnit's XML."),
+    click.option("--sarif", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0."),
+)
+
 device = _options(
     click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), help="Default: a GPU if there is one."),
     click.option("--gpu", type=int, help="Number of the GPU, as in nvidia-smi."),

@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,12 @@ import click
 from pydantic import BaseModel
 
 from ratchet.core.cli import discard_output
+from ratchet.core.cli.options import request_of
+from ratchet.core.records.files import save_text
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress, choose_progress
 from ratchet.core.report.terminal import plain_lines, print_report
+from ratchet.core.request import CommandResult, settings_of
 
 
 @contextlib.contextmanager
@@ -71,6 +74,22 @@ def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
     labels = ("Report", "Page", "Verdict", "Samples", *(["Profile"] * len(paths)))
     if not quiet:
         print_result(None, (f"{label + ':':<9}{shown(path)}" for label, path in zip(labels, paths, strict=False)), as_json=False)
+
+
+def write_exchange(done: CommandResult, options: dict[str, Any], environ: Mapping[str, str]) -> None:
+    """Write the files of ``--junit``, ``--sarif`` and ``--seed-format``, where they are given. Raises OutputError."""
+    junit, sarif, seed = (options.get(name) for name in ("junit", "sarif", "seed_format"))
+    if not (junit or sarif or seed):
+        return
+    from ratchet.core.report.exchange import defined_at, junit_text, sarif_text, seed_text
+
+    if junit:
+        save_text(junit, junit_text(done.report))
+    if sarif:
+        root, settings = settings_of(request_of((), options), environ)
+        save_text(sarif, sarif_text(done.report, defined_at(root, settings.bench)))
+    if seed:
+        save_text(seed, seed_text(done.run))
 
 
 def shown(path: Path) -> str:

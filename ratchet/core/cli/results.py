@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, harness_format, judging, machine, request_of
-from ratchet.core.cli.output import print_paths, print_result, show
+from ratchet.core.cli.options import common, exchange, harness_format, judging, machine, request_of
+from ratchet.core.cli.output import print_paths, print_result, show, write_exchange
 from ratchet.core.config import describe_settings
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.request import PAGE, results_folder, root_of
@@ -23,9 +23,14 @@ from ratchet.core.untrusted import clean
 
 
 @click.command("settings")
+@click.option(
+    "--schema", metavar="FILE", help="Print the JSON Schema of a file instead: run, baseline, report, …; `list` names them."
+)
 @common
-def settings_command(**options: Any) -> int:
+def settings_command(schema: str | None, **options: Any) -> int:
     """Show every setting: its value, where that comes from, and what it means."""
+    if schema:
+        return _print_schema(schema)
     request = request_of((), options)
     shown = describe_settings(root_of(request.folder), os.environ, request.options, request.folder)
     fields = [{"name": each.name, "value": each.value, "source": each.source, "meaning": each.meaning} for each in shown]
@@ -36,6 +41,16 @@ def settings_command(**options: Any) -> int:
         for line in (f"{each.name:<{width}} = {json.dumps(each.value)}  ({each.source})", f"{'':<{width}}   {each.meaning}")
     ]
     print_result(fields, lines, as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+def _print_schema(name: str) -> int:
+    from ratchet.core.records.schema import SCHEMAS
+    from ratchet.core.records.schema import schema as schema_of
+
+    if name != "list" and name not in SCHEMAS:
+        raise UsageError(f"There is no schema of {clean(name)}.", f"There is one of {', '.join(SCHEMAS)}.")
+    print_result(None if name == "list" else schema_of(name), SCHEMAS, as_json=name != "list")
     return int(Exit.PASS)
 
 
@@ -76,6 +91,7 @@ def compare_command(reference: Path, head: Path, **options: Any) -> int:
 @click.command("report")
 @click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]", required=False)
 @judging
+@exchange
 @common
 def report_command(recorded: Path | None, **options: Any) -> int:
     """Judge a recorded run again and write its report (default: results/current.json)."""
@@ -85,6 +101,7 @@ def report_command(recorded: Path | None, **options: Any) -> int:
     done = judge_again(recorded, request_of((), options), os.environ)
     show(done.report, as_json=options["as_json"])
     print_paths(write_report(done), quiet=options["as_json"])
+    write_exchange(done, options, os.environ)
     return done.report.exit_code
 
 

@@ -100,8 +100,8 @@ MOST_DAYS = 30
 MOST_MERGES = 10
 
 
-class Figures(Record):
-    """The best commit of one case on one kind of machine, and what was measured there."""
+class PlainFigures(Record):
+    """The figures of the best commit of one case: what scripts read of ``baseline["configs"]``."""
 
     median_ms: Positive
     ci_95_low: Positive
@@ -110,6 +110,11 @@ class Figures(Record):
     bandwidth_gb_s: NotNegative
     git_commit: Commit
     timestamp: AwareDatetime
+
+
+class Figures(PlainFigures):
+    """The best commit of one case on one kind of machine, and what was measured there."""
+
     workload: WorkloadIdentity
     pair_medians_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
     """The median of each worker, for a check that cannot build this commit again."""
@@ -151,6 +156,21 @@ class Baseline(Record):
 
     schema_version: Literal[1] = 1
     fingerprints: dict[str, FingerprintBaseline] = {}
+    configs: dict[str, PlainFigures] = {}
+    """The same figures for scripts, where one machine is stored; of several nobody could say which one is meant."""
+
+    @model_validator(mode="after")
+    def _configs_match(self) -> Baseline:
+        (entries, *others) = [part.configs for part in self.fingerprints.values()] or [{}]
+        names = {} if others else {name: entry for name, entry in entries.items() if not entry.removed}
+        plain = {
+            name: PlainFigures(**{field: getattr(one, field) for field in PlainFigures.model_fields})
+            for name, one in names.items()
+        }
+        if "configs" in self.model_fields_set and self.configs != plain:
+            raise ValueError("configs: it does not say the same as fingerprints, from which it is made")
+        object.__setattr__(self, "configs", plain)  # the record is frozen
+        return self
 
     @model_validator(mode="after")
     def _keys_match(self) -> Baseline:

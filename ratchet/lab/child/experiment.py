@@ -23,6 +23,7 @@ from ratchet.core.bench.child.kernel_times import profiled, settle
 from ratchet.core.bench.child.outputs import Part, Value
 from ratchet.core.bench.clocks import warm_up
 from ratchet.core.cache import scratch_folder
+from ratchet.core.records.profile import Activity
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Device
 from ratchet.lab.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
@@ -55,9 +56,8 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
     taken = profiled(calls, device, detailed=True)
     operators = [one for one in taken.events() if _is_operator(one) and not is_gpu_range(one)]
     copied, occupancy = _of_device(taken) if device == "cuda" else ({}, None)
-    if device == "cpu":  # the host starts what no other operator calls
-        started = sum(_is_outermost(one) for one in operators)
-        activity = activity.model_copy(update={"launches": round(started / PROFILED_CALLS * activity.calls)})
+    if device == "cpu":
+        activity = _with_operators(activity, taken)
     spots = _hot_spots(operators, tree)
     by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
     by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
@@ -68,6 +68,25 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
         activity=activity,
         occupancy=occupancy,
     )
+
+
+def profile_stage(stage: Callable[[], object], device: Device) -> Activity:
+    """Return what a trace of one stage alone shows."""
+    activity = trace(stage, device)
+    if device == "cuda":
+        return activity
+
+    def calls() -> None:
+        for _ in range(PROFILED_CALLS):
+            stage()
+
+    return _with_operators(activity, profiled(calls, device))
+
+
+def _with_operators(activity: Activity, taken: Any) -> Activity:
+    """Count as launches what the host starts where there is no GPU: operators that no other operator calls."""
+    started = sum(_is_operator(one) and _is_outermost(one) for one in taken.events())
+    return activity.model_copy(update={"launches": round(started / PROFILED_CALLS * activity.calls)})
 
 
 def _is_operator(event: Any) -> bool:
@@ -307,10 +326,15 @@ def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
 
 
 def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
-    """Return the profile of some calls of the prepared case with stacks and shapes, and the floors of the machine."""
-    found = profile_call(worker.current().call, worker.tree.spec.device, worker.tree.spec.path)
-    measured = floors(worker.tree.spec.device)
-    return {"baseline": found.model_dump(mode="json"), "floors": measured.model_dump(mode="json")}
+    """Return the profile of some calls of the prepared case with stacks and shapes, of its stages, and the machine's floors."""
+    call, device = worker.current().call, worker.tree.spec.device
+    found = profile_call(call, device, worker.tree.spec.path)
+    stages = {name: profile_stage(stage, device) for name, stage in call.workload.stages.items()}
+    return {
+        "baseline": found.model_dump(mode="json"),
+        "floors": floors(device).model_dump(mode="json"),
+        "stages": {name: activity.model_dump(mode="json") for name, activity in stages.items()},
+    }
 
 
 def _answer_result(worker: Worker, file: str) -> dict[str, Any]:

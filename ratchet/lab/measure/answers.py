@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ratchet.core.bench.messages import Line
 from ratchet.core.records import Count, Record
+from ratchet.core.records.profile import Activity
 from ratchet.lab.records.experiment import Equality, Floors, ProfileBaseline
 
 
@@ -25,6 +26,7 @@ class StartProfile(Record):
 
     baseline: ProfileBaseline
     floors: Floors
+    stages: Annotated[dict[Line, Activity], Field(max_length=64)] = {}
 
 
 class Written(Record):

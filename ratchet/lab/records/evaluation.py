@@ -146,6 +146,10 @@ class Observed(Record):
     """Timed calls whose results were compared."""
     violations: tuple[Violation, ...] = ()
     peaks: dict[Side, Count] = {}
+    held: dict[Side, Count] = {}
+    """Bytes that a side still held after its last timed call, as `peaks` counts them."""
+    setup_s: dict[Side, NotNegative] = {}
+    """Seconds in which a fresh process imported the file: what it sets up once, outside of every time."""
     trouble: str = ""
     """Why the baseline, or the machine, gave nothing to compare with."""
     contained: tuple[str, ...] = ()

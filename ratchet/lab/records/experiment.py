@@ -61,6 +61,28 @@ class ProfileBaseline(Record):
     """Warps of the kernels as a share of those that fit on the GPU, by their time; an estimate. None where the trace has none."""
 
 
+class ChecklistAnswer(Record):
+    """One of the ten questions that come before a change, and what a trace of the case answers."""
+
+    question: str
+    answer: str
+    from_data: bool
+
+
+class Target(Record):
+    """One place where time may be gained: what to change next, and how much it costs now."""
+
+    stage: str
+    pattern: str
+    category: Category
+    cost_us: NotNegative
+    """Time a call that it costs today: the most that a change can gain."""
+    count: Count | None = None
+    """Kernels, copies or waits a call."""
+    source: Literal["profile", "advise"]
+    where: str = ""
+
+
 class Floors(Record):
     """Times and rates that no change to the code can beat on this machine."""
 
@@ -144,6 +166,8 @@ class ExperimentRecord(Record):
     kind: Kind
     estimate_us: NotNegative
     """Time of the stage before the change, as last measured."""
+    launches: Count | None = None
+    """Kernels a call of the stage, when the session began; None where they were not counted, as on a CPU."""
     reference: Tree
     head: Tree
     commit: str
@@ -203,6 +227,11 @@ class SessionRecord(Record):
     minutes: Positive | None = None
     """From the start on; no experiment begins later. None: no limit."""
     baseline: ProfileBaseline
+    stages_activity: dict[str, Activity] = {}
+    """Name of a stage → what a trace of it alone shows."""
+    checklist: tuple[ChecklistAnswer, ...] = ()
+    advised: tuple[Target, ...] = ()
+    """What `ratchet advise` names in the case."""
     floors: Floors
     noise: tuple[Noise, ...]
     """The whole call first, then each stage."""
@@ -221,6 +250,13 @@ class SessionRecord(Record):
     def stages(self) -> tuple[str, ...]:
         """The names of the declared stages."""
         return tuple(one.name for one in self.noise[1:])
+
+    def launches(self, stage: str) -> int | None:
+        """Return the kernels of a call of a stage, or of the whole call, when the session began; None on a CPU."""
+        if not self.baseline.by_cuda:
+            return None
+        activity = self.baseline.activity if stage == WHOLE else self.stages_activity.get(stage)
+        return None if activity is None else round(activity.launches / max(1, activity.calls))
 
     def time_us(self, stage: str) -> float:
         """Return the time of a stage of the current reference, as last measured."""
@@ -270,6 +306,9 @@ class StatusRecord(Record):
     minutes_left: float | None
     luck: Luck | None
     rotation: Rotation | None
+    escalation: str = ""
+    """Why a whole stage should become one operation; empty where nothing says so."""
+    targets: tuple[Target, ...] = ()
     ceilings: tuple[Ceiling, ...]
     plateau: bool
     """The last three experiments were no use and a ceiling is reached, or no kind of change is left."""

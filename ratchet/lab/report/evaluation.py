@@ -13,23 +13,19 @@ MIB = 1 << 20
 
 def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
     """Yield the lines of ``ratchet evaluate``."""
-    for violation in record.violations:
-        yield f"Constraint violated: {clean(violation.message)}"
-    if record.speedup is not None and record.baseline_ms is not None and record.optimized_ms is not None:
-        yield f"speedup: {record.speedup:.4f}"
-        yield f"baseline_ms: {record.baseline_ms:.4f}"
-        yield f"optimized_ms: {record.optimized_ms:.4f}"
-        yield f"kernel_time_ms: {record.optimized_ms:.4f}"
-    peaks = record.observed.peaks
-    if "head" in peaks:
-        yield f"peak_memory_mb: {peaks['head'] / MIB:.2f}"
+    yield from _figures(record)
     yield f"verdict: {record.verdict}"
     yield clean(record.headline)
     for violation in record.violations:
         if violation.detail:
             yield f"  {clean(violation.detail)}"
+    peaks = record.observed.peaks
     if len(peaks) > 1:
         yield f"Peak memory, baseline → candidate: {units.size(peaks['reference'])} → {units.size(peaks['head'])}."
+    setup_s = record.observed.setup_s
+    if len(setup_s) > 1:
+        once = f"{units.duration(setup_s['reference'])} → {units.duration(setup_s['head'])}"
+        yield f"One-time setup (importing the file, in no time above), baseline → candidate: {once}."
     probes = record.observed.probes
     compared = [probe for probe in probes if not probe.skipped]
     if compared and not any(violation.rule != "memory" for violation in record.violations):
@@ -47,6 +43,22 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
         yield f"Kernels of the {name}: {', '.join(clean(kernel, 80) for kernel in kernels) or 'none'}."
     for warning in record.warnings:
         yield f"Note: {clean(warning)}"
+
+
+def _figures(record: EvaluationRecord) -> Iterator[str]:
+    """Yield the first lines, which scripts read."""
+    for violation in record.violations:
+        yield f"Constraint violated: {clean(violation.message)}"
+    if record.speedup is not None and record.baseline_ms is not None and record.optimized_ms is not None:
+        yield f"speedup: {record.speedup:.4f}"
+        yield f"baseline_ms: {record.baseline_ms:.4f}"
+        yield f"optimized_ms: {record.optimized_ms:.4f}"
+        yield f"kernel_time_ms: {record.optimized_ms:.4f}"
+    peaks = record.observed.peaks
+    if "head" in peaks:
+        yield f"peak_memory_mb: {peaks['head'] / MIB:.2f}"
+    if "head" in record.observed.held:
+        yield f"current_memory_mb: {record.observed.held['head'] / MIB:.2f}"
 
 
 _MEANING = {

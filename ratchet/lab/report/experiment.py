@@ -26,7 +26,9 @@ from ratchet.lab.records.experiment import (
     SessionRecord,
     StageChange,
     StatusRecord,
+    Target,
 )
+from ratchet.lab.targets import QUESTIONS, candidate, target_text, targets
 
 COLUMNS = tuple(ResultRow.model_fields)
 NOTHING = "nan"
@@ -64,8 +66,21 @@ def baseline_lines(session: SessionRecord) -> Iterator[str]:
     if session.floors.h2d_bytes_per_s and session.floors.d2h_bytes_per_s:
         rates = [units.rate(rate, "B/s") for rate in (session.floors.h2d_bytes_per_s, session.floors.d2h_bytes_per_s)]
         yield f"Copies from pinned memory: {rates[0]}, to pinned memory: {rates[1]}."
+    yield "=== Ten questions before the first change ==="
+    known = {one.question: one.answer for one in session.checklist if one.from_data}
+    for number, (name, question) in enumerate(QUESTIONS.items(), 1):
+        yield f"  {number:>2}. {name}: {log_line(known[name]) if name in known else f'not in the trace; {question}'}"
+    yield "Answer 3 to 7 before you change anything; where you cannot, profile deeper (`ratchet profile`, `ratchet advise`)."
+    yield from _targets(targets(session), session.noise[0].median_ms * 1e3, on_gpu=on_gpu)
     for warning in session.warnings:
         yield f"Note: {log_line(warning)}"
+
+
+def _targets(found: Sequence[Target], whole_us: float, *, on_gpu: bool) -> Iterator[str]:
+    if found:
+        yield "=== Targets: what costs most ==="
+    for number, one in enumerate(found, 1):
+        yield f"  {number}. {log_line(target_text(one, whole_us, on_gpu=on_gpu))}"
 
 
 def _ranking(spots: Sequence[HotSpot], *, on_gpu: bool) -> Iterator[str]:
@@ -79,7 +94,7 @@ def _ranking(spots: Sequence[HotSpot], *, on_gpu: bool) -> Iterator[str]:
 def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
     """Yield the lines of one experiment; the first three kinds of line are for scripts."""
     label = f"[experiment {one.number}]"
-    yield f"{label} Target: {log_line(one.stage)}.{log_line(one.pattern)} ({one.estimate_us:.0f}us, [{one.category}])"
+    yield f"{label} Target: {log_line(one.stage)}.{log_line(one.pattern)} ({one.estimate_us:.0f}us{_found(one)})"
     ordered = sorted(one.stages, key=lambda stage: stage.name != one.stage)
     for stage in ordered:
         times = f"{stage.before_ms * 1e3:.1f}us -> {stage.after_ms * 1e3:.1f}us"
@@ -109,6 +124,13 @@ def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
         yield f"  Tests: {one.tests.passed} passed, {one.tests.failed} failed."
     for note in one.notes:
         yield f"  Note: {log_line(note)}"
+
+
+def _found(one: ExperimentRecord) -> str:
+    """Return the category, how many kernels there are where these are the matter, and what the place is a candidate for."""
+    note = candidate(one.pattern)
+    count = f", {units.plural(one.launches, 'kernel')}" if one.launches and one.category == "dispatch" else ""
+    return f"{count} — [{one.category}] {note}" if note else f"{count}, [{one.category}]"
 
 
 def _equality(equality: Equality) -> str:
@@ -141,6 +163,11 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
         rotation = status.rotation
         step = f"go on with {rotation.next}" if rotation.next else "nothing of the list is left"
         yield f"Rotation: {rotation.exhausted} was discarded three times in a row, so {step}. {rotation.why}"
+    if status.escalation:
+        yield f"Escalate: {log_line(status.escalation)}"
+    if status.targets:
+        best = status.targets[0]
+        yield f"Next target: {log_line(best.stage)}.{log_line(best.pattern)}, up to {best.cost_us:.0f}us a call."
     if status.plateau:
         yield "Plateau: what was measured leaves little to gain here."
 
