@@ -32,7 +32,7 @@ from ratchet.core.pythons import PythonEnvironment
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
 from ratchet.core.units import did_you_mean, duration
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.harness.entries import TimedBenchmark
+from ratchet.harness.entries import MOST_CASES, TimedBenchmark
 from ratchet.harness.results import HarnessResults, ReportedCase, read_results
 
 FILE, FOLDER = "{out}", "{dir}"
@@ -277,12 +277,12 @@ def _selected(cases: Sequence[ReportedCase], patterns: Sequence[str]) -> list[Re
 
 
 def _cases(done: _Pairs, harness: Harness, task: CaseTask, sampler: Sampler | None) -> list[CaseRun]:
-    """Return every case that either side reported, with its samples so far."""
+    """Return every case that any process of either side reported, with its samples so far."""
     first: dict[str, dict[Side, ReportedCase]] = {}
     for side in ("head", "reference"):
-        for results in list(done.results[side].values())[:1]:
-            for case in results.cases:
-                first.setdefault(case.name, {})[side] = case
+        for case in (case for results in done.results[side].values() for case in results.cases):
+            if case.name in first or len(first) < MOST_CASES:  # names may change in each process
+                first.setdefault(case.name, {}).setdefault(side, case)
     listed = [ReportedCase("command/*", TimedBenchmark("command"))]  # where no process said what there is
     if first:
         listed = _selected([next(iter(sides.values())) for sides in first.values()], task.patterns)

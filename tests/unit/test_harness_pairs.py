@@ -119,6 +119,16 @@ def test_a_benchmark_that_comes_and_goes_cannot_be_judged(trees: Trees) -> None:
     assert cases["b/default"].unfit is None
 
 
+def test_a_benchmark_that_the_first_process_lost_is_not_gone(trees: Trees) -> None:
+    """Later processes report it, so it is neither missing, which would pass, nor dropped if only one side has it."""
+    trees.add("reference", "extra = {'c': [1.0]}")
+    trees.add("head", "if count: extra = {'c': [1.0], 'd': [1.0]}")
+    cases = {case.name: case for case in trees.measure().cases}
+    for name in ("c/default", "d/default"):
+        assert cases[name].in_head
+        assert cases[name].unfit == "The command did not time it in pair 1. It must report the same benchmarks in every process."
+
+
 def test_a_process_that_takes_too_long_is_ended(trees: Trees) -> None:
     """With no other side there is nothing to measure at all."""
     trees.add("head", "import time; time.sleep(600)")

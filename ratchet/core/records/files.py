@@ -260,7 +260,7 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
             raise RecordError(f"{path} goes on after its JSON document, at {place}: {rest!r}.", hint) from None
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
         truncated = " The file seems to be cut off there." if cut else ""
-        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", hint) from None
+        raise RecordError(f"{path} is not JSON: {error.msg.removesuffix(' at')} at {place}.{truncated}", hint) from None
     except (ValueError, RecursionError):
         raise RecordError(
             f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", hint
