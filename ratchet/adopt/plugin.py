@@ -22,3 +22,4 @@ EXAMPLES = {
         "ratchet doctor --strict",
     ),
 }
+PARTS = {"schemas": "ratchet.common.schema"}

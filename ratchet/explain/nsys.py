@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from ratchet.core import units
 from ratchet.core.bench.build import benchmark_environ
-from ratchet.core.bench.child.profile_target import ProfileTarget, read_status
 from ratchet.core.cache import scratch_folder
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.machine import machine_of
@@ -29,6 +28,7 @@ from ratchet.core.request import Request, settings_of, writable
 from ratchet.core.run import cases_of_checkout
 from ratchet.core.trees import tree_spec
 from ratchet.core.untrusted import clean
+from ratchet.explain.child.profile_target import ProfileTarget, read_status
 from ratchet.explain.ncu import ProfileError, Surroundings, last_line, run
 
 TRACE = ("--trace=cuda,nvtx,osrt", "--cuda-memory-usage=true", "--sample=none", "--force-overwrite=true")

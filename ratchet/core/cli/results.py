@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from ratchet import tools
 from ratchet.core.cli.options import common, exchange, harness_format, judging, machine, request_of
 from ratchet.core.cli.output import print_paths, print_result, show, write_exchange
 from ratchet.core.config import describe_settings
@@ -45,12 +46,10 @@ def settings_command(schema: str | None, **options: Any) -> int:
 
 
 def _print_schema(name: str) -> int:
-    from ratchet.core.records.schema import SCHEMAS
-    from ratchet.core.records.schema import schema as schema_of
-
-    if name != "list" and name not in SCHEMAS:
-        raise UsageError(f"There is no schema of {clean(name)}.", f"There is one of {', '.join(SCHEMAS)}.")
-    print_result(None if name == "list" else schema_of(name), SCHEMAS, as_json=name != "list")
+    schemas = tools.part("schemas")
+    if name != "list" and name not in schemas.SCHEMAS:
+        raise UsageError(f"There is no schema of {clean(name)}.", f"There is one of {', '.join(schemas.SCHEMAS)}.")
+    print_result(None if name == "list" else schemas.schema(name), schemas.SCHEMAS, as_json=name != "list")
     return int(Exit.PASS)
 
 
