@@ -32,7 +32,7 @@ class RatchetError(Exception):
 
     exit_code: Exit = Exit.NOT_MEASURED
     section: str = ""
-    """The section of docs/troubleshooting.md that says more."""
+    """The section that says more: `ratchet explain SECTION` prints it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

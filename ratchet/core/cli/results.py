@@ -1,4 +1,4 @@
-"""Commands about what is written down: settings, the last report (open), and recorded runs (compare, report, merge).
+"""Commands about what is written down: settings, the documentation (explain), the last report (open), and recorded runs (compare, report, merge).
 
 Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `report` and `merge`
 write files. What judges and renders loads where it is used, since the others do not need it.
@@ -15,9 +15,10 @@ from typing import Any
 import click
 
 from ratchet.core.cli.options import common, harness_format, judging, machine, request_of
-from ratchet.core.cli.output import print_paths, print_result, show
+from ratchet.core.cli.output import print_paths, print_result, show, tolerating_closed_pipe
 from ratchet.core.config import describe_settings
 from ratchet.core.errors import Exit, UsageError
+from ratchet.core.guide import contents, explain
 from ratchet.core.request import PAGE, results_folder, root_of
 from ratchet.core.untrusted import clean
 
@@ -36,6 +37,20 @@ def settings_command(**options: Any) -> int:
         for line in (f"{each.name:<{width}} = {json.dumps(each.value)}  ({each.source})", f"{'':<{width}}   {each.meaning}")
     ]
     print_result(fields, lines, as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@click.command("explain")
+@click.argument("word", required=False, metavar="[WORD|PAGE|SECTION]")
+def explain_command(word: str | None) -> int:
+    """Print what the documentation says about a word, an outcome or an exit code; a page or a section as a whole."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    text = explain(word) if word else contents()
+    console = Console(soft_wrap=False)
+    with tolerating_closed_pipe():
+        console.print(Markdown(text, hyperlinks=False), width=min(console.width, 100))
     return int(Exit.PASS)
 
 
