@@ -95,7 +95,9 @@ def messages() -> Iterator[tuple[str, str]]:
 
 def test_no_message_names_a_file_that_its_reader_lacks() -> None:
     """A user has what is installed: no hint names a page, a script or a folder of this repository by its path."""
-    ours = {path.name for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md"), *ROOT.glob("*.md")]} - {"README.md"}
+    ours = {path.name for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md"), *ROOT.glob("*.md")]} - {
+        "README.md"
+    }
     lacking = re.compile(
         r"(?<![\w/}.])(?:docs|research|tests|scripts|ratchet)/\w[\w./-]*\.(?:md|py|sh)\b"
         rf"|(?<![\w/.-])(?:{'|'.join(map(re.escape, sorted(ours)))})(?![\w.])"

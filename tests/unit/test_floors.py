@@ -29,7 +29,20 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(("bench", "device", "identical", "launches", "report", "git", "git_push", "actions"), 2),
     "judge": 1,
     **dict.fromkeys(
-        ("records", "config", "datasheets", "units", "errors", "guide", "workload", "cache", "untrusted", "processes", "interruption"), 0
+        (
+            "records",
+            "config",
+            "datasheets",
+            "units",
+            "errors",
+            "guide",
+            "workload",
+            "cache",
+            "untrusted",
+            "processes",
+            "interruption",
+        ),
+        0,
     ),
 }
 """Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""

@@ -63,6 +63,8 @@ class Listing(Record):
 
     cases: tuple[CaseListed, ...] = ()
     broken: tuple[FileBroken, ...] = ()
+    undeclared: dict[str, Line] = {}
+    """Function of a bench file that is no benchmark → its file."""
     torch: str = ""
     cuda: str | None = None
     triton: str | None = None

@@ -1,4 +1,4 @@
-"""Commands about what is written down: settings, the documentation (explain), the last report (open), and recorded runs (compare, report, merge).
+"""Commands about what is written: settings, the documentation, the last report (open), recorded runs (compare, report, merge).
 
 Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `report` and `merge`
 write files. What judges and renders loads where it is used, since the others do not need it.

@@ -41,7 +41,7 @@ from ratchet.core.judge.comparison import (
 from ratchet.core.judge.estimate import BOUND, fisher_p
 from ratchet.core.judge.evidence import CaseThresholds, pairs_to_settle
 from ratchet.core.records.baseline import BaselineEntry
-from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.run import CaseRun, Policy, Side
 from ratchet.core.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 
 TOTAL_SLOWER, TOTAL_DOUBTFUL = 5, 0.05
@@ -64,7 +64,7 @@ def judge_case(
 
     ``stored`` serves only where the reference could not be measured.
     """
-    settled = _before_times(case) or over_limit(case, thresholds.policy)
+    settled = _before_times(case, thresholds.policy)
     if settled is not None:
         return (*settled, None)
     if not case.in_reference:
@@ -91,19 +91,24 @@ def judge_case(
 
 
 def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
-    """Fail a timed head of which a call holds more memory than its workload allows, or else the policy; None if it does not."""
+    """Fail a head of which a call holds more memory than its workload allows, or else the policy; None if it does not."""
     limit = policy.memory_limit_bytes if case.memory_limit_bytes is None else case.memory_limit_bytes
-    peak = max(worker.peak_memory_bytes for worker in case.head)
+    peak = _peak(case, "head")
     if limit is None or peak <= limit:
         return None
-    other = max((0, *(worker.peak_memory_bytes for worker in case.reference)))
+    other = _peak(case, "reference")
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
 
 
+def _peak(case: CaseRun, side: Side) -> int:
+    workers = case.head if side == "head" else case.reference
+    return max((case.memory_before.get(side, 0), *(worker.peak_memory_bytes for worker in workers)))
+
+
 def judge_alone(case: CaseRun, policy: Policy) -> Judgement:
     """Decide one case of `ratchet run`, which compares nothing."""
-    settled = _before_times(case) or over_limit(case, policy)
+    settled = _before_times(case, policy)
     if settled is not None:
         return (*settled, None)
     return Outcome.MEASURED, "Timed alone.", None
@@ -194,7 +199,7 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
     return outcome, reason
 
 
-def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
+def _before_times(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = case.failure("head")
     if broken is not None:
@@ -207,9 +212,9 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
         return Outcome.MISSING, "The head no longer has this case."
     if case.unfit is not None:
         return Outcome.UNFIT, f"{phrase(case.unfit)}."
-    if not case.head:
-        return (Outcome.IDENTICAL, _same(case)) if case.identical else (Outcome.UNFIT, "Nothing was measured.")
-    return None
+    if not case.head and case.identical:
+        return Outcome.IDENTICAL, _same(case)
+    return over_limit(case, policy) or (None if case.head else (Outcome.UNFIT, "Nothing was measured."))
 
 
 def _same(case: CaseRun) -> str:
