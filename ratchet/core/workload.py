@@ -82,7 +82,6 @@ class Workload:
         for name, is_fit, what in _ARGUMENTS:
             if not is_fit(getattr(self, name)):
                 raise TypeError(f"Workload({name}={getattr(self, name)!r}): {name} is {what}")
-        _refuse_uncallable("run", self.run, self.tuning)
         declared = [number for number in (self.flops, self.bytes) if number is not None]
         if not all(0 <= number < math.inf for number in declared) or declared == [0, 0]:
             raise ValueError(f"a workload declares finite FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
@@ -104,6 +103,7 @@ class Workload:
                 raise SpaceError(f"a constraint takes {strangers[0]}, which is not in tune: {constraint_text(constraint)}")
             if not constraint(**{name: self.tuning[name] for name in names}):
                 raise SpaceError(f"tuning {dict(self.tuning)} does not hold the constraint: {constraint_text(constraint)}")
+        _refuse_uncallable("run", self.run, self.tuning)
 
     @property
     def is_restored(self) -> bool:
