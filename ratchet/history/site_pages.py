@@ -83,12 +83,15 @@ class CaseLine:
 
     @property
     def change(self) -> str:
-        return units.change(self.case.reference.ratio) if self.case.reference else words.NOTHING
+        other = self.case.reference
+        if other and other.pairs:
+            return units.estimate(other.ratio, other.low, other.high)[0]
+        return units.change(other.ratio) if other else words.NOTHING
 
     @property
     def interval(self) -> str:
         other = self.case.reference
-        return units.interval(other.low, other.high) if other and other.pairs else ""
+        return units.estimate(other.ratio, other.low, other.high)[1] if other and other.pairs else ""
 
     @property
     def since_anchor(self) -> str:
@@ -130,11 +133,11 @@ class LastingChange:
 
     @property
     def text(self) -> str:
-        return units.change(self.level.ratio)
+        return units.estimate(self.level.ratio, *self.level.interval)[0]
 
     @property
     def interval(self) -> str:
-        return units.interval(*self.level.interval)
+        return units.estimate(self.level.ratio, *self.level.interval)[1]
 
     @property
     def bisect(self) -> str:

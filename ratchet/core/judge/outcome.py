@@ -360,7 +360,7 @@ def _of_kernels(case: CaseRun, confidence: float) -> str:
     kernels = compare_kernels(case.head, case.reference, confidence)
     if kernels is None:
         return f"{took}."
-    return f"{took}, and changed by {units.change(kernels.ratio)} {units.interval(kernels.low, kernels.high)} (warm L2)."
+    return f"{took}, and changed by {' '.join(units.estimate(kernels.ratio, kernels.low, kernels.high))} (warm L2)."
 
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_host: bool = False) -> str:
