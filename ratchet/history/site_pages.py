@@ -334,7 +334,7 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
         "commit": [point.commit[:10] for point in points],
         "subject": [clean(point.subject, 80) for point in points],
         "page": [f"../{run_path(point.run)}" for point in points],
-        "outcome": [f"{line.word.mark} {line.word.text}" for line in lines],
+        "outcome": [line.word.text for line in lines],
         "kind": [line.kind for line in lines],
         "change": [f"{line.change} {line.interval}".strip() for line in lines],
         "series": series,
