@@ -120,14 +120,15 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
     if total is None or total.ratio * math.exp(-comparison.resolution) <= past_gate or outcome is Outcome.REGRESSED:
         return outcome, reason
+    mean, typical = describe_total(total, thresholds.policy), f"The typical call: {reason}"
     if thresholds.allows_total(comparison, total):
-        return Outcome.REGRESSED, f"{describe_total(total, thresholds.policy)} {reason}"
+        return Outcome.REGRESSED, f"{mean} {typical}"
     if outcome is Outcome.SLOWER:
         return outcome, reason
     if total.p_value <= TOTAL_SLOWER * thresholds.level:
-        return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total, thresholds.policy)} {reason}"
+        return Outcome.SLOWER, f"Slower now and then, but not proven: {mean} {typical}"
     if total.p_value <= TOTAL_DOUBTFUL:
-        return Outcome.INCONCLUSIVE, f"{describe_total(total, thresholds.policy)} That may be chance. The typical call: {reason}"
+        return Outcome.INCONCLUSIVE, f"{mean} That may be chance. {typical}"
     return outcome, reason
 
 
