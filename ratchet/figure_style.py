@@ -69,6 +69,9 @@ _STYLE: dict[str, Any] = {
 _FAMILIES = b"'DejaVu Sans', 'Bitstream Vera Sans', Verdana, sans-serif"
 """Fonts of an SVG; a reader uses the first one that is installed. All are about as wide."""
 
+_DARK = b"<style>@media (prefers-color-scheme: dark) { svg { filter: invert(.94) hue-rotate(180deg) } }</style>\n"
+"""Where a reader's screen is dark, so is an SVG, and its colours stay what they are."""
+
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
@@ -263,7 +266,7 @@ def write_files(figure: Figure, folder: Path, name: str) -> list[Path]:
     image = Image.fromarray(np.asarray(dots.buffer_rgba())).convert("RGB")
     # 256 colours are enough for lines, bars and letters, and take a third of the bytes.
     image.quantize(256, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(packed, "PNG", optimize=True)
-    text = svg.getvalue().replace(b"'DejaVu Sans'", _FAMILIES)
+    text = svg.getvalue().replace(b"'DejaVu Sans'", _FAMILIES).replace(b"</svg>", _DARK + b"</svg>")
     files = {folder / f"{name}.png": packed.getvalue(), folder / f"{name}.svg": text}
     for path, content in files.items():
         save_bytes(path, content)

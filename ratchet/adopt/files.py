@@ -7,7 +7,6 @@ a file gets lines at its end, or is left alone.
 from __future__ import annotations
 
 import difflib
-import importlib.metadata
 import json
 import re
 import tomllib
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.core.errors import UsageError
+from ratchet.core.guide import installed_commit
 
 TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "workflows").glob("*.yml"))}
 """Name → text of each workflow, with words in capitals to replace: see `WorkflowValues.fill`."""
@@ -77,15 +77,6 @@ class WorkflowValues:
         branches = re.search(r'^ +branches: \["?([^"\],]+)"?\]$', text, re.MULTILINE)
         found = branches[1] if branches else branch
         return cls(uses[1], uses[2], labels[1] if labels else "", python[1] if python else "", found)
-
-
-def installed_commit() -> str:
-    """Return the commit that this ratchet was installed from, as pip and uv write it down; empty where nobody knows."""
-    try:
-        text = importlib.metadata.distribution("gpu-ratchet").read_text("direct_url.json")
-        return str(json.loads(text or "{}").get("vcs_info", {}).get("commit_id", ""))
-    except (importlib.metadata.PackageNotFoundError, ValueError, AttributeError):
-        return ""
 
 
 def workflow_values(github: str, labels: str, python: str, branch: str) -> WorkflowValues:

@@ -22,7 +22,6 @@ from ratchet.adopt.files import (
     PlannedFile,
     WorkflowValues,
     has_settings,
-    installed_commit,
     with_ignored,
     with_settings,
     workflow_values,
@@ -34,6 +33,7 @@ from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import OutputError, UsageError
 from ratchet.core.git import Repository
+from ratchet.core.guide import installed_commit
 from ratchet.core.units import plural
 
 USUAL_LABELS, USUAL_PYTHON = '["self-hosted", "gpu"]', "python3"
@@ -172,7 +172,7 @@ def _benchmarks(root: Path, bench: str, trials: CallTrials, found: Survey) -> li
             shown = "; ".join(each.shown for each in found.candidates[:3])
             reasons.append(f"These did not run here with guessed inputs: {shown}.")
         if "CUDA" in found.tools:
-            reasons.append("How to time CUDA C++ is in ratchet's docs/benchmarks.md, section CUDA C++.")
+            reasons.append("How to time CUDA C++: `ratchet explain cuda-c`.")
         planned.append(PlannedFile(f"{bench}/{_FIRST}", None, example(reasons)))
     return [file for file in planned if not (root / file.path).exists()]
 

@@ -66,7 +66,7 @@ def milliseconds(value: float | None) -> str:
 
 def moved_by(measurement: Measurement) -> str:
     """Format the change of one measurement: ``−7.29 % [−7.43, −6.97]``."""
-    return f"{units.change(measurement.ratio)} {units.interval(measurement.low, measurement.high)}"
+    return " ".join(units.estimate(measurement.ratio, measurement.low, measurement.high))
 
 
 def short(commit: str) -> str:

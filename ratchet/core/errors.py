@@ -32,7 +32,7 @@ class RatchetError(Exception):
 
     exit_code: Exit = Exit.NOT_MEASURED
     section: str = ""
-    """The section of docs/troubleshooting.md that says more."""
+    """The section that says more: `ratchet explain SECTION` prints it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -174,10 +174,15 @@ def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
     text = next((part for part in parts if not part.startswith(" ")), parts[-1]).partition(": ")[2]
     sources = _loaded_sources(tree) if _TRITON.search("\n".join(lines)) else {}
     report = traceback.TracebackException.from_exception(error)
+    sentence = error_line(type(error).__name__, text, "\n".join(lines), tree, sources)
+    last = report.stack[-1].filename if report.stack else ""
+    led_here = report.__cause__ or (report.__context__ and not report.__suppress_context__)
+    if last.startswith((_NOT_THEIRS[-1], "<string>")) and not led_here:
+        return sentence, ()  # this package refused something: the sentence says what, and the lines would be its own
     _drop_callers(report, tree)
     theirs = "".join(report.format()).strip().splitlines()
     shown = [line.replace(f"{tree}/", "") for line in theirs if not _CARETS.fullmatch(line)]
-    return error_line(type(error).__name__, text, "\n".join(lines), tree, sources), tuple(line[:LONGEST] for line in shown[-12:])
+    return sentence, tuple(line[:LONGEST] for line in shown[-12:])
 
 
 def _drop_callers(report: traceback.TracebackException, tree: str) -> None:

@@ -234,7 +234,7 @@ class _Shared:
         self.stop = False
         self.lock = threading.Lock()
         self.cases = 0
-        self.steps = [(0, 0)] * parts
+        self.steps = [0] * parts
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[Progress]:
@@ -263,11 +263,10 @@ class _Part:
             if self._number == 0:  # the others do the same at about the same time
                 progress.stage(text)
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None:
+    def case(self, name: str, pair: int, done: int) -> None:
         with self._shared.reporting() as progress:
-            self._shared.steps[self._number] = (done, total)
-            all_done, all_total = (sum(column) for column in zip(*self._shared.steps, strict=True))
-            progress.case(name, pair, all_done, all_total)
+            self._shared.steps[self._number] = done
+            progress.case(name, pair, sum(self._shared.steps))
 
     def finish(self) -> None:
         """Do nothing: the run goes on until all parts have ended."""

@@ -39,7 +39,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
             plan_of(settings, machine.device),
             request.patterns,
             settings.confidence,
-            Rule((settings.pairs,)),
+            Rule((settings.pairs,), settings.policy),
             compared=False,
             gpu=machine.gpu,
             idle=machine.idle,

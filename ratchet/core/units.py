@@ -113,6 +113,12 @@ def interval(low: float, high: float, digits: int = 2) -> str:
     return f"[{change(low, digits).removesuffix(' %')}, {change(high, digits).removesuffix(' %')}]"
 
 
+def estimate(ratio: float, low: float, high: float) -> tuple[str, str]:
+    """Show a ratio of times and its interval in the digits that the interval earns: ``+5 %`` and ``[−2, +13]``."""
+    digits = earned_digits(ratio, low, high, (1.0,))
+    return change(ratio, digits), interval(low, high, digits)
+
+
 def plural(count: int, noun: str) -> str:
     """Show a count with its noun: ``1 case``, ``3 cases``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

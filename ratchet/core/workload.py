@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from ratchet.core.units import parse_size
 
@@ -79,11 +79,17 @@ class Workload:
     the host until the GPU is idle, if nothing in the result is on the GPU."""
 
     def __post_init__(self) -> None:
+        for name, is_fit, what in _ARGUMENTS:
+            if not is_fit(getattr(self, name)):
+                raise TypeError(f"Workload({name}={getattr(self, name)!r}): {name} is {what}")
         declared = [number for number in (self.flops, self.bytes) if number is not None]
         if not all(0 <= number < math.inf for number in declared) or declared == [0, 0]:
             raise ValueError(f"a workload declares finite FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
         if self.memory_limit is not None:
-            parse_size(self.memory_limit)
+            try:
+                parse_size(self.memory_limit)
+            except ValueError as error:
+                raise ValueError(f"memory_limit: {error}") from None
         if isinstance(self.mutates, Iterator):  # as model.parameters() is
             object.__setattr__(self, "mutates", tuple(self.mutates))
         if set(self.tune) != set(self.tuning):
@@ -97,11 +103,54 @@ class Workload:
                 raise SpaceError(f"a constraint takes {strangers[0]}, which is not in tune: {constraint_text(constraint)}")
             if not constraint(**{name: self.tuning[name] for name in names}):
                 raise SpaceError(f"tuning {dict(self.tuning)} does not hold the constraint: {constraint_text(constraint)}")
+        _refuse_uncallable("run", self.run, self.tuning)
 
     @property
     def is_restored(self) -> bool:
         """Return whether something has to happen before each call."""
         return self.setup is not None or not (isinstance(self.mutates, tuple | list) and not self.mutates)
+
+
+def _is_number(value: object) -> bool:
+    return value is None or hasattr(value, "__float__")  # as numbers of NumPy have
+
+
+def _is_function(value: object) -> bool:
+    return value is None or callable(value)
+
+
+def _names_functions(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(callable, value.values()))
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+_ARGUMENTS: tuple[tuple[str, Callable[[object], bool], str], ...] = (
+    ("run", callable, "a function"),
+    ("reference", _is_function, "a function"),
+    ("setup", _is_function, "a function"),
+    ("flops", _is_number, "a number"),
+    ("bytes", _is_number, "a number"),
+    ("stages", _names_functions, "a dict of functions"),
+    ("tolerance", _is_mapping, 'a dict, such as {"float16": 0.01}'),
+    ("tune", _is_mapping, 'a dict of the values of each parameter, such as {"BLOCK": (64, 128)}'),
+    ("tuning", _is_mapping, 'a dict, such as {"BLOCK": 64}'),
+    ("clock", (None, *get_args(Clock)).__contains__, f"one of {', '.join(get_args(Clock))}"),
+)
+"""Argument of a Workload → whether a value fits it, and what it should be. A type checker would say the same, if there is one."""
+
+
+def _refuse_uncallable(name: str, function: Callable[..., object], arguments: Mapping[str, object]) -> None:
+    """Raise TypeError where a function cannot be called with these arguments alone."""
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as error:
+        given = f"the parameters of tuning ({', '.join(arguments)})" if arguments else "no arguments"
+        raise TypeError(f"{name} is called with {given}: {error}") from None
+    except ValueError:  # a function written in C that does not say what it takes
+        pass
 
 
 def constraint_names(constraint: Callable[..., bool]) -> tuple[str, ...]:
@@ -156,12 +205,7 @@ class Benchmark:
         hint = "return a function without arguments that is timed (lambda: …), or a Workload"
         if not callable(made):
             raise TypeError(f"benchmark {self.name} returned {type(made).__name__}: {hint}")
-        try:
-            inspect.signature(made).bind()
-        except TypeError as error:
-            raise TypeError(f"benchmark {self.name} returned a function that cannot be called alone ({error}): {hint}") from None
-        except ValueError:  # a function written in C that does not say what it takes
-            pass
+        _refuse_uncallable(f"the function that benchmark {self.name} returned", made, {})
         return Workload(run=made)
 
 
@@ -244,8 +288,11 @@ def _table(
     cpu_configs: Mapping[str, Mapping[str, Parameter]] | None,
 ) -> dict[Device, Mapping[str, Mapping[str, Parameter]]]:
     """Return a copy of the configs for each device. Raises ValueError."""
-    if set(devices) - set(DEVICES) or not devices:
-        raise ValueError(f"devices are some of {DEVICES}, not {tuple(devices)}")
+    if isinstance(devices, str) or set(devices) - set(DEVICES) or not devices:
+        raise ValueError(f'devices are some of {DEVICES}, such as ("cpu",), not {devices!r}')
+    for name, given in (("configs", configs), ("cpu_configs", cpu_configs or {})):
+        if not isinstance(given, Mapping) or not all(isinstance(each, Mapping) for each in given.values()):
+            raise ValueError(f'{name} names configs and their parameters, such as {{"small": {{"n": 1024}}}}, not {given!r}')
     if cpu_configs is not None and "cpu" not in devices:
         raise ValueError('cpu_configs needs "cpu" among devices')
     table: dict[Device, Mapping[str, Mapping[str, Parameter]]] = {}

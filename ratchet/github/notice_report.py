@@ -88,7 +88,7 @@ def fixed_body(issue: Issue, notice: Notice) -> str:
 
 def _row(case: SlowCase) -> str:
     before, after = (units.duration(ms / 1e3) if ms else "–" for ms in (case.before_ms, case.after_ms))
-    by = f"{units.change(case.ratio)} {units.interval(case.low, case.high)}"
+    by = " ".join(units.estimate(case.ratio, case.low, case.high))
     return f"| {untrusted.cell_name(case.name)} | {before} | {after} | {by} |"
 
 
@@ -104,7 +104,7 @@ def slack_message(notice: Notice) -> dict[str, Any]:
     lines = [f"*{_slack(notice.repository)}*: {_slack(notice.headline)}"]
     for cause in notice.causes:
         lines += [
-            f"• {_slack(case.name)} {units.change(case.ratio)} {units.interval(case.low, case.high)}" for case in cause.cases[:10]
+            f"• {_slack(case.name)} {' '.join(units.estimate(case.ratio, case.low, case.high))}" for case in cause.cases[:10]
         ]
         lines += [f"  {_slack(cause.what)}"]
     lines += [f"• {_slack(name)} is no longer slower" for name in notice.fixed[:10]]

@@ -138,7 +138,7 @@ def _measure_rounds(runner: _Runner, task: CaseTask, done: _Pairs, progress: Mea
             if pair == 0 and not done.ended:
                 progress.start(len(_selected(done.results["head"][0].cases, task.patterns)), task.rule.looks[-1])
             for case in done.results["head"].get(pair, HarnessResults("", ())).cases[:1]:
-                progress.case(case.name, pair, pair + 1, last)
+                progress.case(case.name, pair, pair + 1)
             pair += 1
 
 

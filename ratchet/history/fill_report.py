@@ -35,7 +35,7 @@ def _changes(record: FillRecord) -> Iterator[tuple[FilledCommit, FilledCase]]:
 
 
 def _change(ratio: RatioTo | None) -> str:
-    return f"{units.change(ratio.ratio, 1)} {units.interval(ratio.low, ratio.high, 1)}" if ratio else NOTHING
+    return " ".join(units.estimate(ratio.ratio, ratio.low, ratio.high)) if ratio else NOTHING
 
 
 def _confirmation(case: FilledCase) -> str:

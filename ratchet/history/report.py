@@ -108,7 +108,7 @@ def _change(point: Point) -> tuple[str, str]:
     """Return the change since the anchor, and its interval."""
     if point.index is None or point.low is None or point.high is None:
         return NOTHING, ""
-    return units.change(point.index), units.interval(point.low, point.high)
+    return units.estimate(point.index, point.low, point.high)
 
 
 def _roof(point: Point) -> str:

@@ -83,12 +83,15 @@ class CaseLine:
 
     @property
     def change(self) -> str:
-        return units.change(self.case.reference.ratio) if self.case.reference else words.NOTHING
+        other = self.case.reference
+        if other and other.pairs:
+            return units.estimate(other.ratio, other.low, other.high)[0]
+        return units.change(other.ratio) if other else words.NOTHING
 
     @property
     def interval(self) -> str:
         other = self.case.reference
-        return units.interval(other.low, other.high) if other and other.pairs else ""
+        return units.estimate(other.ratio, other.low, other.high)[1] if other and other.pairs else ""
 
     @property
     def since_anchor(self) -> str:
@@ -130,11 +133,11 @@ class LastingChange:
 
     @property
     def text(self) -> str:
-        return units.change(self.level.ratio)
+        return units.estimate(self.level.ratio, *self.level.interval)[0]
 
     @property
     def interval(self) -> str:
-        return units.interval(*self.level.interval)
+        return units.estimate(self.level.ratio, *self.level.interval)[1]
 
     @property
     def bisect(self) -> str:
@@ -331,7 +334,7 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
         "commit": [point.commit[:10] for point in points],
         "subject": [clean(point.subject, 80) for point in points],
         "page": [f"../{run_path(point.run)}" for point in points],
-        "outcome": [f"{line.word.mark} {line.word.text}" for line in lines],
+        "outcome": [line.word.text for line in lines],
         "kind": [line.kind for line in lines],
         "change": [f"{line.change} {line.interval}".strip() for line in lines],
         "series": series,

@@ -21,10 +21,11 @@ from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import environment_of, machine_of, plan_of_case
 from ratchet.core.records.files import load, save, save_text
 from ratchet.core.records.run import CaseRun
+from ratchet.core.records.verdict import Comparison
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, tree_specs
-from ratchet.lab.judge import ceilings, change_between, is_plateau, luck, rotation
+from ratchet.lab.judge import ceilings, change_between, gain_of, is_plateau, luck, rotation
 from ratchet.lab.measure.experiment import open_experiment
 from ratchet.lab.records.experiment import WHOLE, ChecklistAnswer, ExperimentRecord, Noise, ResultRow, SessionRecord, StatusRecord
 from ratchet.lab.report.experiment import handoff_text, read_table, row_of, table_text
@@ -190,16 +191,20 @@ def save_session(results: Path, session: SessionRecord) -> None:
 def status_of(session: SessionRecord, now: datetime | None = None) -> StatusRecord:
     """Return what is known so far and what to try next. Without ``now``, the budget is left out."""
     kept = [one for one in session.experiments if one.decision.status == "keep"]
-    speedup = 1.0
+    by_name: dict[str, list[Comparison]] = {}
     for one in kept:
-        speedup /= one.e2e.comparison.ratio if one.e2e and one.decision.branch == "e2e" else 1.0
+        branches = {"e2e": one.e2e, "micro": one.micro, "stage confirmed": one.confirmation or one.change_of(one.stage)}
+        if shown := branches.get(one.decision.branch):
+            by_name.setdefault(shown.name, []).append(shown.comparison)
+    gains = [gain_of(name, found) for name, found in by_name.items()]
+    code, last = session.reference, session.experiments[-1:]
     return StatusRecord(
         case=session.case,
         reference=session.reference,
         experiments=len(session.experiments),
         kept=len(kept),
         e2e_ms=session.time_us(WHOLE) / 1e3,
-        speedup=speedup,
+        gains=tuple(sorted(gains, key=lambda gain: gain.name != WHOLE)),
         minutes_left=minutes_left(session, now) if now else None,
         luck=luck(session.experiments),
         rotation=rotation(session),
@@ -207,6 +212,9 @@ def status_of(session: SessionRecord, now: datetime | None = None) -> StatusReco
         targets=targets(session),
         ceilings=ceilings(session),
         plateau=is_plateau(session),
+        restore=f"git restore --source={(code.content or code.commit)[:12]} --worktree :/"
+        if last and last[0].decision.status != "keep"
+        else "",
     )
 
 

@@ -33,6 +33,7 @@ from ratchet.lab.records.experiment import (
     CopyRow,
     Decision,
     ExperimentRecord,
+    Gain,
     Kind,
     Luck,
     Rotation,
@@ -389,6 +390,17 @@ def rotation(session: SessionRecord) -> Rotation | None:
     following = next(iter(later), None)
     why = what_profile_says(following, session) if following else "Every kind of change after it is exhausted."
     return Rotation(exhausted=last[0], next=following, why=why)
+
+
+def gain_of(name: str, changes: Sequence[Comparison]) -> Gain:
+    """Return what changes gained together, each measured against the code before it: errors add up as those of sums do."""
+    logs = [math.log(one.ratio) for one in changes]
+    low, high = (
+        math.hypot(*(math.log(end) - middle for end, middle in zip(ends, logs, strict=True)))
+        for ends in ([one.low for one in changes], [one.high for one in changes])
+    )
+    total = -sum(logs)
+    return Gain(name=name, speedup=math.exp(total), low=math.exp(total - high), high=math.exp(total + low))
 
 
 def exhausted_kinds(experiments: Sequence[ExperimentRecord]) -> set[Kind]:

@@ -439,7 +439,7 @@ class Referee:
         self._progress.start(1, plan.pairs)
         process = -1
         for pair in range(plan.pairs):
-            self._progress.case("evaluate", pair, pair, plan.pairs)
+            self._progress.case("evaluate", pair, pair)
             if process < (process := pair * plan.processes // plan.pairs):
                 tables = self._fresh(2 * (plan.calls + plan.calls // 2), again=process > 0)
             calls = plan.calls + self._choose.randrange(plan.calls // 2 + 1)

@@ -31,7 +31,9 @@ from ratchet.tune.suggestions import replay_lines, tuning_lines
     "--time-budget", type=duration, default="20m", show_default=True, help="Time for the whole search; 0: until all was tried."
 )
 @click.option("--max-evaluations", type=click.IntRange(min=1), help="Try no more configurations than this.")
-@click.option("--strategy", default="auto", show_default=True, help="auto, exhaustive, random or another: see docs/tuning.md.")
+@click.option(
+    "--strategy", default="auto", show_default=True, help="auto, exhaustive, random or another: see `ratchet explain tuning`."
+)
 @click.option("--seed", "search_seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @click.option("--resume", is_flag=True, help="Continue the record of an earlier run on this machine.")
 @click.option("--apply", is_flag=True, help="Write the recommended values, if there are any, to bench/tuned.json.")

@@ -170,7 +170,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
     if trouble.stage == DECLARATION:
         return UsageError(
             f"The space of {case} contradicts itself: {trouble.message}.",
-            "Fix `tune`, `tuning` or `constraints` of its workload: docs/tuning.md of ratchet says how they fit together.",
+            "Fix `tune`, `tuning` or `constraints` of its workload: `ratchet explain tuning` says how they fit together.",
         )
     return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 

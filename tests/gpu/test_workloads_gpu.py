@@ -231,5 +231,5 @@ def test_check(tmp_path: Path) -> None:
     }
     assert (
         done.verdict("add/default").unchecked
-        == "No reference implementation: both sides agree within 1e-4, and nothing else was checked."
+        == "No expected result is given: both sides agree within 1e-4, and nothing else was checked."
     )

@@ -107,7 +107,7 @@ class Finished:
     @property
     def sentence(self) -> str:
         """The one line that a command which cannot go on says at its end."""
-        last = [line for line in self.err.splitlines() if not line.startswith("More: docs/troubleshooting.md#")]
+        last = [line for line in self.err.splitlines() if not line.startswith("More: ratchet explain ")]
         lines = [line for line in last if line.startswith("ratchet: ")]
         assert len(lines) == 1, self.err
         assert last[-1] == lines[0], self.err

@@ -179,7 +179,7 @@ def test_a_worker_that_comes_too_late_is_nobodys_failure(
     """Where the time is over before a worker is there, one case has no time; without an end of time, the device is at fault."""
 
     def hung(*_: object, **__: object) -> NoReturn:
-        raise Hung("head", "start", "hung: no answer within 0.1 s", (), "gave no answer within 0.1 s")
+        raise Hung("head", "start", "gave no answer within 0.1 s", (), "gave no answer within 0.1 s")
 
     play = make({"bench/adds.py": TREE})
     with Hosts({"head": spec(play)}, play.environ()) as hosts:
@@ -189,7 +189,7 @@ def test_a_worker_that_comes_too_late_is_nobodys_failure(
         with pytest.raises(HostError, match="could not use the device"):
             host.fork()
         host.until = time.monotonic()
-        with pytest.raises(CaseTrouble, match=r"^hung: no answer within 0\.1 s$"):
+        with pytest.raises(CaseTrouble, match=r"^gave no answer within 0\.1 s$"):
             host.fork()
         monkeypatch.undo()
         host.until = math.inf

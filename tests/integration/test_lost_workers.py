@@ -91,6 +91,81 @@ def test_lost_workers(make: Callable[..., Playground]) -> None:
     play.assert_clean()
 
 
+LEFT = """\
+import os, time
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark
+def forks(device):
+    def run():
+        os.fork()
+        return torch.ones(3)
+
+    return run
+
+
+@benchmark
+def forks_late(device):
+    def run():
+        if os.fork() == 0:
+            time.sleep(0.3)
+        return torch.ones(3)
+
+    return run
+
+
+@benchmark
+def forks_and_raises(device):
+    def run():
+        if os.fork() == 0:
+            raise RuntimeError
+        return torch.ones(3)
+
+    return run
+
+
+@benchmark
+def ends_its_child(device):
+    def run():
+        if (child := os.fork()) == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        return torch.ones(3)
+
+    return run
+
+
+@benchmark
+def too_large(device):
+    return Workload(run=lambda: torch.ones(3), memory_limit="1MB")
+
+
+@benchmark
+def slow(device):
+    def run():
+        time.sleep(5)
+        return torch.ones(3)
+
+    return run
+"""
+
+
+def test_kinds_of_trouble_are_named(make: Callable[..., Playground]) -> None:
+    """A copy of the process that goes on, a limit of memory and a call beyond case_timeout: named, tried once, and not timed."""
+    done = make({"bench/left.py": LEFT}).ratchet("run", *QUICK, "--case-timeout", "3s")
+    assert done.code == 1, done
+    for name in ("forks", "forks_late", "forks_and_raises"):
+        assert "made a copy of its process (os.fork) that did not end" in done.verdict(f"{name}/default").reason
+    assert done.verdict("ends_its_child/default").outcome is Outcome.MEASURED
+    assert "more than its limit of 1.00 MiB" in done.verdict("too_large/default").reason
+    assert not done.case("too_large/default").head
+    slow = done.verdict("slow/default")
+    assert "gave no answer within 3 s: it never ends, or takes longer than case_timeout allows." in slow.reason
+    assert len(done.case("slow/default").lost) == 1
+
+
 def test_a_reference_that_cannot_be_measured_is_no_pass(make: Callable[..., Playground]) -> None:
     """Where the reference's worker is killed again and again the check exits 3 and says what to do."""
     play = both(make, ["reference_always"])

@@ -76,7 +76,7 @@ def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (Exit.USAGE, "")
         sentence, *page = done.stderr.splitlines()
         assert sentence.startswith("ratchet: ")
-        assert page in ([], ["More: docs/troubleshooting.md#files-and-records"])
+        assert page in ([], ["More: ratchet explain files-and-records"])
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_what_was_checked_without_a_reference_is_said(checked: Finished) -> None
     """The report and the terminal name the cases whose sides only agree, and within what; the others have no such line."""
     within = {"add/default": "within 1e-4", "optimizer/default": "within 1e-4", "host/default": "within 1e-10"}
     for name, limit in within.items():
-        said = f"No reference implementation: both sides agree {limit}, and nothing else was checked."
+        said = f"No expected result is given: both sides agree {limit}, and nothing else was checked."
         assert checked.verdict(name).unchecked == said
         assert said in checked.markdown
         assert said in checked.out
@@ -158,7 +158,7 @@ def test_types_are_those_of_the_outputs(checked: Finished) -> None:
     ("name", "said"),
     [
         ("differs", "wrong result: output ['y'] is off by"),
-        ("differs", "between the head and the reference; the case has no reference, so one of the two is wrong"),
+        ("differs", "between the head and the reference; the case has no expected result, so one of the two is wrong"),
         ("undeclared", "If run changes its inputs, name them in mutates=(…) of the Workload"),
         ("lazy", "the output is a generator, whose work is not done yet: return its result"),
         ("missing", "the reference returns output ['b'], run does not: it returns output ['a']"),
@@ -176,7 +176,7 @@ def test_a_run_alone_says_that_nothing_was_checked(make: Callable[..., Playgroun
     """`ratchet run` of a workload without a reference has no side to agree with, says so, and shows no empty columns."""
     done = make({"bench/five.py": FIVE}).ratchet("run", *QUICK)
     assert done.code == 0, done
-    assert done.verdict("add/default").unchecked == "No reference implementation: nothing says whether its result is right."
+    assert done.verdict("add/default").unchecked == "No expected result is given: nothing says whether its result is right."
     assert "nothing says whether its result is right" in done.out
     assert "| Case | Time | Peak memory |" in done.markdown
     assert done.case("add/default").errors_before == {}

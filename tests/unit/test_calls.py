@@ -311,12 +311,16 @@ def test_an_unwritten_element_is_not_blamed_on_inputs() -> None:
     ("result", "reference", "said"),
     [
         ({"loss": 1.5}, {"loss": 2.5}, r"output \['loss'\] is off by"),
-        ({"loss": 1.5}, {"lost": 1.5}, r"run returns output \['loss'\], its reference does not: it returns output \['lost'\]"),
-        ((((),), 1), {"loss": 1.5}, r"run returns output \[0\]\[0\], its reference does not"),
-        ((1.5, None), (1.5, 2.5), r"output \[1\] is None, its reference float64 \(\)"),
-        ((1.5, 2), (1.5, 3), r"output \[1\] is 2, its reference 3"),
-        ((1.5, "a"), (1.5, "b"), r"output \[1\] is 'a', its reference 'b'"),
-        (np.ones(3), np.ones(4), r"the output has shape \(3,\), its reference \(4,\)"),
+        (
+            {"loss": 1.5},
+            {"lost": 1.5},
+            r"run returns output \['loss'\], the expected result does not: it returns output \['lost'\]",
+        ),
+        ((((),), 1), {"loss": 1.5}, r"run returns output \[0\]\[0\], the expected result does not"),
+        ((1.5, None), (1.5, 2.5), r"output \[1\] is None, the expected result float64 \(\)"),
+        ((1.5, 2), (1.5, 3), r"output \[1\] is 2, the expected result 3"),
+        ((1.5, "a"), (1.5, "b"), r"output \[1\] is 'a', the expected result 'b'"),
+        (np.ones(3), np.ones(4), r"the output has shape \(3,\), the expected result \(4,\)"),
         (np.array([1.0, math.nan]), np.array([1.0, math.nan]), "holds NaN"),
         (math.nan, math.nan, "holds NaN"),
     ],
@@ -371,7 +375,7 @@ def test_sides_that_differ() -> None:
     sides = [evidence(made, check(TimedCall(made)).parts) for made in (_scaled(1.0), _scaled(1.01))]
     said = between_sides(*sides).problem
     assert said.startswith("wrong result: output ['y'] is off by 9.80e-03")
-    assert "the case has no reference, so one of the two is wrong, or their inputs differ" in said
+    assert "the case has no expected result, so one of the two is wrong, or their inputs differ" in said
     near = [evidence(made, check(TimedCall(made)).parts) for made in (_scaled(1.0), _scaled(1 + 1e-6))]
     assert between_sides(*near).problem is None
     assert 0 < between_sides(*near).error < between_sides(*near).limit == 1e-4

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from ratchet.core import errors
-from ratchet.core.errors import RatchetError
+from ratchet.core import errors, guide
+from ratchet.core.cli import COMMANDS, cli
+from ratchet.core.errors import RatchetError, UsageError
+from ratchet.core.records.verdict import Outcome
 from ratchet.github import errors as github_errors
 
 ROOT = Path(__file__).parents[2]
@@ -53,12 +58,125 @@ def test_nobody_is_sent_to_a_stranger_s_package() -> None:
 
 
 def test_errors_lead_to_sections() -> None:
-    """Each kind of error that names a section of docs/troubleshooting.md names one that is there."""
-    classes = {**vars(errors), **vars(github_errors)}.values()
-    kinds = [kind for kind in classes if isinstance(kind, type) and issubclass(kind, RatchetError)]
+    """Each kind of error that names a section names one that `ratchet explain` prints."""
+    kinds = [
+        kind
+        for kind in {**vars(errors), **vars(github_errors)}.values()
+        if isinstance(kind, type) and issubclass(kind, RatchetError)
+    ]
     named = {kind.section for kind in kinds if kind.section}
     assert len(named) >= 4
-    assert named <= sections(ROOT / "docs" / "troubleshooting.md")
+    assert named <= {each.anchor for each in guide.sections()}
+
+
+def test_the_package_has_the_pages_of_docs() -> None:
+    """Each page of docs/ is in the package as a link to it: installed, it is the same text."""
+    linked = {path.name: path.resolve() for path in guide.PAGES.iterdir()}
+    assert linked == {path.name: path for path in ROOT.glob("docs/*.md")} | {"security.md": ROOT / "SECURITY.md"}
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Every text of the package that people may see: place → strings of code, help of commands, and templates."""
+    for path in sorted((ROOT / "ratchet").rglob("*.py")):
+        tree = ast.parse(path.read_bytes())
+        silent = {
+            id(node.value)  # docstrings, and those below a name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+    for path in [*(ROOT / "ratchet").glob("*/templates/*"), *(ROOT / "ratchet").glob("*/*/templates/*")]:
+        yield str(path.relative_to(ROOT)), re.sub(r"\{#.*?#\}", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for path in (ROOT / "ratchet").glob("adopt/workflows/*"):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command
+        for inner in (command, *getattr(command, "commands", {}).values()):
+            yield f"ratchet {name} {inner.name}", inner.help or ""
+
+
+def test_no_message_names_a_file_that_its_reader_lacks() -> None:
+    """A user has what is installed: no hint names a page, a script or a folder of this repository by its path."""
+    ours = {path.name for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md"), *ROOT.glob("*.md")]} - {
+        "README.md"
+    }
+    lacking = re.compile(
+        r"(?<![\w/}.])(?:docs|research|tests|scripts|ratchet)/\w[\w./-]*\.(?:md|py|sh)\b"
+        rf"|(?<![\w/.-])(?:{'|'.join(map(re.escape, sorted(ours)))})(?![\w.])"
+    )
+    own = {"tune/templates", "github/templates", "report/templates"}  # parts of a template, by their names
+    wrong = [
+        (place, found.group())
+        for place, text in messages()
+        for found in lacking.finditer(text)
+        if not (any(folder in place for folder in own) and "include" in text)
+    ]
+    assert wrong == []
+
+
+def test_what_hints_explain_is_there() -> None:
+    """Each `ratchet explain NAME` in a message prints something."""
+    named = {(place, name) for place, text in messages() for name in re.findall(r"ratchet explain ([\w-]+)", text)}
+    named = {(place, name) for place, name in named if name not in ("WORD", "PAGE", "SECTION", "NAME")}
+    assert len(named) >= 6
+    for _, name in named:
+        assert len(guide.explain(name)) > 40
+
+
+def test_what_is_explained_leads_to_commands_and_not_to_files() -> None:
+    """No page that is printed has a link: a link is a command, an address of this very version, or its words alone."""
+    every = guide.sections()
+    commands = set()
+    for each in every:
+        text = guide.explain(each.anchor)
+        assert not re.search(r"\]\((?!https?:)", text), each
+        commands |= set(re.findall(r"`ratchet explain ([\w-]+)`", text))
+    assert {name for name in commands if name.islower()} <= {each.anchor for each in every}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("INCONCLUSIVE", "pairs scatter"),
+        ("identical", "same code on both sides"),
+        ("3", "no measurement"),
+        ("130", "interrupted"),
+        ("MDE", "four times in five"),
+        ("ERR_NVGPUCTRPERM", "administrators"),
+        ("On-GitHub", "The GPU job waits"),
+        ("report#where-it-stands", "One sentence is the verdict"),
+        ("host_timeout", "host_timeout"),
+    ],
+)
+def test_words_are_explained(word: str, said: str) -> None:
+    """An outcome, an exit code, a figure, an error of a driver and a setting are words that people look up, in any case."""
+    assert said in guide.explain(word)
+
+
+def test_every_outcome_is_explained() -> None:
+    """What a report calls a case is in the table of outcomes, which comes with its meaning."""
+    for outcome in Outcome:
+        assert f"`{outcome}`" in guide.explain(outcome)
+
+
+def test_a_word_that_no_page_has() -> None:
+    """A misspelled word is told what it looks like, and nothing is printed for one that is empty."""
+    with pytest.raises(UsageError, match=r"(?i)Did you mean inconclusive\?"):
+        guide.explain("inconclusiv")
+    with pytest.raises(UsageError, match="lists the pages"):
+        guide.explain(" ")
+
+
+def test_addresses_are_those_of_the_installed_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where ratchet was installed from a repository, what it does not have itself is linked at that commit."""
+    source = {"url": "https://github.com/octocat/ratchet.git", "vcs_info": {"vcs": "git", "commit_id": "a" * 40}}
+    monkeypatch.setattr(guide, "_installed", lambda: source)
+    assert f"https://github.com/octocat/ratchet/blob/{'a' * 40}/docs/decisions/0003-rule.md" in guide.explain("measuring")
+    monkeypatch.setattr(guide, "_installed", dict)
+    assert "decisions/0003-rule.md" not in guide.explain("measuring")
 
 
 def test_each_of_the_ten_questions_is_answered_where_it_says() -> None:

@@ -120,6 +120,18 @@ def test_a_raised_error(tmp_path: Path) -> None:
         assert not [text for text in last_lines if set(text) <= set(" ^~")]
 
 
+def test_what_this_package_refuses_has_no_lines_of_its_own(tmp_path: Path) -> None:
+    """A wrong argument is told with the author's line, and without a traceback through this package."""
+    file = tmp_path / "declares.py"
+    file.write_text("from ratchet import Workload\n\ndef made():\n    return Workload(run=3)\n")
+    scope: dict[str, Callable[[], object]] = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)
+    with pytest.raises(TypeError) as caught:
+        scope["made"]()
+    sentence = "TypeError: Workload(run=3): run is a function (declares.py:4)"
+    assert described(caught.value, str(tmp_path)) == (sentence, ())
+
+
 def test_no_error_in_a_log() -> None:
     """A log without a compiler's error has none; a line that only reports another program's error is better than nothing."""
     assert first_error("everything is fine\nmake: *** [all] Error 2\nError::operator() was inlined") == ""

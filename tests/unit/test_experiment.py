@@ -689,7 +689,28 @@ def test_the_reference_is_what_was_kept_last() -> None:
     assert one.time_us("h2d") == pytest.approx(150)
     by_stage = Decision(status="keep", branch="stage confirmed", reason="It is so.")
     hidden = experiment(3, ratio=0.5, decision=by_stage)
-    assert status_of(session(kept, experiment(2, "keep", ratio=0.5), hidden)).speedup == pytest.approx(4)
+    whole, stage = status_of(session(hidden, kept, experiment(2, "keep", ratio=0.5))).gains
+    assert (whole.name, stage.name) == (WHOLE, "h2d")
+    assert (whole.speedup, stage.speedup) == (pytest.approx(4), pytest.approx(2))
+    assert 1 / (0.505 * 0.505) < whole.low < whole.speedup < whole.high < 1 / (0.495 * 0.495)
+
+
+def test_a_kept_change_is_never_told_as_no_gain() -> None:
+    """Where only a stage shows it, the stage is named with its factor; with nothing kept, no factor is told at all."""
+    by_stage = Decision(status="keep", branch="stage confirmed", reason="It is so.")
+    first, *_ = status_lines(status_of(session(experiment(1, ratio=0.93, decision=by_stage))))
+    assert first.endswith("h2d is 2.000 [1.980, 2.020] times as fast, which the whole call is too noisy to show.")
+    assert "as at the start" not in first
+    assert "times" not in next(iter(status_lines(status_of(session(experiment(1))))))
+
+
+def test_the_way_back_after_a_discard() -> None:
+    """After a change that was not kept, a command names the content of what was kept last; after a keep there is none."""
+    kept = experiment(1, "keep", ratio=0.5, head=examples.HEAD.model_copy(update={"content": "c0ffee" * 6 + "c0de"}))
+    lines = list(status_lines(status_of(session(kept, experiment(2)))))
+    assert sum("git restore --source=c0ffeec0ffee --worktree :/" in line for line in lines) == 1
+    assert status_of(session(experiment(1))).restore.split()[2] == f"--source={examples.REFERENCE.content[:12]}"
+    assert status_of(session(experiment(1), kept)).restore == status_of(session()).restore == ""
 
 
 def test_a_budget_ends() -> None:

@@ -213,7 +213,7 @@ def test_an_issue_has_the_cases_the_commits_the_cause_and_its_counters() -> None
     body = issue_body(told, NOTICE)
     for part in (
         "a/<wbr>b",
-        "1.000 ms | 1.100 ms | +10.00 % [+9.00, +11.00]",
+        "1.000 ms | 1.100 ms | +10.0 % [+9.0, +11.0]",
         f"{GOOD} … {BAD}",
         "Registers spill.",
         "Use fewer.",

@@ -22,6 +22,7 @@ from ratchet.core.judge.outcome import (
     judge_case,
     settles,
 )
+from ratchet.core.judge.rule import GateRule, Rule
 from ratchet.core.judge.verdict import judge_run, judge_two
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day
 from ratchet.core.records.run import Block, CaseRun, Failure, Policy
@@ -568,3 +569,16 @@ def test_memory_of_a_case_that_is_new() -> None:
     """A head without a reference is held to its limit as well, and nothing is said of a reference."""
     new = without_reference(slower(0)).model_copy(update={"in_reference": False, "memory_limit_bytes": 1023})
     assert judged(new) == (Outcome.FAILED, "Memory: a call takes 1.00 KiB, more than its limit of 1023 B.", None)
+
+
+def test_memory_is_judged_before_anything_is_timed() -> None:
+    """A call that held more than its limit when it was checked has failed: it is not timed, and the rule says so."""
+    beyond = slower(0).model_copy(update={"head": (), "reference": (), "memory_before": {"head": 2048, "reference": 512}})
+    policy = Policy(memory_limit_bytes=1024)
+    sentence = "Memory: a call takes 2.00 KiB, more than its limit of 1.00 KiB; the reference takes 512 B."
+    assert judged(beyond, policy=policy) == (Outcome.FAILED, sentence, None)
+    assert judge_alone(beyond, policy) == (Outcome.FAILED, sentence, None)
+    for rule in (GateRule(policy, 8, {}), Rule((8,), policy)):
+        assert rule.is_known(beyond)
+    assert not GateRule(Policy(), 8, {}).is_known(beyond)
+    assert not Rule((8,)).is_known(beyond)

@@ -368,6 +368,7 @@ def test_files(tmp_path: Path) -> None:
     svg = first[1].read_text(encoding="utf-8")
     assert "Registers 128 → 255 and 1.2 MB of spills" in svg
     assert "DejaVu Sans', 'Bitstream Vera Sans', Verdana, sans-serif" in svg
+    assert svg.count("@media (prefers-color-scheme: dark)") == 1, "a dark screen shows a dark picture"
     assert sum(path.stat().st_size for path in first) < 400_000
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["page.png", "page.svg"]
 

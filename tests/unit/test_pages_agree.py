@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import Policy
-from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.markdown import render_markdown
 from ratchet.core.report.page import PageData, render_page
 from ratchet.core.report.terminal import plain_lines
+from ratchet.github.comment import render_comment
 from tests import examples
+from tests.recorded_runs import page_of
 
 CHANGE = re.compile(r"([+−]?[0-9.]+) % +\[([+−]?[0-9.]+), ([+−]?[0-9.]+)\]")
 COUNTS = {Outcome.REGRESSED: "slower", Outcome.IMPROVED: "faster"}
@@ -29,6 +31,18 @@ def judged(change: float, noise: float, pairs: int, gate: float, improvement: fl
     ratios = [math.exp(draw.gauss(math.log1p(change), noise)) for _ in range(pairs)]
     policy = Policy(regression=gate, improvement=improvement)
     return judge_run(examples.run_of(examples.compared(*ratios), policy=policy), Baseline())
+
+
+def assert_reason_agrees(case: CaseVerdict, ratio: float, gate: float) -> None:
+    """Whatever change a reason names is the one that is shown, in the same digits, beside the gate that holds."""
+    assert case.comparison is not None
+    shown = f"{abs(ratio):.{case.comparison.digits}f}"
+    for found in re.findall(r"(?:Slower by|Takes) ([0-9.]+) %", case.reason):
+        assert found == shown, case.reason
+    for found in re.findall(r"not proven: [+−]([0-9.]+) % \[", case.reason):
+        assert found == shown, case.reason
+    for found in re.findall(r"the gate of ([0-9.]+ %)", case.reason):
+        assert found == words.units.threshold(gate)
 
 
 def number(text: str) -> float:
@@ -66,8 +80,19 @@ def test_no_output_contradicts_another(
     assert held[case.outcome], (line, case.reason)
     same = f"{words.change(case.comparison)} {words.interval(case.comparison)}"
     assert " ".join(shown.group().split()) == same
-    for text in (render_markdown(report), render_page(report, PageData())):
-        assert same in text.replace("\N{NO-BREAK SPACE}", " ")
+    texts = [render_markdown(report), render_page(report, PageData()), render_comment(page_of(report))]
+    texts = [text.replace("\N{NO-BREAK SPACE}", " ") for text in texts]
+    for text in texts:
+        assert same in text, text
+    assert_reason_agrees(case, ratio, gate)
+    smallest = words.detectable(case.comparison)
+    assert f"MDE {smallest}" in line
+    if smallest != words.NOTHING:
+        assert number(smallest.removesuffix(" %")) >= round(past, case.comparison.digits), "none is found that may be unseen"
+        assert case.outcome is not Outcome.REGRESSED or number(smallest.removesuffix(" %")) <= ratio, (line, case.reason)
+        assert f"a slowdown of {smallest} is found four times in five" in texts[1]
+    else:
+        assert "is found four times in five" not in texts[1]
     if case.outcome in COUNTS:
         assert f"1 of 1 case {COUNTS[case.outcome]}" in report.headline
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from rich.cells import cell_len
 
-from ratchet.core.records.verdict import Outcome, ReportRecord
+from ratchet.core.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.core.report.markdown import render_markdown
 from ratchet.core.report.page import PageData, render_page
 from ratchet.core.report.terminal import plain_lines
@@ -43,6 +43,13 @@ def test_the_corpus_has_every_outcome_and_ending() -> None:
     """Each outcome of a case and each end of a published run occurs."""
     assert {case.outcome for name in NAMES for report in reports_of(name) for case in report.cases} == set(Outcome)
     assert {recorded(name).comment_page.state for name in NAMES} == set(PublishedState)
+
+
+@EVERY
+def test_a_slowdown_is_never_told_as_none(name: str) -> None:
+    """A case that is slower in the mean of all calls says of which calls it is that any slowdown is small."""
+    for case in (case for report in reports_of(name) for case in report.cases if case.outcome in SLOWDOWNS):
+        assert "ny slowdown is smaller" not in case.reason.partition("The typical call:")[0], case.reason
 
 
 @EVERY

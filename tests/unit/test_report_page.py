@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.records.verdict import Outcome
-from ratchet.core.report.page import MOST_CASES, WIDTH, PageData, forest_plot, pair_plot, render_page
+from ratchet.core.report.page import MOST_CASES, PageData, forest_plot, pair_plot, render_page
+from tests.browser import CHROMIUM, WITHOUT, browser
 from tests.pages import h200_run
 from tests.recorded_runs import recorded
 from tests.rendered import Elements
@@ -56,11 +60,11 @@ def test_plot() -> None:
     assert xs[0] == plot.same
     assert xs == sorted(xs)
     assert ys == sorted(ys)
-    assert [name for _, name in plot.gates] == ["gate +3.0 %"]
+    assert [name for _, name, _ in plot.gates] == ["gate +3.0 %"]
     assert pair_plot([], None, report) is None
     wide = pair_plot([0.3, 1.0, 12.0], None, report)
     assert wide is not None
-    assert [name for _, name in wide.gates] == ["gate +3.0 %"], "labels that would overlap are left out, the gate's is not"
+    assert [name for _, name, _ in wide.gates] == ["gate +3.0 %"], "labels that would overlap are left out, the gate's is not"
     quiet = pair_plot([1.0001, 0.9999], None, report)
     assert quiet is not None
     assert max(abs(dot[0] - quiet.same) for dot in quiet.dots) < 10
@@ -74,7 +78,47 @@ def test_the_forest_has_every_case_that_was_compared() -> None:
     assert plot is not None
     assert [row.case.name for row in plot.rows] == [case.name for case in run.cases if case.comparison]
     for row in plot.rows:
-        assert 0 <= row.low <= row.ratio <= row.high <= WIDTH
+        assert 0 <= row.low <= row.ratio <= row.high <= 100
         if row.case.outcome is Outcome.SLOWER:
             assert row.low > plot.gate
     assert forest_plot(run.cases[:1], run) is None
+
+
+BEYOND = """[...document.querySelectorAll('body *')].filter(each => {
+  const box = each.getBoundingClientRect();
+  return box.width && !each.closest('pre') && (box.right > innerWidth + 1 || box.left < -1);
+}).map(each => each.textContent)"""
+OVERLAPPING = """[...document.querySelectorAll('svg')].flatMap(svg => {
+  const labels = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+  return labels.flatMap(([one, a], at) => labels.slice(at + 1)
+    .filter(([_, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4)
+    .map(([other]) => `${one} over ${other}`));
+})"""
+UNSEEN = """[...document.querySelectorAll('details[open] > p')].filter(each => {
+  const box = each.getBoundingClientRect();
+  return !box.height || box.left < 0 || box.right > innerWidth || each.scrollWidth > each.clientWidth;
+}).map(each => each.textContent)"""
+"""Reasons that are cut off."""
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+@pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
+def test_nothing_is_cut_off_or_on_top_of_anything(tmp_path: Path) -> None:
+    """On a phone and a desktop all words lie within the window, no label lies on another, and each reason can be read."""
+    with browser() as tab:
+        for name in ("outcomes", "hostile", "too_few_pairs", "inconclusive", "h200_red", "muted", "now_and_then"):
+            found = recorded(name)
+            for model, report in found.reports.items():
+                cases = found.runs[model].cases
+                ratios = {one.name: [math.exp(pair.log_ratio) for pair in pairs_of(one.head, one.reference)] for one in cases}
+                page = tmp_path / f"{name}.html"
+                page.write_text(render_page(report, PageData({case: each for case, each in ratios.items() if each})))
+                for width in (390, 1280):
+                    tab.resize(width, 844, dark=True)
+                    tab.open(page.as_uri())
+                    assert tab.evaluate("document.documentElement.scrollWidth") == width, name
+                    for script in (BEYOND, OVERLAPPING, UNSEEN):
+                        assert tab.evaluate(script) == [], (name, width)
+                    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
+        assert tab.complaints() == []

@@ -137,6 +137,18 @@ def test_not_importable_on_both_sides_or_alone() -> None:
         assert (case.skipped, case.failures) == ("needs mylib, which is not installed", ())
 
 
+def test_a_benchmark_that_lost_its_decorator() -> None:
+    """A case of the reference whose function is still there fails; one whose function is gone, or elsewhere, is missing."""
+    head = Listing(cases=(listed("copy/32m"),), undeclared={"softmax": "softmax.py", "norm": "other.py"})
+    found = by_name(choose_cases(head, listing("copy/32m", "softmax/a", "softmax/b", "norm/a", "gone/a"), []))
+    for name in ("softmax/a", "softmax/b"):
+        (failure,) = found[name].failures
+        assert (failure.side, failure.stage) == ("head", "import")
+        assert failure.message.startswith("softmax.py has softmax() without @benchmark")
+    assert [found[name].in_head for name in ("norm/a", "gone/a", "copy/32m")] == [False, False, True]
+    assert not any(found[name].failures for name in ("norm/a", "gone/a", "copy/32m"))
+
+
 def test_broken_head() -> None:
     """A broken file of the head fails the cases that its text declares, and those that the reference has in it."""
     head = listing("copy/32m", broken=(broken("softmax.py", "softmax/declared"),))

@@ -199,7 +199,7 @@ def test_last_change_levels_and_since_anchor_agree(age: int, size: float) -> Non
             told += 1
             last = summary.changes[-1]
             assert last.level.ratio == pytest.approx(math.exp(size), rel=0.006)
-            assert last.text == units.change(last.level.ratio)
+            assert last.text == units.estimate(last.level.ratio, *last.level.interval)[0]
             assert last.level.interval[0] < last.level.ratio < last.level.interval[1]
             assert summary.line.since_anchor == units.change(points[-1].index or 0)
             assert points[-1].index == pytest.approx(summary.levels[-1].index, rel=0.01)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ratchet.core.bench.child.worker import _OPERATIONS
+from ratchet.core.bench.client import CaseTrouble
 from ratchet.core.bench.duet import Duet
 from ratchet.core.bench.messages import HostCode
 from ratchet.core.bench.suite import _host_code, _suits_two_cores
@@ -211,3 +213,12 @@ def test_trouble_with_a_host_costs_the_traces_of_its_side() -> None:
     troubles = {one.trouble for one in trace(duet.workers, "head", ["a/x", "b/x"]).values()}
     assert {trouble.partition(":")[0] for trouble in troubles} == {"Under torch.profiler The head's process died"}
     assert trace(duet.workers, "reference", ["a/x"])["a/x"].activity is not None
+
+
+def test_stages_are_words_for_people() -> None:
+    """Whatever a worker was asked, a failure names one of five stages, and no name of a request."""
+    for request in _OPERATIONS:
+        failure = CaseTrouble("head", request, "no", ()).failure()
+        assert failure.stage in ("prepare", "check", "measure"), request
+    for stage in ("import", "build", "prepare", "check", "measure"):
+        assert CaseTrouble("head", stage, "no", ()).failure().stage == stage

@@ -296,7 +296,7 @@ def test_one_slow_call_in_ten() -> None:
     outcome, reason, shown = judged(samples_of(20, 50.0, every_call=10))
     assert outcome is Outcome.REGRESSED
     assert reason.startswith("The mean of all calls is +489.77 % [")
-    assert "]: one call in 10 takes 50×. Any slowdown is smaller than the gate of 3 %." in reason
+    assert "]: one call in 10 takes 50×. The typical call: Any slowdown is smaller than the gate of 3 %." in reason
     assert (shown.source, shown.bound, shown.is_paired) == ("total", None, True)
     assert shown.ratio == pytest.approx(5.9, abs=0.1)
     assert shown.low < shown.ratio < shown.high

@@ -615,18 +615,18 @@ def test_headline_of_anything(outcomes: list[Outcome], policy: Policy) -> None:
     ("fields", "said"),
     [
         ({}, None),
-        ({"has_reference": False}, "No reference implementation: nothing says whether its result is right."),
+        ({"has_reference": False}, "No expected result is given: nothing says whether its result is right."),
         (
             {"has_reference": False, "agreement": 1e-4},
-            "No reference implementation: both sides agree within 1e-4, and nothing else was checked.",
+            "No expected result is given: both sides agree within 1e-4, and nothing else was checked.",
         ),
         (
             {"has_reference": False, "agreement": 0.06},
-            "No reference implementation: both sides agree within 6e-2, and nothing else was checked.",
+            "No expected result is given: both sides agree within 6e-2, and nothing else was checked.",
         ),
         (
             {"has_reference": False, "agreement": 0.0},
-            "No reference implementation: both sides agree exactly, and nothing else was checked.",
+            "No expected result is given: both sides agree exactly, and nothing else was checked.",
         ),
         ({"has_reference": False, "head": ()}, None),
     ],

@@ -11,7 +11,7 @@ import torch
 from ratchet import Benchmark, Workload, benchmark
 from ratchet.core.workload import SpaceError, constraint_names, constraint_text, dtype_name
 
-MADE = {"run": lambda: None, "reference": lambda: None, "dtype": "float32", "flops": 2.0, "bytes": 8.0}
+MADE = {"run": lambda **_: None, "reference": lambda: None, "dtype": "float32", "flops": 2.0, "bytes": 8.0}
 SPACE: dict[str, Any] = {"tune": {"block": (16, 32)}, "tuning": {"block": 32}}
 CONFIGS = {"small": {"rows": 2}, "large": {"rows": 2000}}
 
@@ -77,8 +77,8 @@ def test_host_functions() -> None:
     [
         (torch.ones(1), "benchmark add returned Tensor: return a function without arguments that is timed"),
         (None, "benchmark add returned NoneType: return a function"),
-        (lambda x: x, r"returned a function that cannot be called alone \(missing a required argument: 'x'\): return a function"),
-        (torch.nn.Linear(1, 1).forward, "cannot be called alone"),
+        (lambda x: x, "the function that benchmark add returned is called with no arguments: missing a required argument: 'x'"),
+        (torch.nn.Linear(1, 1).forward, "is called with no arguments"),
     ],
 )
 def test_what_a_benchmark_cannot_return(returned: Any, said: str) -> None:
@@ -149,6 +149,9 @@ def test_configs_are_copied() -> None:
         ({"devices": ()}, "devices are some of"),
         ({"devices": ("tpu",)}, "devices are some of"),
         ({"devices": "cuda"}, "devices are some of"),
+        ({"configs": ["a"]}, r"configs names configs and their parameters, such as .* not \['a'\]"),
+        ({"configs": {"a": 3}}, "configs names configs and their parameters"),
+        ({"devices": ("cpu",), "cpu_configs": {"a": 3}}, "cpu_configs names configs"),
         ({"cpu_configs": CONFIGS}, 'cpu_configs needs "cpu" among devices'),
         ({"configs": {}}, "benchmark softmax has no configs"),
         ({"devices": ("cuda", "cpu"), "cpu_configs": {}}, "benchmark softmax has no configs"),
@@ -196,6 +199,29 @@ def test_an_impossible_workload(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said) as refused:
         Workload(**(MADE | changes))
     assert isinstance(refused.value, SpaceError) == changes.keys().isdisjoint({"flops", "bytes"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"run": 3}, r"Workload\(run=3\): run is a function"),
+        ({"run": lambda x: x}, "run is called with no arguments: missing a required argument: 'x'"),
+        (SPACE | {"run": lambda: None}, r"run is called with the parameters of tuning \(block\): got an unexpected"),
+        ({"reference": torch.ones(1)}, "reference is a function"),
+        ({"setup": 3}, "setup is a function"),
+        ({"flops": "3"}, r"Workload\(flops='3'\): flops is a number"),
+        ({"bytes": [8]}, "bytes is a number"),
+        ({"stages": {"a": 3}}, "stages is a dict of functions"),
+        ({"tolerance": 0.1}, 'tolerance is a dict, such as {"float16": 0.01}'),
+        ({"tune": ["BLOCK"]}, "tune is a dict of the values"),
+        ({"tuning": 64}, "tuning is a dict"),
+        ({"clock": "evnt"}, "clock is one of event, graph, cold-graph, cpu"),
+    ],
+)
+def test_a_wrong_argument_of_a_workload(changes: dict[str, Any], said: str) -> None:
+    """What would fail in the middle of a measurement, or change nothing, is refused with the argument's name and what it is."""
+    with pytest.raises(TypeError, match=said):
+        Workload(**(MADE | changes))
 
 
 def test_workload() -> None:

@@ -48,6 +48,11 @@ _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(ratchet.__file__).parent)
 """Lines that faulthandler prints about the harness when a worker crashes; the author's own frames stay."""
 
 
+_STAGES = {"start": "prepare"} | dict.fromkeys(("use_cores", "block", "stage", "kernels"), "measure")
+_STAGES |= {word: word for word in ("import", "build", "prepare", "check", "measure")}
+"""Request of a worker → the stage of a `Failure`; all other requests look at what a case does: they check it."""
+
+
 class CaseTrouble(WorkerError):
     """One case cannot be measured on ``side``; ``stage`` and ``last_lines`` say where and what was last printed."""
 
@@ -59,8 +64,8 @@ class CaseTrouble(WorkerError):
 
     @property
     def reported_stage(self) -> str:
-        """The stage as records call it."""
-        return {"start": "prepare", "use_cores": "measure", "block": "measure", "finish": "check"}.get(self.stage, self.stage)
+        """The stage in a word for people, whatever the request is called."""
+        return _STAGES.get(self.stage, "check")
 
     @property
     def no_verdict(self) -> str | None:
@@ -327,7 +332,8 @@ class WorkerClient:
             self.end(kill=True)
             while_busy = f" while it was {self.busy_with}" if self.busy_with else ""
             answer = f"no answer within {round(patience_s, 1):g} s{while_busy}"
-            raise Hung(self._host.side, op, f"hung: {answer}", tail(self._output), f"gave {answer}") from None
+            why = "" if op == "start" else ": it never ends, or takes longer than case_timeout allows"
+            raise Hung(self._host.side, op, f"gave {answer}{why}", tail(self._output), f"gave {answer}") from None
         except wire.Disconnected:
             how = _how_it_ended(self.end())
             perhaps = "; perhaps the machine ran out of memory" if "SIGKILL" in how else ""

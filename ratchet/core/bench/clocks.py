@@ -46,6 +46,14 @@ CALLS = 20
 """Calls in one replay of a graph."""
 
 
+copies: list[int] = []
+"""Empty, but for a copy that the author's code made of a worker by fork: such a copy must not go on where the worker does."""
+
+
+class LeftRunningError(BaseException):
+    """The author's code came back in a copy of the worker, which ends at once."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """Times of a block, in milliseconds per call.
@@ -103,6 +111,8 @@ class CpuClock:
             if settle is not None:
                 settle()
             times.append(max(1, now() - start) / 1e6)  # a sample of 0 is not valid: `records.run.SampleMs`
+            if copies:  # it would make copies of its own, and these others
+                raise LeftRunningError
         return Samples(tuple(times))
 
 

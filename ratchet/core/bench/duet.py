@@ -59,7 +59,7 @@ class MeasureProgress(Protocol):
 
     def stage(self, text: str) -> None: ...
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
+    def case(self, name: str, pair: int, done: int) -> None: ...
 
 
 class Observer:
@@ -150,7 +150,6 @@ class Duet:
                 going = [case for case in going if case.name in undecided]
                 renew = self._plan.sessions and bool({case.name for case in going}.intersection(rule.changed(so_far)))
                 budget.look()
-            total = done + len(going) * (last - first)
             pair, self._round_end = first, last
             while pair < last:
                 order = [case for case in going if case.remaining_sides and budget.allows(case.name, first)]
@@ -162,7 +161,7 @@ class Duet:
                 batch = [NumberedPair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
                 for name in self._measured_batch(batch, partial(budget.allows, first_pair_of_round=first)):
                     done += 1
-                    self.progress.case(name, numbers[-1], done, total)
+                    self.progress.case(name, numbers[-1], done)
                 pair = numbers.stop
             first = last
         with contextlib.suppress(HostError):  # what was found stands, and says of how many processes

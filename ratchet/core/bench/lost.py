@@ -21,7 +21,8 @@ REPEATS = 2
 _ADVICE = {
     "was killed": "Free memory on this machine, or find what kills it, and measure again.",
     "ran out of": "Free memory, or make the workload smaller, and measure again.",
-    "gave no answer": "Raise case_timeout, or find what makes it hang, and measure again.",
+    "gave no answer": "If a step of it may take so long, raise case_timeout (--case-timeout 5m) or make the workload smaller; "
+    "if not, find what makes it hang, and measure again.",
 }
 
 

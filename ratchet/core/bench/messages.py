@@ -62,6 +62,8 @@ class Listing(Record):
 
     cases: tuple[CaseListed, ...] = ()
     broken: tuple[FileBroken, ...] = ()
+    undeclared: dict[str, Line] = {}
+    """Function of a bench file that is no benchmark → its file."""
     torch: str = ""
     cuda: str | None = None
     triton: str | None = None
@@ -265,7 +267,7 @@ def between_sides(head: Sequence[Evidence], reference: Sequence[Evidence]) -> Di
     apart = evidence_difference(head, reference, ("the head", "the reference"))
     if apart.problem is None:
         return apart
-    why = "the case has no reference, so one of the two is wrong, or their inputs differ"
+    why = "the case has no expected result, so one of the two is wrong, or their inputs differ"
     return replace(apart, problem=f"wrong result: {apart.problem}; {why}")
 
 

@@ -18,14 +18,14 @@ from ratchet.core.untrusted import clean
 def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[str]) -> list[CaseRun]:
     """Return every case of either side that a pattern selects, not measured yet.
 
-    A case whose file is broken on one side carries that side's failure. So does one that the head skips since a module is
-    not installed, if the reference has it and can run it. Raises UsageError for a pattern that matches nothing, naming near
-    misses.
+    A case whose file is broken on one side carries that side's failure. So does one that the head skips since a module is not
+    installed, if the reference has it and can run it, and one whose function lost its decorator. Raises UsageError for a pattern
+    that matches nothing, naming near misses.
     """
     heads = {case.name: case for case in head.cases}
     others = {case.name: case for case in reference.cases} if reference else {}
     lost = {
-        "head": _lost("head", head, others) | _not_importable(head, others) | _faulty("head", head),
+        "head": _lost("head", head, others) | _not_importable(head, others) | _undeclared(head, others) | _faulty("head", head),
         "reference": _lost("reference", reference or Listing(), heads) | _faulty("reference", reference or Listing()),
     }
     names = list(dict.fromkeys([*heads, *others, *lost["head"], *lost["reference"]]))
@@ -61,6 +61,20 @@ def _not_importable(head: Listing, others: dict[str, CaseListed]) -> dict[str, F
         name: Failure(side="head", stage="import", message=clean(f"{file}: {errors[file]}"))
         for name, file in names.items()
         if name in others and not others[name].skipped
+    }
+
+
+def _undeclared(head: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
+    """Return the cases of the reference whose function the head still has in that file, but not as a benchmark."""
+    listed = {case.benchmark for case in head.cases}
+    return {
+        case.name: Failure(
+            side="head",
+            stage="import",
+            message=f"{case.file} has {case.benchmark}() without @benchmark: add that, or rename or remove the function",
+        )
+        for case in others.values()
+        if case.benchmark not in listed and head.undeclared.get(case.benchmark) == case.file
     }
 
 

@@ -327,6 +327,7 @@ def _with_survey(
             "workload": head.workload if head else None,
             "reference_workload": reference.workload if reference else None,
             "tuning": head.tuning if head else {},
+            "memory_before": {side: one.peak_memory_bytes for side, one in prepared.items()},
             "memory_limit_bytes": head.memory_limit_bytes if head else None,
             "errors_before": errors,
             "has_reference": head is None or head.has_reference,

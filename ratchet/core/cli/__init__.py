@@ -33,6 +33,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "ratchet.core.cli.results:settings_command",
             "Show every setting: its value, where that comes from, and what it means.",
         ),
+        "explain": (
+            "ratchet.core.cli.results:explain_command",
+            "Print what the documentation says about a word, an outcome or an exit code.",
+        ),
     },
     "Compare two states of the code": {
         "check": (
@@ -83,6 +87,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "compare": (
         "ratchet compare before/current.json after/current.json",
         "ratchet compare before.json after.json --format hyperfine",
+    ),
+    "explain": (
+        "ratchet explain INCONCLUSIVE",
+        "ratchet explain the-machine-is-not-fit",
+        "ratchet explain benchmarks",
     ),
     "list": (
         "ratchet list",
@@ -176,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sentence, code = _explained(error)
         click.echo(f"ratchet: {sentence}", err=True)
         if section := getattr(error, "section", ""):
-            click.echo(f"More: docs/troubleshooting.md#{section}", err=True)
+            click.echo(f"More: ratchet explain {section}", err=True)
         return int(code)
 
 

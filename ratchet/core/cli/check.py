@@ -111,7 +111,9 @@ def list_command(cases: tuple[str, ...], **options: Any) -> int:
         else:
             note = " ".join(f"{name}={value}" for name, value in case.config.parameters.items())
         lines.append(f"{clean(case.name):<{width}}  {clean(note)}".rstrip())
-    lines = lines or ["There is no case: a benchmark is a function with the decorator @benchmark (docs/benchmarks.md)."]
+    lines = lines or [
+        "There is no case: a benchmark is a function with the decorator @benchmark. More: `ratchet explain benchmarks`."
+    ]
     fields = [case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in listed]
     print_result(fields, lines, as_json=options["as_json"])
     if any(case.failures for case in listed):

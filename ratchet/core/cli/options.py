@@ -194,7 +194,8 @@ harness = _options(
     click.option(
         "--command",
         metavar="COMMAND",
-        help="Time another harness: a command that writes its results to {out}, or into the folder {dir}. See docs/harnesses.md.",
+        help="Time another harness: a command that writes its results to {out}, or into the folder {dir}. "
+        "More: `ratchet explain harnesses`.",
     ),
     harness_format,
 )

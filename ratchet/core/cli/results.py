@@ -1,4 +1,4 @@
-"""Commands about what is written down: settings, the last report (open), and recorded runs (compare, report, merge).
+"""Commands about what is written: settings, the documentation, the last report (open), recorded runs (compare, report, merge).
 
 Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `report` and `merge`
 write files. What judges and renders loads where it is used, since the others do not need it.
@@ -16,9 +16,10 @@ import click
 
 from ratchet import tools
 from ratchet.core.cli.options import common, exchange, harness_format, judging, machine, request_of
-from ratchet.core.cli.output import print_paths, print_result, show, write_exchange
+from ratchet.core.cli.output import print_paths, print_result, show, tolerating_closed_pipe, write_exchange
 from ratchet.core.config import describe_settings
 from ratchet.core.errors import Exit, UsageError
+from ratchet.core.guide import contents, explain
 from ratchet.core.request import PAGE, results_folder, root_of
 from ratchet.core.untrusted import clean
 
@@ -50,6 +51,20 @@ def _print_schema(name: str) -> int:
     if name != "list" and name not in schemas.SCHEMAS:
         raise UsageError(f"There is no schema of {clean(name)}.", f"There is one of {', '.join(schemas.SCHEMAS)}.")
     print_result(None if name == "list" else schemas.schema(name), schemas.SCHEMAS, as_json=name != "list")
+    return int(Exit.PASS)
+
+
+@click.command("explain")
+@click.argument("word", required=False, metavar="[WORD|PAGE|SECTION]")
+def explain_command(word: str | None) -> int:
+    """Print what the documentation says about a word, an outcome or an exit code; a page or a section as a whole."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    text = explain(word) if word else contents()
+    console = Console(soft_wrap=False)
+    with tolerating_closed_pipe():
+        console.print(Markdown(text, hyperlinks=False), width=min(console.width, 100))
     return int(Exit.PASS)
 
 

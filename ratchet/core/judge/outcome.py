@@ -42,7 +42,7 @@ from ratchet.core.judge.estimate import BOUND, fisher_p
 from ratchet.core.judge.evidence import CaseThresholds, pairs_to_settle
 from ratchet.core.judge.gates import growths
 from ratchet.core.records.baseline import BaselineEntry
-from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.run import CaseRun, Policy, Side
 from ratchet.core.records.samples import counts_of
 from ratchet.core.records.verdict import SLOWDOWNS, Comparison, Outcome, Total
 
@@ -66,7 +66,7 @@ def judge_case(
 
     ``stored`` serves only where the reference could not be measured.
     """
-    settled = _before_times(case) or over_limit(case, thresholds.policy) or over_gate(case, thresholds.policy)
+    settled = _before_times(case, thresholds.policy) or over_gate(case, thresholds.policy)
     if settled is not None:
         return (*settled, None)
     if not case.in_reference:
@@ -93,12 +93,12 @@ def judge_case(
 
 
 def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
-    """Fail a timed head of which a call holds more memory than its workload allows, or else the policy; None if it does not."""
+    """Fail a head of which a call holds more memory than its workload allows, or else the policy; None if it does not."""
     limit = policy.memory_limit_bytes if case.memory_limit_bytes is None else case.memory_limit_bytes
-    peak = counts_of(case.head).peak_memory_bytes
+    peak = _peak(case, "head")
     if limit is None or peak <= limit:
         return None
-    other = counts_of(case.reference).peak_memory_bytes
+    other = _peak(case, "reference")
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
 
@@ -109,9 +109,14 @@ def over_gate(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     return (Outcome.FAILED, " ".join(grown)) if grown else None
 
 
+def _peak(case: CaseRun, side: Side) -> int:
+    workers = case.head if side == "head" else case.reference
+    return max(case.memory_before.get(side, 0), counts_of(workers).peak_memory_bytes)
+
+
 def judge_alone(case: CaseRun, policy: Policy) -> Judgement:
     """Decide one case of `ratchet run`, which compares nothing."""
-    settled = _before_times(case) or over_limit(case, policy)
+    settled = _before_times(case, policy)
     if settled is not None:
         return (*settled, None)
     return Outcome.MEASURED, "Timed alone.", None
@@ -123,14 +128,15 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
     total, past_gate = comparison.total, 1 + thresholds.policy.regression
     if total is None or total.ratio * math.exp(-comparison.resolution) <= past_gate or outcome is Outcome.REGRESSED:
         return outcome, reason
+    mean, typical = describe_total(total, thresholds.policy), f"The typical call: {reason}"
     if thresholds.allows_total(comparison, total):
-        return Outcome.REGRESSED, f"{describe_total(total, thresholds.policy)} {reason}"
+        return Outcome.REGRESSED, f"{mean} {typical}"
     if outcome is Outcome.SLOWER:
         return outcome, reason
     if total.p_value <= TOTAL_SLOWER * thresholds.level:
-        return Outcome.SLOWER, f"Slower now and then, but not proven: {describe_total(total, thresholds.policy)} {reason}"
+        return Outcome.SLOWER, f"Slower now and then, but not proven: {mean} {typical}"
     if total.p_value <= TOTAL_DOUBTFUL:
-        return Outcome.INCONCLUSIVE, f"{describe_total(total, thresholds.policy)} That may be chance. The typical call: {reason}"
+        return Outcome.INCONCLUSIVE, f"{mean} That may be chance. {typical}"
     return outcome, reason
 
 
@@ -203,7 +209,7 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
     return outcome, reason
 
 
-def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
+def _before_times(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = case.failure("head")
     if broken is not None:
@@ -216,9 +222,9 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
         return Outcome.MISSING, "The head no longer has this case."
     if case.unfit is not None:
         return Outcome.UNFIT, f"{phrase(case.unfit)}."
-    if not case.head:
-        return (Outcome.IDENTICAL, _same(case)) if case.identical else (Outcome.UNFIT, "Nothing was measured.")
-    return None
+    if not case.head and case.identical:
+        return Outcome.IDENTICAL, _same(case)
+    return over_limit(case, policy) or (None if case.head else (Outcome.UNFIT, "Nothing was measured."))
 
 
 def _same(case: CaseRun) -> str:
@@ -361,7 +367,7 @@ def _of_kernels(case: CaseRun, confidence: float) -> str:
     kernels = compare_kernels(case.head, case.reference, confidence)
     if kernels is None:
         return f"{took}."
-    return f"{took}, and changed by {units.change(kernels.ratio)} {units.interval(kernels.low, kernels.high)} (warm L2)."
+    return f"{took}, and changed by {' '.join(units.estimate(kernels.ratio, kernels.low, kernels.high))} (warm L2)."
 
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_host: bool = False) -> str:

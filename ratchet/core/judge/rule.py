@@ -9,7 +9,7 @@ from ratchet.core.judge.comparison import compare_kernels
 from ratchet.core.judge.drift import Drift, is_significant_alone, needs_best_comparison
 from ratchet.core.judge.estimate import share_bounds
 from ratchet.core.judge.evidence import CHANGE_PAIRS, CaseThresholds, thresholds_for, with_persistence
-from ratchet.core.judge.outcome import TOTAL_DOUBTFUL, compared, decide
+from ratchet.core.judge.outcome import TOTAL_DOUBTFUL, compared, decide, over_limit
 from ratchet.core.records.run import FIRST_SESSION, CaseRun, Policy
 from ratchet.core.records.verdict import SLOWDOWNS, Comparison, Outcome
 
@@ -20,9 +20,12 @@ class Rule:
     processes: tuple[int, ...] = ()
     """Numbers of processes of each side at which the totals of unchanged cases are looked at."""
 
-    def __init__(self, looks: tuple[int, ...]) -> None:
-        """``looks``: numbers of pairs after which the rule is asked; the last one is the most that are measured."""
-        self.looks = looks
+    def __init__(self, looks: tuple[int, ...], policy: Policy | None = None) -> None:
+        """``looks``: numbers of pairs after which the rule is asked; the last one is the most that are measured.
+
+        ``policy``: the limits of which a case beyond one is not timed.
+        """
+        self.looks, self.limits = looks, policy
 
     def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
         """Return the names of the cases that more pairs could still decide."""
@@ -45,8 +48,8 @@ class Rule:
         return ()
 
     def is_known(self, case: CaseRun) -> bool:
-        """Return whether a case need not be timed, because its code is known."""
-        return False
+        """Return whether a case need not be timed, because its code is known or it has failed already."""
+        return self.limits is not None and over_limit(case, self.limits) is not None
 
 
 class EveryPair(Rule):
@@ -171,7 +174,7 @@ class GateRule(Rule):
 
         ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
         """
-        super().__init__(looks(pairs))
+        super().__init__(looks(pairs), policy)
         self.policy, self.pairs, self._drifts = policy, pairs, drifts
 
     def _compared(self, cases: Sequence[CaseRun]) -> tuple[dict[str, Comparison | None], CaseThresholds]:

@@ -229,6 +229,8 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, policy: Policy) ->
     outcome, reason, comparison = finding
     if comparison is not None:
         comparison = comparison.model_copy(update={"digits": digits_of(comparison, policy)})
+        if outcome is Outcome.REGRESSED and comparison.detectable and comparison.ratio - 1 <= comparison.detectable:
+            comparison = comparison.model_copy(update={"detectable": None})  # more was found than most checks would find
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
     dropped = counts_of(case.head).throttled + counts_of(case.reference).throttled
@@ -260,9 +262,9 @@ def _unchecked(case: CaseRun) -> str | None:
     if case.has_reference or not case.head:
         return None
     if case.agreement is None:
-        return "No reference implementation: nothing says whether its result is right."
+        return "No expected result is given: nothing says whether its result is right."
     within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
-    return f"No reference implementation: both sides agree {within}, and nothing else was checked."
+    return f"No expected result is given: both sides agree {within}, and nothing else was checked."
 
 
 def _timed_because(case: CaseRun) -> str | None:

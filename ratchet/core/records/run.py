@@ -260,6 +260,8 @@ class CaseRun(Record):
     """The head's result was compared with that of its workload's reference."""
     agreement: NotNegative | None = None
     """Without one: the tolerance within which the results of both sides agree; None if only the head has a result."""
+    memory_before: dict[Side, Count] = {}
+    """Most bytes that a call of each side held before anything was timed."""
     memory_limit_bytes: Count | None = None
     """Most memory that a call of the head may hold, by its workload; None: that of the policy."""
     pair_s: NotNegative = 0.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import jinja2
+from markupsafe import Markup
 
 from ratchet import tools
 from ratchet.core import units
@@ -29,10 +30,8 @@ MOST_CASES = 200
 """Cases that a page shows, the worst first: more would load slowly, and nobody reads them."""
 WIDTH, ROW, MARGIN = 560.0, 7.0, 24.0
 """Sizes of a plot, in its own units: its width, the height of a pair, and what is left free at each side."""
-FOREST_ROW = 40.0
-"""Height of a case in the forest plot: a line of words above its interval."""
-LABEL = 110.0
-"""Room that two labels of an axis take."""
+LABEL = 160.0
+"""Room that the longest label of an axis takes on a phone, where letters are larger beside the plot."""
 LEAST_SPAN = 0.01
 """A plot shows at least so much to both sides of no change, so that noise of a tenth of a per cent looks small."""
 
@@ -46,8 +45,9 @@ class PairPlot:
     """x, y and the words of each."""
     same: float
     """x of no change."""
-    gates: tuple[tuple[float, str], ...]
-    """x and name of the gate and of the improvement threshold, where they are in sight."""
+    same_anchor: str
+    gates: tuple[tuple[float, str, str], ...]
+    """x, name and alignment of the gate and of the improvement threshold, where they are in sight."""
     interval: tuple[float, float] | None
     ends: tuple[tuple[float, str, str], ...]
     """x, words and alignment of the ends of the axis, where there is room beside the middle's."""
@@ -55,10 +55,9 @@ class PairPlot:
 
 @dataclass(frozen=True)
 class ForestRow:
-    """A case of the forest plot: where its interval and its estimate lie, and its figures in words."""
+    """A case of the forest plot: where its interval and its estimate lie, in percent of the width."""
 
     case: CaseVerdict
-    top: float
     low: float
     high: float
     ratio: float
@@ -68,10 +67,9 @@ class ForestRow:
 class Forest:
     """The plot of all cases that were compared, on one logarithmic axis."""
 
-    height: float
     rows: tuple[ForestRow, ...]
     same: float
-    """x of no change."""
+    """Where no change is, in percent of the width."""
     gate: float
 
 
@@ -138,13 +136,10 @@ def forest_plot(cases: Sequence[CaseVerdict], report: ReportRecord) -> Forest | 
     low, high = math.log(min(ends)), math.log(max(ends))
 
     def at(ratio: float) -> float:
-        return round(MARGIN + (WIDTH - 2 * MARGIN) * (math.log(ratio) - low) / (high - low), 1)
+        return round(2 + 96 * (math.log(ratio) - low) / (high - low), 2)
 
-    rows = [
-        ForestRow(case, FOREST_ROW * place, at(one.low), at(one.high), at(one.ratio))
-        for place, (case, one) in enumerate(compared)
-    ]
-    return Forest(FOREST_ROW * len(rows), tuple(rows), at(1.0), at(gate))
+    rows = (ForestRow(case, at(one.low), at(one.high), at(one.ratio)) for case, one in compared)
+    return Forest(tuple(rows), at(1.0), at(gate))
 
 
 def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: ReportRecord) -> PairPlot | None:
@@ -169,8 +164,11 @@ def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: Re
             for number, ratio in enumerate(ratios)
         ),
         same=at(1.0),
+        same_anchor=_anchor(at(1.0)),
         gates=tuple(
-            (at(ratio), f"{name} {units.change(ratio, 1)}") for ratio, name in thresholds if low <= math.log(ratio) <= high
+            (at(ratio), f"{name} {units.change(ratio, 1)}", _anchor(at(ratio)))
+            for ratio, name in thresholds
+            if low <= math.log(ratio) <= high
         ),
         interval=(at(comparison.low), at(comparison.high)) if comparison else None,
         ends=tuple(
@@ -178,6 +176,29 @@ def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: Re
             for ratio in (math.exp(low), math.exp(high))
             if abs(at(ratio) - at(1.0)) > LABEL
         ),
+    )
+
+
+def _anchor(x: float) -> str:
+    """Return the alignment of a label at ``x`` that keeps it within the plot."""
+    return "start" if x < LABEL / 2 else "end" if x > WIDTH - LABEL / 2 else "middle"
+
+
+def dot(mark: str) -> Markup:
+    """Return a coloured dot in the place of a mark: not every machine has a font with emoji."""
+    return Markup('<i class="mark {}"></i>').format(_COLOURS.get(mark, "none"))
+
+
+_COLOURS = {"❌": "REGRESSED", "🟠": "UNFIT", "⚠️": "UNFIT", "❔": "UNFIT", "✅": "IMPROVED"}
+"""Mark → the class of its colour."""
+
+
+def whole(text: str) -> Markup:
+    """Return escaped text in which no line begins with a percent sign or breaks an option."""
+    unbroken = re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text)
+    option = Markup('<span class="number">{}</span>')
+    return Markup("").join(
+        option.format(part) if part.startswith("--") else part for part in re.split(r"(--[a-z][a-z-]*)", unbroken)
     )
 
 
@@ -207,7 +228,8 @@ def _environment() -> jinja2.Environment:
     words_of = tools.part("profile_text")
     environment.filters |= {
         "clean": clean,
-        "whole": lambda text: re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text),  # no line begins with a percent sign
+        "dot": dot,
+        "whole": whole,
         "wall": units.wall,
         "plural": units.plural,
         "tree": lambda code: " ".join(_tree(code)),

@@ -34,10 +34,10 @@ class Progress(Protocol):
     def stage(self, text: str) -> None:
         """Note that another part of the run begins, such as ``Building the reference``."""
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None:
-        """Note that ``name`` was measured in ``pair`` (from 0): ``done`` of ``total`` steps, one for each case and pair.
+    def case(self, name: str, pair: int, done: int) -> None:
+        """Note that ``name`` was measured in ``pair`` (from 0), and that ``done`` measurements were made since `start`.
 
-        ``total`` may fall when cases are decided early.
+        Pairs may come in any order, and cases may be decided long before the last pair: what is shown only moves forward.
         """
 
     def finish(self) -> None:
@@ -53,7 +53,7 @@ class SilentProgress:
 
     def stage(self, text: str) -> None: ...
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
+    def case(self, name: str, pair: int, done: int) -> None: ...
 
     def finish(self) -> None: ...
 
@@ -65,12 +65,13 @@ class LineProgress:
         self._stream = stream or sys.stderr
         self._clock = clock
         self._began = self._last = clock()
-        self._pairs = 0
-        self._open: tuple[int, int, int] | None = None  # the pair that is under way, steps done, steps in all
+        self._pairs = self._pair = self._done = 0
+        self._is_open = False
+        """A pair is under way of which nothing was written."""
 
     def start(self, total_cases: int, pairs: int) -> None:
-        self._pairs = pairs
-        self._began = self._clock()
+        self.finish()
+        self._pairs, self._pair, self._done = pairs, 0, 0
         self._write(f"Measuring {units.plural(total_cases, 'case')} in up to {pairs} pairs of processes")
 
     def announce(self, text: str) -> None:
@@ -78,20 +79,19 @@ class LineProgress:
 
     stage = announce
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None:  # noqa: ARG002 - a log names no single case
-        if self._open and self._open[0] != pair and self._clock() - self._last >= _LINE_S:
+    def case(self, name: str, pair: int, done: int) -> None:  # noqa: ARG002 - a log names no single case
+        if self._is_open and pair > self._pair and self._clock() - self._last >= _LINE_S:
             self._write_pair()
-        self._open = (pair, done, total)
+        self._pair, self._done, self._is_open = max(pair, self._pair), max(done, self._done), True
 
     def finish(self) -> None:
-        if self._open:
+        if self._is_open:
             self._write_pair()
-            self._open = None
 
     def _write_pair(self) -> None:
-        pair, done, total = self._open or (0, 0, 0)
         elapsed = units.wall(self._clock() - self._began)
-        self._write(f"pair {pair + 1} of {self._pairs}: {done} of {total} measurements after {elapsed}")
+        self._write(f"pair {self._pair + 1} of at most {self._pairs}: {units.plural(self._done, 'measurement')} after {elapsed}")
+        self._is_open = False
 
     def _write(self, line: str) -> None:
         self._stream.write(f"{line}\n")
@@ -104,16 +104,15 @@ class LiveProgress:
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._clock = clock
         self._drawn = -_REDRAW_S
-        self._pairs = 0
+        self._pairs, self._share = 0, 0.0
         self._bar: Bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
+            TimeElapsedColumn(),
             console=console or Console(stderr=True),
             auto_refresh=False,
             transient=True,
@@ -125,7 +124,7 @@ class LiveProgress:
 
     def start(self, total_cases: int, pairs: int) -> None:
         self._pairs = pairs
-        self._bar.reset(self._task, total=max(1, total_cases * pairs), description="Measuring")
+        self._bar.update(self._task, total=1.0, description=f"Measuring {units.plural(total_cases, 'case')}")
         self._draw(at_once=True)
 
     def announce(self, text: str) -> None:
@@ -135,11 +134,12 @@ class LiveProgress:
         self._bar.update(self._task, description=untrusted.clean(text, 60))
         self._draw(at_once=True)
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None:
-        if self._clock() - self._drawn < _REDRAW_S and done < total:
+    def case(self, name: str, pair: int, done: int) -> None:  # noqa: ARG002 - the bar shows pairs
+        self._share = max(self._share, (pair + 1) / max(1, self._pairs, pair + 1))
+        if self._clock() - self._drawn < _REDRAW_S:
             return
-        description = f"pair {pair + 1} of {self._pairs}: {untrusted.clean(name, 40)}"
-        self._bar.update(self._task, completed=done, total=max(1, total), description=description)
+        description = f"pair {pair + 1} of at most {self._pairs}: {untrusted.clean(name, 40)}"
+        self._bar.update(self._task, completed=self._share, description=description)
         self._draw()
 
     def finish(self) -> None:

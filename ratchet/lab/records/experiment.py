@@ -292,6 +292,17 @@ class Ceiling(Record):
     figures: str
 
 
+class Gain(Record):
+    """What kept changes gained since the start: the product of their ratios, each measured against the code before it."""
+
+    name: str
+    """The whole call, or a stage whose gain the whole call does not show."""
+    speedup: Positive
+    """Time at the start / time now."""
+    low: Positive
+    high: Positive
+
+
 class StatusRecord(Record):
     """``ratchet experiment status``."""
 
@@ -301,8 +312,8 @@ class StatusRecord(Record):
     kept: Count
     e2e_ms: Positive
     """The whole call of the current reference, as last measured."""
-    speedup: Positive
-    """Product of the kept changes that the whole call shows; each was measured against the one before."""
+    gains: tuple[Gain, ...]
+    """Of the whole call, where it shows a kept change; then of the stages whose kept changes it does not show."""
     minutes_left: float | None
     luck: Luck | None
     rotation: Rotation | None
@@ -312,3 +323,5 @@ class StatusRecord(Record):
     ceilings: tuple[Ceiling, ...]
     plateau: bool
     """The last three experiments were no use and a ceiling is reached, or no kind of change is left."""
+    restore: str = ""
+    """The command that brings the reference's code back; empty where the last experiment was kept."""

@@ -21,6 +21,7 @@ from ratchet.lab.records.experiment import (
     WHOLE,
     Equality,
     ExperimentRecord,
+    Gain,
     HotSpot,
     ResultRow,
     SessionRecord,
@@ -145,10 +146,16 @@ def _equality(equality: Equality) -> str:
 
 def status_lines(status: StatusRecord) -> Iterator[str]:
     """Yield what is known so far and what to try next."""
-    times = f"{status.e2e_ms:.3f}ms a call, {status.speedup:.3f} times as fast as at the start"
+    since = [f"{_gain(one)} times as fast as at the start" for one in status.gains if one.name == WHOLE]
+    hidden = [f"{log_line(one.name)} is {_gain(one)} times as fast" for one in status.gains if one.name != WHOLE]
+    if hidden:
+        hidden[0] = f"{hidden[0]}, which the whole call is too noisy to show"
+    times = ", ".join([f"{status.e2e_ms:.3f}ms a call", *since, *hidden])
     yield f"{log_line(status.case)}: {units.plural(status.experiments, 'experiment')}, {status.kept} kept; {times}."
     dirty = " and the uncommitted changes that were kept" if status.reference.dirty else ""
     yield f"The next change is compared with {status.reference.commit[:10]}{dirty}."
+    if status.restore:
+        yield f"To go back to that code: {status.restore} (files that you added stay: remove them)."
     if status.minutes_left is not None:
         yield f"Budget: {status.minutes_left:.0f} min left."
     if status.luck:
@@ -170,6 +177,12 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
         yield f"Next target: {log_line(best.stage)}.{log_line(best.pattern)}, up to {best.cost_us:.0f}us a call."
     if status.plateau:
         yield "Plateau: what was measured leaves little to gain here."
+
+
+def _gain(gain: Gain) -> str:
+    """Return a factor with its interval, in the digits that the interval earns: ``1.07 [1.04, 1.10]``."""
+    digits = 2 + units.earned_digits(gain.speedup, gain.low, gain.high, (1.0,))
+    return f"{gain.speedup:.{digits}f} [{gain.low:.{digits}f}, {gain.high:.{digits}f}]"
 
 
 def row_of(case: str, one: ExperimentRecord) -> ResultRow:

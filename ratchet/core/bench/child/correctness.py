@@ -106,7 +106,7 @@ def compare(workload: Workload, found: Mapping[str, Part], expected: Mapping[str
     """Return the largest relative error. Raises WrongResult, which names the place, where it is beyond the tolerance."""
     for place in [*found, *expected]:
         if place not in expected:
-            raise WrongResult(f"run returns {place}, its reference does not: it returns {_places(expected)}")
+            raise WrongResult(f"run returns {place}, the expected result does not: it returns {_places(expected)}")
         if place not in found:
             raise WrongResult(f"the reference returns {place}, run does not: it returns {_places(found)}")
     return max(_error(workload, place, part, expected[place]) for place, part in found.items())
@@ -119,13 +119,13 @@ def _places(parts: Mapping[str, Part]) -> str:
 def _error(workload: Workload, place: str, part: Part, expected: Part) -> float:
     if isinstance(part, Value) and isinstance(expected, Value):
         if not _equal(part.value, expected.value, place):
-            raise WrongResult(f"{place} is {_shown(part)}, its reference {_shown(expected)}")
+            raise WrongResult(f"{place} is {_shown(part)}, the expected result {_shown(expected)}")
         return 0.0
     out, ref = _number(part), _number(expected)
     if out is None or ref is None:
-        raise WrongResult(f"{place} is {_shown(part)}, its reference {_shown(expected)}")
+        raise WrongResult(f"{place} is {_shown(part)}, the expected result {_shown(expected)}")
     if out.shape != ref.shape:
-        raise WrongResult(f"{place} has shape {tuple(out.shape)}, its reference {tuple(ref.shape)}")
+        raise WrongResult(f"{place} has shape {tuple(out.shape)}, the expected result {tuple(ref.shape)}")
     error = relative_error(out, ref)
     limit = tolerance_of(workload, outputs.kind(part))
     if not math.isfinite(error):
@@ -142,8 +142,8 @@ def _not_finite(place: str, out: torch.Tensor, ref: torch.Tensor) -> str:
     if outputs.is_poison(out).all():
         return f"{place} is NaN everywhere, as before the call, when it was filled with that: run wrote nothing to it, or NaN"
     if ref.isinf().any() and not out.isnan().any():
-        return f"{place} and its reference are infinite in different places"
-    return f"{place} holds NaN or infinity, its reference does not"
+        return f"{place} and the expected result are infinite in different places"
+    return f"{place} holds NaN or infinity, the expected result does not"
 
 
 def _equal(value: object, expected: object, place: str) -> bool:

@@ -147,6 +147,7 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
         # What a file sets holds for its cases: their modules might see it when they are imported.
         "cases": [vars(case) | ({"imports_first": ()} if tree.states.get(case.file) else {}) for case in tree.catalogue.cases],
         "broken": [vars(broken) for broken in tree.catalogue.broken],
+        "undeclared": tree.catalogue.undeclared,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,

@@ -225,7 +225,7 @@ def digest(part: Part, place: str) -> str:
     if not isinstance(part.value, (*_VALUES, dict)):
         raise TypeError(
             f"{place} is a {type(part.value).__name__}, which two processes cannot compare: return tensors, arrays, numbers or "
-            "text, or give the workload a reference"
+            "text, or give the workload a reference= that computes what is expected"
         )
     if part.value != part.value:
         raise ArithmeticError(f"{place} holds NaN or infinity")

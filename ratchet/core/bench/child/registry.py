@@ -63,6 +63,8 @@ class Catalogue:
     cases: tuple[Case, ...]
     broken: tuple[Broken, ...]
     benchmarks: dict[str, Benchmark]
+    undeclared: dict[str, str] = field(default_factory=dict)
+    """Public function of a bench file that is no benchmark → its file."""
 
 
 def discover(
@@ -86,6 +88,7 @@ def discover(
     cases: list[Case] = []
     broken: list[Broken] = []
     benchmarks: dict[str, Benchmark] = {}
+    undeclared: dict[str, str] = {}
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
     listing = {f"{package}.{path.stem}" for path in paths}
     for path in [folder / only] if only else paths:
@@ -104,6 +107,8 @@ def discover(
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's file may raise anything; it costs its cases only
             broken.append(_broken(path, tree, error, device))
             continue
+        own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+        undeclared |= {name: path.name for name, value in own.items() if isinstance(value, FunctionType) and name[:1] != "_"}
         for made in (value for value in vars(module).values() if isinstance(value, Benchmark)):
             home = made.build.__module__
             if benchmarks.get(made.name) is made or (home != module.__name__ and home in listing):
@@ -112,7 +117,7 @@ def discover(
                 raise HostError(f"Two benchmarks are called {made.name}: the second is in {bench}/{path.name}.", "Rename one.")
             benchmarks[made.name] = made
             cases += _cases_of(made, path.name, device)
-    return Catalogue(tuple(cases), tuple(broken), benchmarks)
+    return Catalogue(tuple(cases), tuple(broken), benchmarks, undeclared)
 
 
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

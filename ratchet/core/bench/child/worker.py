@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import mmap
 import os
 import random
 import sys
@@ -31,7 +32,17 @@ from ratchet.core.bench.child.imports import LateImports
 from ratchet.core.bench.child.kernel_times import kernels_ms
 from ratchet.core.bench.child.loader import LoadedTree, use_last_cores
 from ratchet.core.bench.child.outputs import Part, kind
-from ratchet.core.bench.clocks import Call, Clock, ColdGraphClock, CpuClock, EventClock, GraphClock, LaunchDelay, Samples
+from ratchet.core.bench.clocks import (
+    Call,
+    Clock,
+    ColdGraphClock,
+    CpuClock,
+    EventClock,
+    GraphClock,
+    LaunchDelay,
+    Samples,
+    copies,
+)
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import described
@@ -83,13 +94,21 @@ class Job:
 def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
     """Answer until the controller closes the channel. Never returns: the process was forked from a host."""
     news = _News(channel)
-    worker = Worker(tree, news.say)
+    worker, has_copies = Worker(tree, news.say), mmap.mmap(-1, 1)  # a byte that copies of this process share with it
+    os.register_at_fork(after_in_child=partial(copies.append, 1))
     try:
         while True:
             message = channel.receive(None)
             nonce = message.pop("nonce", None)
             with news.during(message["op"]):
-                answer = worker.answer(message)
+                try:
+                    answer = worker.answer(message)
+                finally:
+                    if copies:  # the author's code made a copy of this process, and came back in it
+                        has_copies[0] = 1
+                        os._exit(0)
+            if has_copies[0]:
+                answer = {"stage": message["op"], "trouble": _COPIED, "last_lines": []}
             try:
                 channel.send({**answer, "nonce": nonce})
             except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
@@ -100,6 +119,12 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
     finally:
         # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.
         os._exit(0)
+
+
+_COPIED = (
+    "the benchmark made a copy of its process (os.fork) that did not end: end it with os._exit(0), or use subprocess or "
+    "multiprocessing"
+)
 
 
 class _News:

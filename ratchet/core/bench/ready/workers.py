@@ -185,7 +185,7 @@ class Workers:
         notes = []
         if shared := self._of_both(self._fresh):
             whose = "Written during the run and used by both sides; if this repository's code makes it, one side had the other's"
-            notes.append(f"{whose}: {clean(listed(shared, 2))}. See docs/benchmarks.md#cuda-c.")
+            notes.append(f"{whose}: {clean(listed(shared, 2))}. More: `ratchet explain cuda-c`.")
         return (*notes, *self._left_changed())
 
     def _left_changed(self) -> list[str]:
@@ -209,7 +209,7 @@ class Workers:
                     f"cpu_threads = {host.threads} in [tool.ratchet], so it ran with {host.threads}."
                 )
             for sentence in found:
-                sides.setdefault(clean(f"{sentence} See docs/benchmarks.md#settings-of-the-process.", 1000), []).append(side)
+                sides.setdefault(clean(f"{sentence} More: `ratchet explain settings-of-the-process`.", 1000), []).append(side)
         return [text if len(of) == len(self.hosts) else f"{of[0].capitalize()}: {text}" for text, of in sides.items()]
 
     def _of_both(self, files: Mapping[Side, set[str]]) -> list[str]:
