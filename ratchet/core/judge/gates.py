@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from ratchet.core import units
 from ratchet.core.records.run import SIDES, CaseRun, GateName, Policy, Side
-from ratchet.core.records.samples import counts_of
 
 WARNS: dict[GateName, float] = {"memory": 0.1, "spills": 0.0}
 """What is worth a sentence unless the settings say otherwise, and the growth from which on."""
@@ -55,17 +54,16 @@ def growths(case: CaseRun, policy: Policy) -> Iterator[tuple[str, bool]]:
         limit = WARNS.get(name, 0.0) if gate == "warn" else gate
         if head - reference < quantity.least or head <= reference * (1 + limit):
             continue
-        past = (
-            "" if gate == "warn" else f", past the gate of {units.threshold(limit)} more" if limit else ", where any growth fails"
-        )
+        gated = f", past the gate of {units.threshold(limit)} more" if limit else ", where any growth fails"
+        past = "" if gate == "warn" else gated
         yield f"{quantity.text.format(quantity.shown(head), quantity.shown(reference))}{past}.", gate != "warn"
 
 
 def _figures(case: CaseRun, name: GateName) -> dict[Side, float] | None:
     """Return a figure of both sides; None unless both are known."""
     if name == "memory":
-        workers = {"head": case.head, "reference": case.reference}
-        return {side: float(counts_of(workers[side]).peak_memory_bytes) for side in SIDES} if all(workers.values()) else None
+        head, reference = case.performance, case.reference_performance
+        return {"head": head.peak_memory_bytes, "reference": reference.peak_memory_bytes} if head and reference else None
     if len(case.resources) < len(SIDES):
         return None
     return {side: float(getattr(case.resources[side], name)) for side in SIDES}
