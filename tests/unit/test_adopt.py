@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import shlex
 import tomllib
@@ -11,10 +12,19 @@ from typing import Any
 
 import pytest
 
-from ratchet.adopt import files, init
+from ratchet.adopt import init
 from ratchet.adopt.candidates import candidates, example, snake
 from ratchet.adopt.definitions import Definitions
-from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
+from ratchet.adopt.files import (
+    TEMPLATES,
+    WORKFLOW_FOLDER,
+    PlannedFile,
+    WorkflowValues,
+    has_settings,
+    with_ignored,
+    with_settings,
+    workflow_values,
+)
 from ratchet.adopt.guesses import Function
 from ratchet.adopt.harnesses import harnesses
 from ratchet.adopt.init import InitRequest, drift
@@ -428,21 +438,21 @@ def test_a_diff_of_a_new_file() -> None:
 def test_workflows_call_the_commit_that_was_installed(origin: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed from a commit, no other needs to be named, so that templates and commit cannot differ; else one has to be."""
     installed = types.SimpleNamespace(read_text=lambda _: None if origin is None else json.dumps(origin))
-    monkeypatch.setattr(files.importlib.metadata, "distribution", lambda _: installed)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: installed)
     if origin and "vcs_info" in origin:
-        assert files.workflow_values("octo/ratchet", "gpu", "python3", "main").commit == "c" * 40
+        assert workflow_values("octo/ratchet", "gpu", "python3", "main").commit == "c" * 40
     else:
         with pytest.raises(UsageError, match="OWNER/ratchet@COMMIT"):
-            files.workflow_values("octo/ratchet", "gpu", "python3", "main")
+            workflow_values("octo/ratchet", "gpu", "python3", "main")
 
 
 def test_workflows_of_another_commit_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`init --check` names the command that compares with the templates of the pinned commit."""
     new_repository(tmp_path / "repo", {"a.py": "x = 1\n"})
-    values = files.workflow_values(f"octo/ratchet@{'a' * 40}", "gpu", "python3", "main")
-    for name, text in files.TEMPLATES.items():
-        (tmp_path / "repo" / files.WORKFLOW_FOLDER).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "repo" / files.WORKFLOW_FOLDER / name).write_text(values.fill(text), encoding="utf-8")
+    values = workflow_values(f"octo/ratchet@{'a' * 40}", "gpu", "python3", "main")
+    for name, text in TEMPLATES.items():
+        (tmp_path / "repo" / WORKFLOW_FOLDER).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repo" / WORKFLOW_FOLDER / name).write_text(values.fill(text), encoding="utf-8")
     request = InitRequest(tmp_path / "repo")
     assert drift(request) == []
     monkeypatch.setattr(init, "installed_commit", lambda: "a" * 40)

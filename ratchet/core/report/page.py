@@ -186,7 +186,7 @@ def _anchor(x: float) -> str:
 
 def dot(mark: str) -> Markup:
     """Return a coloured dot in the place of a mark: not every machine has a font with emoji."""
-    return Markup('<i class="mark {}"></i>').format(_COLOURS.get(mark, "none"))
+    return Markup('<span class="mark {}"></span>').format(_COLOURS.get(mark, "none"))
 
 
 _COLOURS = {"❌": "REGRESSED", "🟠": "UNFIT", "⚠️": "UNFIT", "❔": "UNFIT", "✅": "IMPROVED"}
