@@ -194,3 +194,17 @@ def test_each_of_the_ten_questions_is_answered_where_it_says() -> None:
         for words in re.findall(r"`([^`]+)`", f"{question} {answer}"):
             first = words.partition(" CASE")[0].partition(" …")[0]
             assert first in page, f"{question}: {first} is not on {place}"
+
+
+def test_every_row_of_the_audit_has_its_line_where_it_says() -> None:
+    """research/seeds.md counts its rows; the line of each stands in the file that it links to, so no row is merely claimed."""
+    page = ROOT / "research" / "seeds.md"
+    rows = re.findall(
+        r"^\| (\d+) \| .* \| (.*) \| (`+)(.*)\3 \| \[[^]]*\]\(([^)]*)\) \|$", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert [int(row[0]) for row in rows] == list(range(1, len(rows) + 1))
+    assert len(rows) > 80
+    for number, command, _, line, link in rows:
+        text = (page.parent / link).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+        assert command
+        assert line.strip().replace("\\|", "|").replace("⇥", "\t") in text, f"row {number}: {line} is not in {link}"
