@@ -19,7 +19,7 @@ from ratchet.core.records.run import CaseRun, Config, Failure, Plan, RunRecord, 
 from ratchet.core.request import Request, settings_of
 from ratchet.core.units import plural
 from ratchet.core.workload import Device
-from ratchet.harness.results import HarnessResults, read_results
+from ratchet.harness.results import ReportedCase, read_results
 
 UNKNOWN = "unknown"
 
@@ -52,7 +52,10 @@ def run_of(files: Sequence[Path], format_: str | None, settings: Settings, comma
         torch=UNKNOWN,
         cpu=source.cpu or UNKNOWN,
     )
-    names = dict.fromkeys(case.name for one in processes for case in one.cases)
+    reported: dict[str, list[tuple[int, ReportedCase]]] = {}
+    for process, one in enumerate(processes):
+        for case in one.cases:
+            reported.setdefault(case.name, []).append((process, case))
     return RunRecord(
         kind="run",
         started_at=datetime.fromtimestamp(min(file.stat().st_mtime for file in files), UTC),
@@ -62,7 +65,7 @@ def run_of(files: Sequence[Path], format_: str | None, settings: Settings, comma
         plan=Plan(pairs=len(files), blocks=1, block_ms=settings.block_ms_on(device), seed=0, clock=kind, cache="warm"),
         policy=settings.policy,
         head=Tree(commit=source.commit),
-        cases=tuple(_case(name, processes, kind, fingerprint.device, settings.confidence) for name in names),
+        cases=tuple(_case(cases, kind, device, settings.confidence) for cases in reported.values()),
         warnings=(*_losses(kind, len(files)), *dict.fromkeys(note for one in processes for note in one.notes)),
     )
 
@@ -81,19 +84,18 @@ def _losses(kind: str, processes: int) -> list[str]:
     return losses
 
 
-def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str, confidence: float) -> CaseRun:
+def _case(cases: Sequence[tuple[int, ReportedCase]], kind: str, device: str, confidence: float) -> CaseRun:
     from ratchet.harness.pairs import samples_of, workload_of  # with all that measures, which two records do not need
 
-    timed = [next((case for case in one.cases if case.name == name), None) for one in processes]
-    first = next(case for case in timed if case)
-    told = [case.benchmark for case in timed if case]
+    first = cases[0][1]
+    told = [case.benchmark for _, case in cases]
     workload = workload_of(first, "", kind, device)
     skipped = next((one.skipped for one in told if one.skipped), None)
-    workers = tuple(samples_of(case, pair) for pair, case in enumerate(timed) if case and case.samples_ms and skipped is None)
-    benchmark, _, config = name.partition("/")
+    workers = tuple(samples_of(case, process) for process, case in cases if case.samples_ms and skipped is None)
+    benchmark, _, config = first.name.partition("/")
     problem = next((one.problem or one.untimed for one in told if one.problem or one.untimed), "")
     return CaseRun(
-        name=name,
+        name=first.name,
         benchmark=benchmark,
         config=Config(name=config, parameters=dict(first.benchmark.parameters)),
         workload=workload,

@@ -186,17 +186,17 @@ class _Runner:
                 )
             self.windows[side] = (started, time.monotonic())
             if ended.status is None:
-                return FailedProcess(f"gave no answer within {duration(self.harness.time_limit_s)}", last_lines(ended.output, 8))
-            if ended.status < 0:
-                return FailedProcess(f"was killed (signal {-ended.status})", last_lines(ended.output, 8))
-            if ended.status:
-                return FailedProcess(f"ended with status {ended.status}", last_lines(ended.output, 8))
-            try:
-                in_file = any(FILE in word for word in self.harness.command)
-                return read_results(file if in_file else place, self.harness.format)
-            except RecordError as error:
-                what = str(error.message).replace(f"{place}/", "").replace(str(place), FOLDER).rstrip(".")
-                return FailedProcess(f"gave no results: {clean(what)}", last_lines(ended.output, 8))
+                how = f"gave no answer within {duration(self.harness.time_limit_s)}"
+            elif ended.status:
+                how = f"was killed (signal {-ended.status})" if ended.status < 0 else f"ended with status {ended.status}"
+            else:
+                try:
+                    in_file = any(FILE in word for word in self.harness.command)
+                    return read_results(file if in_file else place, self.harness.format)
+                except RecordError as error:
+                    what = str(error.message).replace(f"{place}/", "").replace(str(place), FOLDER).rstrip(".")
+                    how = f"gave no results: {clean(what)}"
+            return FailedProcess(how, last_lines(ended.output, 8))
 
 
 def _environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
@@ -278,28 +278,32 @@ def _selected(cases: Sequence[ReportedCase], patterns: Sequence[str]) -> list[Re
 
 def _cases(done: _Pairs, harness: Harness, task: CaseTask, sampler: Sampler | None) -> list[CaseRun]:
     """Return every case that any process of either side reported, with its samples so far."""
-    first: dict[str, dict[Side, ReportedCase]] = {}
+    reported: dict[str, _ByPair] = {}
     for side in ("head", "reference"):
-        for case in (case for results in done.results[side].values() for case in results.cases):
-            if case.name in first or len(first) < MOST_CASES:  # names may change in each process
-                first.setdefault(case.name, {}).setdefault(side, case)
+        for pair, results in done.results[side].items():
+            for case in results.cases:
+                if case.name in reported or len(reported) < MOST_CASES:  # names may change in each process
+                    reported.setdefault(case.name, {}).setdefault(side, {})[pair] = case
     listed = [ReportedCase("command/*", TimedBenchmark("command"))]  # where no process said what there is
-    if first:
-        listed = _selected([next(iter(sides.values())) for sides in first.values()], task.patterns)
+    if reported:
+        listed = _selected([next(iter(_firsts(sides).values())) for sides in reported.values()], task.patterns)
     if task.shard:
         listed = task.shard.part(listed)
-    return [_with_samples(case.name, first.get(case.name, {}), done, harness, task, sampler) for case in listed]
+    return [_with_samples(case.name, reported.get(case.name, {}), done, harness, task, sampler) for case in listed]
 
 
-def _with_samples(
-    name: str, sides: Mapping[Side, ReportedCase], done: _Pairs, harness: Harness, task: CaseTask, sampler: Sampler | None
-) -> CaseRun:
+_ByPair = dict[Side, dict[int, ReportedCase]]
+"""What each side's process of each pair reported of one case."""
+
+
+def _firsts(sides: _ByPair) -> dict[Side, ReportedCase]:
+    return {side: next(iter(by_pair.values())) for side, by_pair in sides.items()}
+
+
+def _with_samples(name: str, sides: _ByPair, done: _Pairs, harness: Harness, task: CaseTask, sampler: Sampler | None) -> CaseRun:
     """Return one case with the samples of all pairs in which every side that has it reported it."""
-    case = _case(name, sides, harness, device="cuda" if task.gpu else "cpu")
-    timed: dict[Side, dict[int, ReportedCase]] = {}
-    for side in SIDES:
-        by_pair = {pair: one for pair, results in done.results[side].items() for one in results.cases if one.name == name}
-        timed[side] = {pair: one for pair, one in by_pair.items() if one.samples_ms}
+    case = _case(name, _firsts(sides), harness, device="cuda" if task.gpu else "cpu")
+    timed = {side: {pair: one for pair, one in sides.get(side, {}).items() if one.samples_ms} for side in SIDES}
     # Of a case that is gone, or skipped in its first process, nothing is compared.
     both = [side for side in SIDES if timed[side] and case.in_head and case.skipped is None]
     pairs = sorted(set.intersection(*(set(timed[side]) for side in both))) if both else []
