@@ -542,13 +542,15 @@ def later_runs() -> Iterator[Attack]:
         ("a gate of its own", lambda run: run["policy"].update(regression=0.99), ""),
         ("a mute of its own", lambda run: run["policy"].update(mutes=[_mute(run["cases"][0]["name"], evil)]), ""),
         ("a work of 1e29", lambda run: run["cases"][0]["workload"].update(flops=1e29), ""),
-        ("a year of 9999", lambda run: run.update(started_at="9999-12-31T23:59:59Z"), ""),
+        ("a year of 9999", lambda run: run.update(started_at="9999-12-31T23:59:59Z"), "or began before"),
+        ("a year of 1", lambda run: run.update(started_at="0001-01-01T00:00:00+14:00"), "or began before"),
+        ("a run of 10^29 seconds", lambda run: run.update(wall_s=1e29), "more than 30 days"),
     ):
         yield Attack(name, _made(edit), said, EVERY_RUN)
     many = b",".join(ROW[:-1].replace(b"[0,true", b"[%d,true" % pair) + b"]" for pair in range(1_500))
     for name, text, said in (
-        ("1,500 workers", side_of(b"[6,0,1,[" + many + b"]]", ONE * 1_500), "more samples"),
-        ("100,000 blocks of one sample", one(_blocks(100_000), ONE * 100_000), "a pair or a block"),
+        ("1,500 workers", side_of(b"[6,0,1,[" + many + b"]]", _planes(1_500)), "more samples"),
+        ("100,000 blocks of one sample", one(_blocks(100_000), _planes(100_000)), "a pair or a block"),
         ("50,000 stages", one(ROW.replace(b"{}", _stages(50_000)), ONE), ""),
         ("500,000 kernels", one(ROW.replace(b"{},[]", b"{},[" + b",".join([b"1.0"] * 500_000) + b"]"), ONE), ""),
         ("a step of 0", side_of(b"[6,0,0,[" + ROW + b"]]", ONE), PACKED),
@@ -563,6 +565,11 @@ def later_runs() -> Iterator[Attack]:
 
 def _mute(case: str, text: str) -> Json:
     return {"case": case, "owner": text[:90], "reason": text, "until": "2999-01-01"}
+
+
+def _planes(count: int) -> bytes:
+    """So many samples of a millisecond, their bytes sorted by place."""
+    return b"".join(bytes([byte]) * count for byte in ONE)
 
 
 def _blocks(count: int) -> bytes:

@@ -18,6 +18,8 @@ MOST_BLOCKS = 1_000
 MOST_LIGHT = 300
 """Most light pairs of a case, which no plan names: up to the last of `rule.PROCESSES`, and what was ready beside them."""
 MOST_WARNINGS = 5_000
+MOST_DAYS, YEARS = 30, range(2000, 3000)
+"""Longest run, and when it may have begun: beyond the calendar's ends nobody can say when it ended."""
 MOST_FAILURES = 1_000
 """Most failures of one case, lost workers included: each pair may lose some."""
 
@@ -46,6 +48,8 @@ def _of_run(run: RunRecord) -> Iterator[str]:
         yield f"It has {len(run.cases)} cases, more than the limit of {MOST_CASES}."
     if len(run.warnings) > MOST_WARNINGS:
         yield f"It has {len(run.warnings)} warnings, more than the limit of {MOST_WARNINGS}."
+    if run.wall_s > MOST_DAYS * 86_400 or run.started_at.year not in YEARS:
+        yield f"It took more than {MOST_DAYS} days, or began before {YEARS.start} or after {YEARS.stop - 1}."
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
         yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]

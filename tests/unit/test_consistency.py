@@ -117,6 +117,7 @@ BLOCK_TWICE = tuple(replace(worker, blocks=worker.blocks[:1] * 2) for worker in 
         (run_of(CASE, warnings=("x",) * 5_001), "It has 5001 warnings, more than the limit of 5000."),
         (run_of(altered(failures=(FAILURE,) * 1_001)), FAILURES),
         (run_of(altered(failures=(FAILURE,) * 601, lost=(LOST,) * 400)), FAILURES),
+        (run_of(CASE, wall_s=31 * 86_400.0), "It took more than 30 days, or began before 2000 or after 2999."),
         (run_of(CASE, best=(altered(in_head=False),)), f"The case against the best commit 1 {ABSENT.format('head')}."),
         (run_of(CASE, anchors=(altered(in_head=False),)), f"The case against the anchor 1 {ABSENT.format('head')}."),
         (run_of(new("a/new"), altered(skipped="No GPU.")), f"The case 2 {ABSENT.format('head')}."),
