@@ -74,8 +74,6 @@ def test_the_package_has_the_pages_of_docs() -> None:
     linked = {path.name: path.resolve() for path in guide.PAGES.iterdir()}
     pages = [path for path in ROOT.glob("docs/*.md") if path.stem != "README"]
     assert linked == {path.name: path for path in pages} | {"security.md": ROOT / "SECURITY.md"}
-        "security.md": ROOT / "SECURITY.md"
-    }
 
 
 def messages() -> Iterator[tuple[str, str]]:
