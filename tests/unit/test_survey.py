@@ -75,7 +75,7 @@ def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
     shown: list[str] = []
     surveyed(Machine(lambda *_: "silent", step_s=step_s("silent")), show=shown.append)
-    assert re.fullmatch(r"0 of 2 ready; \d+\.\d s at adds/small \((head|reference)\)", shown[0])
+    assert re.fullmatch(r"0 of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", shown[0])
     assert len(shown) > 1
 
 
