@@ -51,7 +51,7 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
     if sum(map(bool, bases)) > 1:
         raise click.UsageError("--base, --merge-base, --against-baseline and --compare exclude each other.")
     if not cases:
-        raise click.UsageError("Name report files to read." if read else "Name cases to profile (see `ratchet list`).")
+        raise click.UsageError("Name report files to read." if read else "Name cases to profile (see `ratchet doctor cases`).")
     if read:
         if any(bases):
             raise click.UsageError("--read compares files, so it takes no commit.")

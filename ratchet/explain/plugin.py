@@ -4,15 +4,19 @@ COMMANDS = {
     "Find out why, make it faster": {
         "profile": (
             "ratchet.explain.cli:profile_command",
-            "Profile cases, alone or beside an earlier commit, or read report files.",
+            "Profile cases, alone or beside an earlier commit.",
         ),
         "advise": (
             "ratchet.explain.cli:advise_command",
-            "Name the antipatterns in a script, a case or a saved trace, and what each costs.",
+            "Name the antipatterns in a script, a case or a trace.",
         ),
-        "roofline": ("ratchet.explain.cli:roofline_command", "Draw how near each case comes to what the machine can do."),
+        "variants --roofline": (
+            "ratchet.explain.cli:roofline_command",
+            "Draw how near each case comes to what the machine can do.",
+        ),
     },
 }
+RENAMED = {"roofline": "variants --roofline"}
 EXAMPLES = {
     "advise": (
         "ratchet advise train.py --epochs 1     words behind a script are the script's",
@@ -24,9 +28,9 @@ EXAMPLES = {
         "ratchet profile norm/rows_4k --base HEAD~1",
         "ratchet profile --read before.ncu-rep after.ncu-rep",
     ),
-    "roofline": (
-        "ratchet roofline",
-        "ratchet roofline 'norm/*' --out pictures",
+    "variants --roofline": (
+        "ratchet variants --roofline",
+        "ratchet variants --roofline 'norm/*' --out pictures",
     ),
 }
 PARTS = {

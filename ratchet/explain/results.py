@@ -1,7 +1,7 @@
 """Keep the latest profile of every case in ``results/nsight/``: findings, reports, metrics, pictures and their index.
 
-`cases` stores what it profiled, and `ratchet merge` copies the profiles of shards here; `ratchet report` reads them with
-`with_stored_profiles`, and `ratchet roofline` reads the index. It reads and writes files of this folder only.
+`cases` stores what it profiled, and `ratchet ci merge` copies the profiles of shards here; `ratchet compare` reads them with
+`with_stored_profiles`, and `ratchet variants --roofline` reads the index. It reads and writes files of this folder only.
 """
 
 from __future__ import annotations

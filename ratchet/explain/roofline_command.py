@@ -1,7 +1,7 @@
-"""Carry out `ratchet roofline`: draw recorded times, profiles and peaks as a roofline.
+"""Carry out `ratchet variants --roofline`: draw recorded times, profiles and peaks as a roofline.
 
-Only `ratchet roofline` calls `draw_roofline`. It reads runs, baselines and profiles of the results folder, and writes a record
-and two pictures. It measures nothing.
+Only `ratchet variants --roofline` calls `draw_roofline`. It reads runs, baselines and profiles of the results folder, and
+writes a record and two pictures. It measures nothing.
 """
 
 from __future__ import annotations

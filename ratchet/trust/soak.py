@@ -1,4 +1,5 @@
-"""Carry out `ratchet soak`: check unchanged code again and again while nobody else wants the device, and count the red ones.
+"""Carry out `ratchet doctor soak`: check unchanged code again and again while nobody else wants the device, and count the red
+ones.
 
 Like a check, `soak` locks the device, checks out the code twice in temporary folders, builds it and
 runs its benchmarks; the trees are imported once for many checks. Each decision is one line of a file in ``results/soak/``.
@@ -79,7 +80,7 @@ def report_soak(request: Request, environ: Mapping[str, str]) -> list[Meter]:
     folder = results_folder(request, environ) / SOAK
     found = meters(check for path in sorted(folder.glob("*.jsonl")) for check in load_checks(path))
     if not found:
-        raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet soak --time 30m`.")
+        raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet doctor soak --time 30m`.")
     save_text(folder / BADGE, json.dumps(badge(found), indent=2, ensure_ascii=False) + "\n")
     append_summary(fenced(soak_lines(found), most=1000), environ)
     return found
@@ -113,7 +114,7 @@ class _Soak:
 
     def check_until(self, deadline: float, folder: Path, environ: Mapping[str, str]) -> None:
         """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
-        held, what = False, f"ratchet soak in {self.root}"
+        held, what = False, f"ratchet doctor soak in {self.root}"
         while (left := deadline - time.monotonic()) > 0:
             waiting = replace(self.request.devices, wait_s=left)
             try:

@@ -1,4 +1,4 @@
-"""`ratchet soak` on a real GPU."""
+"""`ratchet doctor soak` on a real GPU."""
 
 from __future__ import annotations
 

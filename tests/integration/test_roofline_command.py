@@ -1,4 +1,4 @@
-"""`ratchet roofline`, as a user runs it."""
+"""`ratchet variants --roofline`, as a user runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ratchet soak` in real processes: it counts, gives way to a check, and loses nothing when it is killed."""
+"""`ratchet doctor soak` in real processes: it counts, gives way to a check, and loses nothing when it is killed."""
 
 from __future__ import annotations
 

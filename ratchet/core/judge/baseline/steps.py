@@ -250,7 +250,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
     recorded before anyone said that the case is the same, gives way.
     """
     if old == new or not CASE_NAME.fullmatch(new) or new.endswith("*"):
-        raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet list` does: benchmark/config.")
+        raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet doctor cases` does: benchmark/config.")
     done = []
     for machine, part in baseline.fingerprints.items():
         entries = dict(part.configs)

@@ -1,6 +1,6 @@
 """Runs + baseline → the next baseline. It moves forward only: to what two separate measurements have proven faster.
 
-``ratchet baseline record`` and ``ratchet baseline push`` call `record` with judged runs. Pure: the caller reads and writes
+``ratchet baseline record`` and ``ratchet ci push`` call `record` with judged runs. Pure: the caller reads and writes
 the baseline file.
 """
 
