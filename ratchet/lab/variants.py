@@ -36,7 +36,9 @@ CONFIDENCE = 0.95
 PAIRS = 6
 """Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
 FOLDER, CLAIMS = "quickwins", "claims.json"
-"""Folder of the quick wins, below that of the benchmarks."""
+"""Folder of the quick wins: below that of the repository's own benchmarks if it has some, else below `SHIPPED`."""
+SHIPPED = Path(__file__).parent / "shipped"
+"""A tree of benchmarks that comes with ratchet."""
 
 
 Over = tuple[str, tuple[int, ...]]
@@ -61,17 +63,14 @@ def variants(
     """
     root, settings = settings_of(request, environ, PAIRS)
     claims: tuple[Claim, ...] = ()
+    tree = root
     if quickwins:
-        folder = root / settings.bench / FOLDER
-        if not (folder / CLAIMS).is_file():
-            raise UsageError(
-                f"There are no quick wins in {folder}.",
-                "Run this in a checkout of ratchet's own repository, or name it with --repo.",
-            )
-        claims = load(folder / CLAIMS, Claims).claims
+        bench = f"{settings.bench}/{FOLDER}"
+        if not (root / bench / CLAIMS).is_file():
+            tree, bench = SHIPPED, FOLDER
+        claims = load(tree / bench / CLAIMS, Claims).claims
         # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
-        fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
-        settings = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
+        settings = settings.model_copy(update={"bench": bench, "blocks": min(settings.blocks, 4), "placements": 1})
     results = writable(root / settings.results)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
@@ -87,7 +86,7 @@ def variants(
             gpu=machine.gpu,
             idle=machine.idle,
         )
-        found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, over)
+        found = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
     suites = tuple(found.suites.values())
     record = VariantsRecord(
         started_at=started,
