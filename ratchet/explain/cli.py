@@ -72,17 +72,20 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
     "--profiles", type=click.Path(path_type=Path), help="Counters (default: results/nsight/profiles.json, if it is there)."
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
+@waiting
 @common
 def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **options: Any) -> int:
     """Draw how near each case comes to what the machine can do (default: the last run, else the baseline).
 
-    A word that ends with .json is a recorded run or a baseline; the others are cases, benchmarks, configs or globs.
+    A word that ends with .json is a recorded run or a baseline; the others are cases, benchmarks, configs or globs. On the
+    machine of the run, roofs that are not known are measured.
     """
     files = [Path(word) for word in words if word.endswith(".json")]
     if len(files) > 1:
         raise click.UsageError(f"Name one recorded run, not {len(files)}.")
     cases = tuple(word for word in words if not word.endswith(".json"))
-    drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, options), os.environ)
+    with progressing(options) as progress:
+        drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, options), progress, os.environ)
     paths = (f"{'Picture:' if path.suffix != '.json' else 'Figures:':<9}{shown(path)}" for path in drawn.files)
     print_result(drawn.roofline, [*roofline_lines(drawn.roofline), *paths], as_json=options["as_json"])
     if drawn.step_down:

@@ -38,5 +38,6 @@ PARTS = {
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",
     "roofline": "ratchet.explain.roofline",
+    "roofs": "ratchet.explain.roof_timing",
     "roofline_figure": "ratchet.explain.roofline_figure",
 }

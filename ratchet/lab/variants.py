@@ -18,17 +18,17 @@ from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.suite import CaseTask, Suite, measure_suite
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
+from ratchet.core.config import Settings
 from ratchet.core.datasheets import printed_peaks
 from ratchet.core.errors import UnfitError, UsageError
 from ratchet.core.judge.comparison import compare_workers, performance
-from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.judge.rule import Rule
-from ratchet.core.machine import environment_of, machine_of, plan_of
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.files import load
 from ratchet.core.records.profile import Roof
 from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.report.progress import Progress
-from ratchet.core.request import Request, load_baseline, settings_of, watched, writable
+from ratchet.core.request import Request, settings_of, watched, writable
 from ratchet.core.trees import tree_spec
 from ratchet.lab.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
 
@@ -87,6 +87,7 @@ def variants(
             idle=machine.idle,
         )
         found = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
+        roofs = () if quickwins else _roofs(found, machine, settings, results, progress, environ)
     suites = tuple(found.suites.values())
     record = VariantsRecord(
         started_at=started,
@@ -99,17 +100,23 @@ def variants(
         parameter=over[0] if over else "",
         warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
     )
-    return VariantsResult((record,) if quickwins else _by_benchmark(record, results), results / "variants")
+    return VariantsResult((record,) if quickwins else _by_benchmark(record, roofs), results / "variants")
 
 
-def _by_benchmark(record: VariantsRecord, results: Path) -> tuple[VariantsRecord, ...]:
-    """Return a record for each benchmark, below the roofs of the GPU's datasheet and those that the stored baseline reached."""
-    pure, machine = tools.part("roofline"), record.environment.fingerprint
-    sheet, stored = printed_peaks(machine), load_baseline(results).entries(machine)
-    roofs = (
-        *(pure.roofs_from("datasheet", sheet) if sheet else ()),
-        *pure.roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
-    )
+def _roofs(
+    found: _Suites, machine: Machine, settings: Settings, results: Path, progress: Progress, environ: Mapping[str, str]
+) -> tuple[Roof, ...]:
+    """Return the roofs of the datasheet, and those that this machine reaches; none where no case declares its work."""
+    cases = [case for suite in found.suites.values() for case in suite.cases]
+    if not any(case.workload and case.workload.declares_work for case in cases):
+        return ()
+    pure, sheet = tools.part("roofline"), printed_peaks(environment_of(machine, settings).fingerprint)
+    measured = tools.part("roofs").roofs_of(machine, settings, results, progress, environ)
+    return (*(pure.roofs_from("datasheet", sheet) if sheet else ()), *pure.roofs_measured(measured))
+
+
+def _by_benchmark(record: VariantsRecord, roofs: tuple[Roof, ...]) -> tuple[VariantsRecord, ...]:
+    """Return a record for each benchmark, below the roofs."""
     parts: dict[str, list[VariantsCase]] = {}
     for case in record.cases:
         parts.setdefault(case.benchmark, []).append(case)
