@@ -52,6 +52,8 @@ MOST_PLANTED = 3
 """Cases that are slowed in one check: if all were, its budget would be over before all could be proven."""
 CHECKS_PER_START = 20
 """Checks that share their hosts. An offset of the hosts is the same in all of them, so it is drawn anew now and then."""
+LEAST_S = 1.0
+"""Least budget of a check: the setting 0 would mean that it has no limit."""
 PAUSE_S = 30.0
 """Seconds until a device that was not fit is looked at again."""
 
@@ -133,17 +135,20 @@ class _Soak:
 
     def _check_while_held(self, machine: Machine, deadline: float, folder: Path) -> None:
         specs = tree_specs(self.settings, machine, self.root, self.trees.head, self.trees.reference)
-        longest_s, done, kinds, timed = 0.0, 0, 2 if self.is_planted else 1, list[str]()
+        longest_s, done, timed = 0.0, 0, list[str]()
         while True:
             with contextlib.closing(ResidentSessions(specs, self.environ, len(os.sched_getaffinity(0)))) as sessions:
                 for _ in range(CHECKS_PER_START):
                     level = next(self.levels) if timed else None
                     slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
-                    check = self._check(machine, specs, sessions, {name: level for name in slowed if level})
+                    clock, planted = time.monotonic(), {name: level for name in slowed if level}
+                    check = self._check(machine, specs, sessions, planted, deadline - clock)
                     self._keep(check, folder)
                     timed = [case.name for case in check.cases if case.ratio]
-                    longest_s, done = max(longest_s, check.wall_s), done + 1
-                    if done >= kinds and time.monotonic() + longest_s > deadline:
+                    longest_s, done = max(longest_s, time.monotonic() - clock), done + 1
+                    left = deadline - time.monotonic()
+                    if longest_s > left:
+                        self._say_end(left, longest_s, done)
                         return
 
     def _check(
@@ -152,10 +157,14 @@ class _Soak:
         specs: Mapping[Side, TreeSpec],
         sessions: ResidentSessions,
         planted: Mapping[str, Planted],
+        left_s: float,
     ) -> SoakCheck:
-        """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
+        """Make one check, decided as `ratchet check` would, by the same rule with the same looks, while time is left."""
         clock, started = time.monotonic(), datetime.now(UTC)
-        settings = self.settings.model_copy(update={"order_seed": secrets.randbelow(2**31)})  # as each check draws its own
+        budget = min(self.settings.budget or left_s, max(left_s, LEAST_S))
+        settings = self.settings.model_copy(
+            update={"order_seed": secrets.randbelow(2**31), "budget": budget}  # each check draws its own
+        )
         timing = plan_of(settings, machine.device, sessions=True)
         task = task_of(settings, machine, timing, self.request.patterns, settings.policy, {})
         task = replace(task, time_identical=True, planted=planted)
@@ -163,6 +172,11 @@ class _Soak:
         seconds = time.monotonic() - clock
         run = record_of("check", self.request.command, settings, machine, suite, (started, seconds), self.code, self.code)
         return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
+
+    def _say_end(self, left_s: float, longest_s: float, done: int) -> None:
+        over = f"{units.wall(-left_s)} over" if left_s < 0 else f"{units.wall(left_s)} left"
+        lacking = " No check was slowed: give it more time with --time." if self.is_planted and done < 2 else ""
+        self.progress.announce(f"The time is up, {over}: another check takes up to {units.wall(longest_s)}.{lacking}")
 
     def _keep(self, check: SoakCheck, folder: Path) -> None:
         key = check.environment.fingerprint.key

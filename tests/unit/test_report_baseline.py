@@ -6,12 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from ratchet.core.judge.baseline.chain import ChainPlace, continued, problems
-from ratchet.core.judge.baseline.steps import Person, accept, rename
+from ratchet.core.judge.baseline.steps import BaselineUpdate, Person, Uncertainty, accept, rename
 from ratchet.core.judge.baseline.update import record
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.run import RunRecord
+from ratchet.core.records.verdict import Outcome
 from ratchet.core.report.baseline import (
     accepted_fields,
     accepted_lines,
@@ -152,3 +153,12 @@ def test_hostile_text() -> None:
             assert line.isprintable()
             assert "##[" not in line
             assert not line.lstrip().startswith("::")
+
+
+def test_how_quiet_is_quiet_enough() -> None:
+    """A figure that is too uncertain is told with what it reaches and what it may, and how many processes may do."""
+    done = BaselineUpdate(Baseline(), (), (), {NAME: Outcome.NEW}, {}, {NAME: Uncertainty(0.06, 0.03, 8)})
+    line = recorded_lines(done, FILE)[-1]
+    assert "reaches 6.0 % above its median; to enter, it may reach 3 %, the gate" in line
+    assert f"`ratchet run {NAME} --pairs 32`" in line
+    assert recorded_fields(done, FILE)["uncertain"] == {NAME: {"above_median": 0.06, "limit": 0.03}}

@@ -7,12 +7,14 @@ the two functions of that name; a verdict asks for `likely_renames`. Pure: the c
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.baseline.chain import ChainPlace, continued, new_chain_entry
@@ -51,6 +53,21 @@ class Move:
     note: str = ""
 
 
+class Uncertainty(NamedTuple):
+    """How far a figure is from being certain enough to enter. Both shares are of the median."""
+
+    above: float
+    """How far its interval reaches above the median."""
+    limit: float
+    """How far it may: the gate."""
+    processes: int
+
+    @property
+    def processes_needed(self) -> int:
+        """Return how many would do where the noise stays: an interval narrows with the root of their number."""
+        return math.ceil(self.processes * (self.above / self.limit) ** 2)
+
+
 @dataclass(frozen=True)
 class BaselineUpdate:
     """The next baseline (the same object where nothing changed) and how it came about."""
@@ -63,6 +80,8 @@ class BaselineUpdate:
     """Cases of the head that have none yet and gave nothing to make one of, with the last outcome."""
     renames: dict[str, str]
     """New name → old name, of cases that have a baseline and were perhaps renamed."""
+    uncertain: dict[str, Uncertainty] = field(default_factory=dict)
+    """Those of ``left_out`` whose figure is too uncertain."""
 
 
 _HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
