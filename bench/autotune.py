@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     device = ["--device", options.device] if options.device else []
     code, cases = _listed(ratchet, [*options.config, *device])
     if not cases:
-        print(f"No case of {', '.join(options.config)} can be tuned here: see `ratchet list`.", file=sys.stderr)
+        print(f"No case of {', '.join(options.config)} can be tuned here: see `ratchet doctor cases`.", file=sys.stderr)
         return code or NOT_MEASURED
     seconds = options.time_budget * 60 / len(cases)
     codes = [ratchet(["tune", case, "--time-budget", f"{seconds:.0f}s", *device, *more]) for case in cases]
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _listed(ratchet: Callable[[list[str]], int], words: Sequence[str]) -> tuple[int, list[str]]:
-    """The exit code of ``ratchet list``, and the cases that this machine can run."""
+    """The exit code of ``ratchet doctor cases``, and the cases that this machine can run."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
         code = ratchet(["list", *words, "--json"])
     text = said.getvalue()

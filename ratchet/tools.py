@@ -2,8 +2,9 @@
 
 A tool is a folder with a ``plugin.py``, which imports nothing and may set:
 
-- ``COMMANDS``: section of ``ratchet --help`` → name → (module and function, line of the help);
-- ``SUBCOMMANDS``: group of another tool → name → module and function;
+- ``COMMANDS``: section of ``ratchet --help`` → words of a command → (module and function, line of the help). Several tools serve
+  one command by different second words: ``doctor``, ``doctor soak``;
+- ``RENAMED``: words that a command had → its words now;
 - ``EXAMPLES``: command → examples at the end of its help page;
 - ``WORKER_MODULES``: modules whose ``OPERATIONS`` say what a worker answers beside what timing needs;
 - ``RECORDS``: kind of a file that crosses a machine → module and class;
@@ -34,6 +35,11 @@ def commands() -> Iterator[tuple[str, dict[str, tuple[str, str]]]]:
         yield from sections.items()
 
 
+def renamed() -> dict[str, str]:
+    """Return earlier words of the commands that tools add, and their words now."""
+    return {old: new for names in _added("RENAMED") for old, new in names.items()}
+
+
 def examples() -> dict[str, tuple[str, ...]]:
     """Return the examples of the commands that tools add."""
     return {command: lines for examples in _added("EXAMPLES") for command, lines in examples.items()}
@@ -48,12 +54,6 @@ def worker_operations() -> dict[str, Callable[..., dict[str, Any]]]:
 def records() -> dict[str, Any]:
     """Return the classes of files that cross a machine, by kind."""
     return {kind: pkgutil.resolve_name(place) for records in _added("RECORDS") for kind, place in records.items()}
-
-
-def subcommands(group: str) -> Iterator[tuple[str, str]]:
-    """Yield name and place of the commands that tools add to a group."""
-    for groups in _added("SUBCOMMANDS"):
-        yield from groups.get(group, {}).items()
 
 
 def part(name: str) -> Any:

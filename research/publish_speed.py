@@ -79,7 +79,7 @@ def main() -> None:
         place = artifact(folder, options.cases)
         before = len(fake.requests)
         with TrustedJobs() as jobs:
-            done = jobs.run(["publish", str(place)], scene.environ, folder / "clone")
+            done = jobs.run(["ci", "publish", str(place)], scene.environ, folder / "clone")
         print(
             f"exit {done.code} after {done.seconds:.1f} s ({done.cpu_seconds:.1f} s of CPU), {done.megabytes} MB in all,", end=" "
         )

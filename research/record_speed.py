@@ -1,9 +1,9 @@
 """Seconds and memory that large records take: ``python research/record_speed.py`` times processes of ratchet on synthetic ones.
 
-They are `ratchet report` of a run of 2,000 cases, and `ratchet compare` of two runs of 1,000: each case has 20 pairs, both sides,
-10 blocks and 12 samples. Prints seconds from the start of a process to its end, those that it computed, and its peak memory.
-``--folder`` keeps the records, so that two versions of ratchet can be timed on the same files; ``--profile`` shows where the time
-goes, by cProfile.
+They are `ratchet compare` of one run of 2,000 cases, and `ratchet compare` of two runs of 1,000: each case has 20 pairs, both
+sides, 10 blocks and 12 samples. Prints seconds from the start of a process to its end, those that it computed, and its peak
+memory. ``--folder`` keeps the records, so that two versions of ratchet can be timed on the same files; ``--profile`` shows
+where the time goes, by cProfile.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main() -> None:
         large = recorded(folder, "large", whole, seed=1)
         two = [recorded(folder, name, half, seed) for name, seed in (("first", 2), ("second", 3))]
         for what, words, size in (
-            ("report", ["report", str(large), "--results", str(folder / "results")], whole),
+            ("compare", ["compare", str(large), "--results", str(folder / "results")], whole),
             ("compare", ["compare", *map(str, two), "--on-inconclusive", "pass"], half),
         ):
             if given.profile:

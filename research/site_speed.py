@@ -1,4 +1,4 @@
-"""How large the pages of `ratchet site` are and how soon they show, with 50 cases × 1,000 runs, in headless Chromium.
+"""How large the pages of `ratchet history --html` are and how soon they show, with 50 cases × 1,000 runs, in headless Chromium.
 
 ``python research/site_speed.py`` prints a table; with ``--pictures docs/examples/site`` it writes pictures of pages there, too.
 Needs ``chromium``. The history is generated (tests/site_examples.py).

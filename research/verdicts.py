@@ -1,8 +1,8 @@
 """Verdicts on recorded pairs of a real GPU: ``python research/verdicts.py`` prints the tables of docs/trust.md.
 
-Draws pull requests from recorded pairs, as ``ratchet replay --simulate`` does, and judges them as `ratchet check` does. Either
-side of unchanged code can be the head, so each pair counts twice, once with its sides swapped. Slower code is the head's times
-multiplied, in one case of a pull request at a time: each case has its turn.
+Draws pull requests from recorded pairs, as ``ratchet compare --replay --simulate`` does, and judges them as `ratchet check`
+does. Either side of unchanged code can be the head, so each pair counts twice, once with its sides swapped. Slower code is the
+head's times multiplied, in one case of a pull request at a time: each case has its turn.
 
 ``--only`` prints some parts: ``gate`` and ``tight`` (gates of 3 and 1 %), ``families`` (50 cases), ``slower`` (heads that do more
 work), ``steps`` and ``merges`` (the baseline over many merges), ``sides`` (the mean of each case: is one side favoured?).

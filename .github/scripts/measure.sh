@@ -23,7 +23,7 @@ case "$COMMAND" in
     if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi
     ;;
   soak)
-    words+=("--time=${BUDGET:-30m}")
+    words=(doctor soak "--time=${BUDGET:-30m}")
     if [ -n "$PLANT" ]; then words+=("--plant=$PLANT"); fi
     ;;
   *)

@@ -1,6 +1,6 @@
 """Planted causes: pairs of a sound and a bad variant that compute the same, to see whether a diagnosis names the cause.
 
-`ratchet list` does not look into this folder; ``ratchet check --bench bench/planted`` does. Each config is a cause. Which
+`ratchet doctor cases` does not look into this folder; ``ratchet check --bench bench/planted`` does. Each config is a cause. Which
 variant it runs is VARIANT below: a commit that changes this one word to ``"bad"`` plants every cause at once.
 """
 

@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def _planted() -> ModuleType:
-    """planted.py beside this file, whatever else has its name: `ratchet list` gives its folder that name too."""
+    """planted.py beside this file, whatever else has its name: `ratchet doctor cases` gives its folder that name too."""
     spec = importlib.util.spec_from_file_location("planted_causes", HERE / "planted.py")
     if spec is None or spec.loader is None:
         raise ImportError(f"{HERE / 'planted.py'} is no Python file")

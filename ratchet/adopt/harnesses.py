@@ -244,7 +244,7 @@ def _has_gpu(environ: Mapping[str, str]) -> bool:
 def _listed(
     harness: FoundHarness, number: int, folder: Path, python_path: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[int, str]:
-    """Return how many cases `ratchet list` finds with a command, or why it finds none."""
+    """Return how many cases `ratchet doctor cases` finds with a command, or why it finds none."""
     settings = {"RATCHET_COMMAND": shlex.join(harness.commands[number]), "RATCHET_FORMAT": harness.format}
     settings |= {"RATCHET_COMMAND_TIMEOUT": f"{_COMMAND_S:.0f}s", "RATCHET_PYTHON_PATH": os.pathsep.join(python_path)}
     command = [sys.executable, "-P", "-m", "ratchet", "list", "--json", "--repo", str(folder)]

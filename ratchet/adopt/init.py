@@ -264,7 +264,7 @@ def _results(files: Sequence[str]) -> str:
 
 def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: Sequence[TriedHarness], trials: CallTrials) -> str:
     values = {"bench": json.dumps(settings.bench), "regression_threshold": '"3%"'}
-    comments = {"regression_threshold": "fail above this slowdown; every setting: `ratchet settings`"}
+    comments = {"regression_threshold": "fail above this slowdown; every setting: `ratchet doctor settings`"}
     if settings.results != "results":
         values["results"] = json.dumps(settings.results)
     folders = found.python_path([trial.candidate.module for trial in trials.chosen])

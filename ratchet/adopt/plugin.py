@@ -2,11 +2,8 @@
 
 COMMANDS = {
     "Begin": {
-        "init": ("ratchet.adopt.cli:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
-        "doctor": (
-            "ratchet.adopt.cli:doctor_command",
-            "Say what this machine can and cannot do, and what to do about it.",
-        ),
+        "init": ("ratchet.adopt.cli:init_command", "Write a first benchmark, settings, and workflows."),
+        "doctor": ("ratchet.adopt.cli:doctor_command", "Say what this machine can and cannot do, and what to do."),
     },
 }
 EXAMPLES = {

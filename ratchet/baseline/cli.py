@@ -7,13 +7,11 @@ writes the outputs and the summary of a workflow step.
 from __future__ import annotations
 
 import os
-import pkgutil
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ratchet import tools
 from ratchet.baseline.local import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
 from ratchet.common.baseline_text import (
     accepted_fields,
@@ -32,12 +30,7 @@ from ratchet.core.errors import Exit
 _by = click.option("--by", metavar="NAME", help="Who does this (default: GITHUB_ACTOR, else git's user.name and user.email).")
 
 
-@click.group("baseline")
-def baseline_group() -> None:
-    """The best commit of every case so far, and the steps that led there."""
-
-
-@baseline_group.command("show")
+@click.command("show")
 @click.argument("case", required=False)
 @click.option("--history", is_flag=True, help="Show the chain of every case, or of CASE: each step, by how much, who and why.")
 @common
@@ -51,7 +44,7 @@ def baseline_show(case: str | None, history: bool, **options: Any) -> int:
     return int(Exit.PASS)
 
 
-@baseline_group.command("record")
+@click.command("record")
 @click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]...", nargs=-1)
 @common
 def baseline_record(recorded: tuple[Path, ...], **options: Any) -> int:
@@ -65,7 +58,7 @@ def baseline_record(recorded: tuple[Path, ...], **options: Any) -> int:
     return int(Exit.PASS)
 
 
-@baseline_group.command("accept")
+@click.command("accept")
 @click.argument("words", metavar="CASE... [RUN.json]", nargs=-1, required=True)
 @click.option("--reason", required=True, help="Why the baseline moves, for whoever reads the file later.")
 @_by
@@ -84,7 +77,7 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **optio
     return int(Exit.PASS)
 
 
-@baseline_group.command("rename")
+@click.command("rename")
 @click.argument("old")
 @click.argument("new")
 @click.option("--reason", help="Why, for whoever reads the file later.")
@@ -98,7 +91,7 @@ def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **op
     return int(Exit.PASS)
 
 
-@baseline_group.command("verify")
+@click.command("verify")
 @common
 def baseline_verify(**options: Any) -> int:
     """Check the chain of every case.
@@ -110,7 +103,3 @@ def baseline_verify(**options: Any) -> int:
     lines = verified_lines(done.baseline, shown(done.path), done.problems, done.warnings)
     print_result(fields, lines, as_json=options["as_json"])
     return int(Exit.USAGE if done.problems else Exit.PASS)
-
-
-for _name, _place in tools.subcommands("baseline"):
-    baseline_group.add_command(pkgutil.resolve_name(_place), _name)

@@ -2,7 +2,12 @@
 
 COMMANDS = {
     "Main over time": {
-        "baseline": ("ratchet.baseline.cli:baseline_group", "Show, move and verify the best commit of every case."),
+        "baseline": ("", "Show, move and verify the best commit of every case so far."),
+        "baseline show": ("ratchet.baseline.cli:baseline_show", "Show results/baseline.json."),
+        "baseline record": ("ratchet.baseline.cli:baseline_record", "Enter recorded runs."),
+        "baseline accept": ("ratchet.baseline.cli:baseline_accept", "Move the baseline of cases on purpose."),
+        "baseline rename": ("ratchet.baseline.cli:baseline_rename", "Continue a case under another name."),
+        "baseline verify": ("ratchet.baseline.cli:baseline_verify", "Check the chain of every case."),
     },
 }
 EXAMPLES = {
@@ -11,7 +16,6 @@ EXAMPLES = {
         "ratchet baseline record",
     ),
     "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
-    "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
     "baseline record": (
         "ratchet baseline record",
         "ratchet baseline record first/current.json second/current.json",

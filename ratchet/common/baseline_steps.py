@@ -7,12 +7,14 @@ the two functions of that name. Pure: the caller reads and writes the baseline f
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from ratchet.common.baseline_chain import continued, new_chain_entry
 from ratchet.core.errors import UsageError
@@ -52,6 +54,21 @@ class Move:
     note: str = ""
 
 
+class Uncertainty(NamedTuple):
+    """How far a figure is from being certain enough to enter. Both shares are of the median."""
+
+    above: float
+    """How far its interval reaches above the median."""
+    limit: float
+    """How far it may: the gate."""
+    processes: int
+
+    @property
+    def processes_needed(self) -> int:
+        """Return how many would do where the noise stays: an interval narrows with the root of their number."""
+        return math.ceil(self.processes * (self.above / self.limit) ** 2)
+
+
 @dataclass(frozen=True)
 class BaselineUpdate:
     """The next baseline (the same object where nothing changed) and how it came about."""
@@ -64,6 +81,8 @@ class BaselineUpdate:
     """Cases of the head that have none yet and gave nothing to make one of, with the last outcome."""
     renames: dict[str, str]
     """New name → old name, of cases that have a baseline and were perhaps renamed."""
+    uncertain: dict[str, Uncertainty] = field(default_factory=dict)
+    """Those of ``left_out`` whose figure is too uncertain."""
 
 
 _HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -251,7 +270,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
     recorded before anyone said that the case is the same, gives way.
     """
     if old == new or not CASE_NAME.fullmatch(new) or new.endswith("*"):
-        raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet list` does: benchmark/config.")
+        raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet doctor cases` does: benchmark/config.")
     done = []
     for machine, part in baseline.fingerprints.items():
         entries = dict(part.configs)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase
+from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase, Uncertainty
 from ratchet.core import units
 from ratchet.core.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
 from ratchet.core.records.verdict import Outcome
@@ -132,10 +132,6 @@ WORDS = {
 """Kinds of moves whose word for people differs from their value."""
 
 
-_ENTER = {Outcome.NEW, Outcome.MEASURED, Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.CHANGED}
-"""Outcomes with which a case enters, unless its figure is uncertain."""
-
-
 def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
     """Return a sum, then a line for each case that moved, then what to do about it."""
     several = len({move.machine for move in done.moves}) > 1
@@ -160,8 +156,7 @@ def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
         )
         for new, old in done.renames.items()
     ]
-    if _ENTER & {*done.left_out.values()}:
-        lines.append("A new case enters once its interval is narrower than the gate. Measure it again on a quieter machine.")
+    lines += [_uncertain_line(name, seen) for name, seen in done.uncertain.items()]
     if Outcome.IDENTICAL in done.left_out.values():
         lines.append("A case that is identical was not timed. Time it with `ratchet run`, then record again.")
     if MoveKind.APART in kinds:
@@ -170,6 +165,20 @@ def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
             "settings, or start again with `ratchet baseline accept`."
         )
     return lines
+
+
+def _uncertain_line(name: str, seen: Uncertainty) -> str:
+    interval = f"{name}: its interval reaches {units.percent(seen.above, 1)} above its median"
+    more = f", or take some {seen.processes_needed} processes: `ratchet run {name} --pairs {seen.processes_needed}`"
+    return log_line(
+        f"{interval}; to enter, it may reach {units.threshold(seen.limit)}, the gate. Stop what else runs on this machine "
+        f"(`ratchet doctor` shows it){more if seen.processes_needed <= MOST_PROCESSES else ''}, then record again.",
+        400,
+    )
+
+
+MOST_PROCESSES = 200
+"""Beyond this, more processes are no advice."""
 
 
 def recorded_fields(done: BaselineUpdate, path: str) -> dict[str, Any]:
@@ -188,7 +197,8 @@ def recorded_fields(done: BaselineUpdate, path: str) -> dict[str, Any]:
         }
         for move in done.moves
     ]
-    return {"path": path, "moves": moves, "unchanged": done.unchanged, "left_out": done.left_out}
+    uncertain = {name: {"above_median": seen.above, "limit": seen.limit} for name, seen in done.uncertain.items()}
+    return {"path": path, "moves": moves, "unchanged": done.unchanged, "left_out": done.left_out, "uncertain": uncertain}
 
 
 def accepted_fields(done: Sequence[AcceptedCase], path: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Runs + baseline → the next baseline. It moves forward only: to what two separate measurements have proven faster.
 
-``ratchet baseline record`` and ``ratchet baseline push`` call `record` with judged runs. Pure: the caller reads and writes
+``ratchet baseline record`` and ``ratchet ci push`` call `record` with judged runs. Pure: the caller reads and writes
 the baseline file.
 """
 
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ratchet.common.baseline_chain import continued, new_chain_entry, with_digest
-from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Observation, observations
+from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Observation, Uncertainty, observations
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import likely_renames
@@ -45,6 +45,7 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     moves: list[Move] = []
     outcomes: dict[str, Outcome] = {}
     renames: dict[str, str] = {}
+    uncertain: dict[str, Uncertainty] = {}
     for run, report in sorted(measured, key=lambda pair: pair[0].started_at):
         if run.environment.differs:
             raise UsageError("This run compared two environments, so it says nothing of a commit.", "Check without --env first.")
@@ -59,13 +60,21 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
                 moves.append(Move(machine.key, name, kind, after, before, _note(kind, before, seen)))
             if after:
                 entries[name] = after
+            elif seen.verdict.outcome not in _NEVER and (figures := seen.figures()):
+                uncertain[name] = _uncertainty(figures, seen)
         renames |= {new: old for new, old in likely_renames(run).items() if old in entries}
         if entries != baseline.entries(machine):
             baseline = baseline.with_entries(machine, entries)
     known = {name for run, _ in measured for name in baseline.entries(run.environment.fingerprint)}
     unchanged = tuple(name for name in outcomes if name in known - {move.case for move in moves})
     left_out = {name: outcome for name, outcome in outcomes.items() if name not in known and outcome not in _NOT_THERE}
-    return BaselineUpdate(baseline, tuple(moves), unchanged, left_out, renames)
+    return BaselineUpdate(
+        baseline, tuple(moves), unchanged, left_out, renames, {n: uncertain[n] for n in left_out if n in uncertain}
+    )
+
+
+def _uncertainty(figures: Figures, seen: Observation) -> Uncertainty:
+    return Uncertainty(figures.ci_95_high / figures.median_ms - 1, seen.run.policy.regression, len(seen.case.head))
 
 
 def intact(stored: Baseline, name: str) -> Baseline:
@@ -115,7 +124,7 @@ def _first(
     best = seen.reference_figures()
     if carried and best and best.git_commit == carried.git_commit:
         return _set(None, best, seen, StepKind.FIRST, reason=CARRIED)
-    if figures is None or figures.ci_95_high > figures.median_ms * (1 + seen.run.policy.regression):
+    if figures is None or (uncertainty := _uncertainty(figures, seen)).above > uncertainty.limit:
         return None, None
     return _set(None, figures, seen, StepKind.FIRST)
 

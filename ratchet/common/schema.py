@@ -1,6 +1,7 @@
 """JSON Schemas of the files that cross a machine: ``python -m ratchet.common.schema results/schema``.
 
-``make schema`` runs it, and writes one file for each kind of record to the named folder.
+``make schema`` runs it, and writes one file for each kind of record to the named folder; `ratchet doctor settings` reads texts
+by it.
 """
 
 from __future__ import annotations

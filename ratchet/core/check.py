@@ -353,7 +353,8 @@ def _empty(shard: Shard) -> UsageError:
 def task_of(
     settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
 ) -> CaseTask:
-    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet soak` does the same."""
+    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet doctor soak` does the
+    same."""
     return CaseTask(
         timing,
         patterns,

@@ -131,4 +131,4 @@ def _rescued(record: RunRecord) -> str:
         save(path, record)
     except OutputError:
         return "The run could not be kept anywhere else either."
-    return f"The run was kept in {path}: `ratchet report {path}` shows it."
+    return f"The run was kept in {path}: `ratchet compare {path}` shows it."

@@ -250,7 +250,7 @@ class Settings(BaseModel):
     history_branch: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*)?$")] = (
         "ratchet-history"
     )
-    """The branch that ``ratchet baseline push`` keeps every judged run of main on; empty: none is kept there."""
+    """The branch that ``ratchet ci push`` keeps every judged run of main on; empty: none is kept there."""
 
     _project: str = PrivateAttr("")
     _given: frozenset[str] = PrivateAttr(frozenset())
@@ -337,16 +337,16 @@ def _validated(values: Mapping[str, Any], environ: Mapping[str, str], options: M
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        hint = "`ratchet settings` shows what each may be."
+        hint = "`ratchet doctor settings` shows what each may be."
         if first["type"] == "extra_forbidden":
-            hint = f"{units.did_you_mean(key, list(Settings.model_fields))} `ratchet settings` shows them all.".strip()
+            hint = f"{units.did_you_mean(key, list(Settings.model_fields))} `ratchet doctor settings` shows them all.".strip()
         place = "".join(f", {part}" if isinstance(part, str) else f", number {part + 1}" for part in first["loc"][1:])
         raise UsageError(f"{_source(key, environ, options)}{place}: {_sentence(first)}.", hint) from None
 
 
 @dataclass(frozen=True)
 class SettingOrigin:
-    """One setting, as ``ratchet settings`` shows it."""
+    """One setting, as ``ratchet doctor settings`` shows it."""
 
     name: str
     value: Any

@@ -57,7 +57,7 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     return CommandResult(past, tools.part("profile_files").with_stored_profiles(report, past, results), results)
 
 
-# `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
+# `ratchet ci merge`: join the shards of one check, measured on several runners, into one run and one verdict.
 
 
 def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> CommandResult:

@@ -1,4 +1,4 @@
-"""Carry out `ratchet run` and `ratchet list`: time one checkout, or list its cases.
+"""Carry out `ratchet run` and `ratchet doctor cases`: time one checkout, or list its cases.
 
 Both import the benchmarks of the checkout in place, in child processes; `run` holds the device. `command_result.write` writes
 its files.

@@ -116,7 +116,7 @@ def _case(wanted: AdviceRequest, request: Request, environ: Mapping[str, str]) -
         what = f"matches {len(cases)} cases: {names}" if cases else "is not a case of this checkout, a script or a trace"
         raise UsageError(
             f"{wanted.subject} {what}.",
-            "Name one case (see `ratchet list`), a script that ends in .py, or a trace that ends in .json or .json.gz.",
+            "Name one case (see `ratchet doctor cases`), a script that ends in .py, or a trace that ends in .json or .json.gz.",
         )
     return cases[0].name
 

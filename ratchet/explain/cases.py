@@ -90,7 +90,7 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
             verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
             wanted.append(CaseToProfile(verdict, options, None, None if why else tree, why))
         if not wanted:
-            raise UsageError("No case matches.", "`ratchet list` shows what there is.")
+            raise UsageError("No case matches.", "`ratchet doctor cases` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
         context = ProfileContext(site, head.tree, reference.tree if reference else None, background)
         return Profiled(tuple(profile_cases(context, wanted)), results)

@@ -56,7 +56,7 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
     if sum(map(bool, bases)) > 1:
         raise click.UsageError("--base, --merge-base, --against-baseline and --compare exclude each other.")
     if not cases:
-        raise click.UsageError("Name report files to read." if read else "Name cases to profile (see `ratchet list`).")
+        raise click.UsageError("Name report files to read." if read else "Name cases to profile (see `ratchet doctor cases`).")
     if (read or nsys) and any(bases):
         raise click.UsageError(f"{'--nsys' if nsys else '--read'} looks at one state of the code, so it takes no commit.")
     if nsys:
@@ -92,17 +92,20 @@ def _timelines(cases: tuple[str, ...], *, read: bool, options: dict[str, Any]) -
     "--profiles", type=click.Path(path_type=Path), help="Counters (default: results/nsight/profiles.json, if it is there)."
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
+@waiting
 @common
 def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **options: Any) -> int:
     """Draw how near each case comes to what the machine can do (default: the last run, else the baseline).
 
-    A word that ends with .json is a recorded run or a baseline; the others are cases, benchmarks, configs or globs.
+    A word that ends with .json is a recorded run or a baseline; the others are cases, benchmarks, configs or globs. On the
+    machine of the run, roofs that are not known are measured.
     """
     files = [Path(word) for word in words if word.endswith(".json")]
     if len(files) > 1:
         raise click.UsageError(f"Name one recorded run, not {len(files)}.")
     cases = tuple(word for word in words if not word.endswith(".json"))
-    drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, options), os.environ)
+    with progressing(options) as progress:
+        drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, options), progress, os.environ)
     paths = (f"{'Picture:' if path.suffix != '.json' else 'Figures:':<9}{shown(path)}" for path in drawn.files)
     print_result(drawn.roofline, [*roofline_lines(drawn.roofline), *paths], as_json=options["as_json"])
     if drawn.step_down:

@@ -4,15 +4,19 @@ COMMANDS = {
     "Find out why, make it faster": {
         "profile": (
             "ratchet.explain.cli:profile_command",
-            "Profile cases, alone or beside an earlier commit, or read report files.",
+            "Profile cases, alone or beside an earlier commit.",
         ),
         "advise": (
             "ratchet.explain.cli:advise_command",
-            "Name the antipatterns in a script, a case or a saved trace, and what each costs.",
+            "Name the antipatterns in a script, a case or a trace.",
         ),
-        "roofline": ("ratchet.explain.cli:roofline_command", "Draw how near each case comes to what the machine can do."),
+        "variants --roofline": (
+            "ratchet.explain.cli:roofline_command",
+            "Draw how near each case comes to what the machine can do.",
+        ),
     },
 }
+RENAMED = {"roofline": "variants --roofline"}
 EXAMPLES = {
     "advise": (
         "ratchet advise train.py --epochs 1     words behind a script are the script's",
@@ -25,9 +29,9 @@ EXAMPLES = {
         "ratchet profile --read before.ncu-rep after.ncu-rep",
         "ratchet profile --nsys pipeline/frame   pageable or pinned copies, gaps and overlap",
     ),
-    "roofline": (
-        "ratchet roofline",
-        "ratchet roofline 'norm/*' --out pictures",
+    "variants --roofline": (
+        "ratchet variants --roofline",
+        "ratchet variants --roofline 'norm/*' --out pictures",
     ),
 }
 WORKER_MODULES = ("ratchet.explain.child.traced_case",)
@@ -38,5 +42,6 @@ PARTS = {
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",
     "roofline": "ratchet.explain.roofline",
+    "roofs": "ratchet.explain.roof_timing",
     "roofline_figure": "ratchet.explain.roofline_figure",
 }

@@ -1,7 +1,7 @@
 """Keep the latest profile of every case in ``results/nsight/``: findings, reports, metrics, pictures and their index.
 
-`cases` stores what it profiled, and `ratchet merge` copies the profiles of shards here; `ratchet report` reads them with
-`with_stored_profiles`, and `ratchet roofline` reads the index. It reads and writes files of this folder only.
+`cases` stores what it profiled, and `ratchet ci merge` copies the profiles of shards here; `ratchet compare` reads them with
+`with_stored_profiles`, and `ratchet variants --roofline` reads the index. It reads and writes files of this folder only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ratchet.core.records.run import SIDES, CaseRun, Performance, RunRecord, Sid
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
+from ratchet.explain.roofs import stored_roofs
 
 FOLDER, INDEX = "nsight", "profiles.json"
 _OF_A_CASE = (*(f"{side}.ncu-rep" for side in SIDES), "csv", "png", "svg")
@@ -50,9 +51,12 @@ class Background:
 def background_of(
     run: RunRecord | None, environment: Environment, when: datetime, baseline: Baseline, results: Path
 ) -> Background:
-    """Return the roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
+    """Return the measured roofs, else those that copy and matmul of a run or of the baseline reached, and the datasheet's."""
     fingerprint = environment.fingerprint
-    roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
+    measured = stored_roofs(results, fingerprint) or measured_roofs(
+        run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes
+    )
+    roofs = pure.roofs_measured(measured)
     peaks = printed_peaks(fingerprint)
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 

@@ -1,6 +1,6 @@
 """Datasheets, counters, declared work and times as a `Roofline`. Pure.
 
-Called by ``ratchet roofline`` and for each profiled case; checks use `highest` as rates that their GPU cannot exceed.
+Called by ``ratchet variants --roofline`` and for each profiled case; checks use `highest` as rates that their GPU cannot exceed.
 """
 
 from __future__ import annotations

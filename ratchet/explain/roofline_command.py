@@ -1,7 +1,7 @@
-"""Carry out `ratchet roofline`: draw recorded times, profiles and peaks as a roofline.
+"""Carry out `ratchet variants --roofline`: draw recorded times, profiles and peaks as a roofline.
 
-Only `ratchet roofline` calls `draw_roofline`. It reads runs, baselines and profiles of the results folder, and writes a record
-and two pictures. It measures nothing.
+Only `ratchet variants --roofline` calls `draw_roofline`. It reads runs, baselines and profiles of the results folder, and
+writes a record and two pictures. Where no roof of the machine is known, it measures them.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from pathlib import Path
 
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint, printed_peaks
 from ratchet.core.bench.child.registry import select, unmatched
-from ratchet.core.errors import PageError, RatchetError, UsageError
+from ratchet.core.errors import PageError, RatchetError, UnfitError, UsageError
 from ratchet.core.judge.roofs import Roofs, cached, measured_roofs
+from ratchet.core.machine import environment_of, machine_of
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.files import load, save
 from ratchet.core.records.profile import CaseProfile, Profile, Profiles
 from ratchet.core.records.run import RunRecord, Tree, WorkloadIdentity
-from ratchet.core.request import BASELINE, CURRENT, Request, load_baseline, results_folder
+from ratchet.core.report.progress import Progress
+from ratchet.core.request import BASELINE, CURRENT, Request, load_baseline, results_folder, settings_of
 from ratchet.core.units import percent
 from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
 from ratchet.explain.results import FOLDER as PROFILE_FOLDER
 from ratchet.explain.results import INDEX
+from ratchet.explain.roof_timing import PAIRS, roofs_of
+from ratchet.explain.roofs import stored_roofs
 
 FOLDER, NAME = "roofline", "roofline"
 
@@ -47,17 +51,23 @@ class RooflineFiles:
 
 
 def draw_roofline(
-    recorded: Path | None, profiles: Path | None, out: Path | None, request: Request, environ: Mapping[str, str]
+    recorded: Path | None,
+    profiles: Path | None,
+    out: Path | None,
+    request: Request,
+    progress: Progress,
+    environ: Mapping[str, str],
 ) -> RooflineFiles:
     """Draw the roofline of a recorded run or baseline, as a record and two pictures.
 
-    None takes the defaults of the results folder. Raises RecordError for an unreadable file, UsageError for a pattern that
-    matches no case or where nothing was measured yet, OutputError where the files cannot be written.
+    None takes the defaults of the results folder. Roofs that are not known are measured, if this is the machine of the run.
+    Raises RecordError for an unreadable file, UsageError for a pattern that matches no case or where nothing was measured yet,
+    OutputError where the files cannot be written.
     """
     from ratchet.explain import roofline_figure as figure
 
     results = results_folder(request, environ)
-    made = of_results(recorded, profiles, results, request.patterns)
+    made = _of_results(recorded, profiles, results, request, progress, environ)
     folder = out or results / FOLDER
     save(folder / f"{NAME}.json", made)
     try:
@@ -67,11 +77,25 @@ def draw_roofline(
     return RooflineFiles(made, (*pictures, folder / f"{NAME}.json"))
 
 
-def of_results(recorded: Path | None, profiles: Path | None, results: Path, patterns: Sequence[str]) -> Roofline:
-    """Return the roofline of a recorded run; without one, of the last run of a results folder, else of its baseline.
+def _measured_here(
+    fingerprint: Fingerprint, request: Request, results: Path, progress: Progress, environ: Mapping[str, str]
+) -> Roofs:
+    """Return the roofs of this machine, if it has this fingerprint. Raises UnfitError if it has not, and as `roofs_of`."""
+    _, settings = settings_of(request, environ)
+    settings = settings.model_copy(update={"device": fingerprint.device, "pairs": max(settings.pairs, PAIRS)})
+    with machine_of(request.devices, settings, "ratchet variants --roofline", progress, environ) as machine:
+        if environment_of(machine, settings).fingerprint != fingerprint:
+            raise UnfitError(
+                f"these times are of another machine ({fingerprint.key}).", "Run `ratchet variants --roofline` there."
+            )
+        return roofs_of(machine, settings, results, progress, environ)
 
-    Raises RecordError and UsageError as `draw_roofline` does.
-    """
+
+def _of_results(
+    recorded: Path | None, profiles: Path | None, results: Path, request: Request, progress: Progress, environ: Mapping[str, str]
+) -> Roofline:
+    """Return the roofline of a recorded run; without one, of the last run of a results folder, else of its baseline."""
+    patterns = request.patterns
     path = recorded or next((path for path in (results / CURRENT, results / BASELINE) if path.exists()), None)
     if path is None:
         raise UsageError(f"Nothing was measured in {results} yet.", "Measure first with `ratchet run`, or name a recorded run.")
@@ -82,6 +106,12 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
     chosen = [case for case in cases if case.name in select(known, patterns)]
     if not chosen:
         raise UsageError(f"{path} has no timed case.", "Measure first with `ratchet run`.")
+    roofs = stored_roofs(results, fingerprint) or roofs
+    if not (roofs.bytes_per_s or roofs.flops_per_s):
+        try:
+            roofs = _measured_here(fingerprint, request, results, progress, environ)
+        except RatchetError as error:
+            notes.append(f"No roof was measured: {error}")
     place = profiles or results / PROFILE_FOLDER / INDEX
     counted = load(place, Profiles).profiles if profiles or place.exists() else ()
     return _assembled(fingerprint, chosen, roofs, counted, notes)
@@ -115,11 +145,8 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
     printed = printed_peaks(fingerprint)
     if fingerprint.device == "cuda" and printed is None:
         notes.append(unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
-    roofs = pure.roofs_measured(measured)
-    if not roofs:
-        notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")
     return (
-        *roofs,
+        *pure.roofs_measured(measured),
         *pure.roofs_from("report", pure.report_peaks(profiles)),
         *(pure.roofs_from("datasheet", printed) if printed else ()),
     ), notes

@@ -1,7 +1,7 @@
 """A roofline as text and as a picture, log-log: roofs as lines, cases as marks that a legend names, cases without FLOPs as bars.
 
-`ratchet roofline` prints `roofline_lines`, and `draw_roofline` writes one PNG and one SVG; `page` puts the two sides of one case
-on its page.
+`ratchet variants --roofline` prints `roofline_lines`, and `draw_roofline` writes one PNG and one SVG; `page` puts the two sides
+of one case on its page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read the artifact of a job that ran untrusted code: records that may be judged, or one sentence why not.
 
-Every trusted job reads artifacts here and nowhere else: `ratchet publish` and `ratchet baseline push` by `take_in`, the job that
+Every trusted job reads artifacts here and nowhere else: `ratchet ci publish` and `ratchet ci push` by `take_in`, the job that
 proposes tuned parameters by `take_in_tuning`. Whoever wrote the pull request may have written every byte. Only the files of
 records are read: by plain names, within bounds, through no link, against a strict schema, with numbers that a measurement can
 give. Writes copies of them, and starts a child process to read a large one.

@@ -1,4 +1,4 @@
-"""The command ``ratchet baseline push``: options and output. The work is done by `ratchet.github.baseline_push`."""
+"""The command ``ratchet ci push``: options and output. The work is done by `ratchet.github.baseline_push`."""
 
 from __future__ import annotations
 

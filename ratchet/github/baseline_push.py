@@ -1,4 +1,4 @@
-"""Carry out `ratchet baseline push`: enter runs of main into the baseline file of the remote, whoever else writes there.
+"""Carry out `ratchet ci push`: enter runs of main into the baseline file of the remote, whoever else writes there.
 
 It fetches from and pushes to the git remote, and asks GitHub for acceptances where there is a token; in a workflow, also whether
 this run is the default branch's own. The steps are applied to the file as it is on the remote at that moment, and again for each

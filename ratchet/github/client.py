@@ -1,6 +1,6 @@
 """GitHub, as far as a check needs it: pull requests, comments, runs, files, people, check runs.
 
-`ratchet publish`, `ratchet command` and ``ratchet baseline push`` use `GitHub`. Every method is a call over the network with the
+`ratchet ci publish`, `ratchet ci command` and ``ratchet ci push`` use `GitHub`. Every method is a call over the network with the
 rights of one token; which calls are tried again is in `ratchet.github.connection`.
 """
 

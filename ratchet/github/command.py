@@ -1,6 +1,6 @@
-"""Carry out `ratchet command`: obey a comment or a label in a pull request, or reply there why not.
+"""Carry out `ratchet ci command`: obey a comment or a label in a pull request, or reply there why not.
 
-Only `ratchet command` calls `answer`. A command holds for the present head alone; GitHub is asked each time whether the person
+Only `ratchet ci command` calls `answer`. A command holds for the present head alone; GitHub is asked each time whether the person
 may give it. Nothing of the pull request is checked out or run: through GitHub's API, this comments, reacts, and starts workflows
 of the default branch.
 """

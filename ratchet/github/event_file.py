@@ -1,6 +1,6 @@
 """Find the workflow run to publish and its pull request, from the event and GitHub's API, never from measured data.
 
-`ratchet publish` calls `subject_of`; `ratchet command` and `ratchet baseline push` read their event with `event_of`. It reads the
+`ratchet ci publish` calls `subject_of`; `ratchet ci command` and `ratchet ci push` read their event with `event_of`. It reads the
 event's file and asks GitHub; it changes nothing.
 """
 
@@ -18,7 +18,7 @@ from ratchet.github.event import CommentEvent, DispatchEvent, Event, LabelEvent,
 from ratchet.github.provenance import is_foreign, measuring_path
 from ratchet.github.records import Pull, WorkflowRun
 
-if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
+if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
     from ratchet.github.client import GitHub
 
 LARGEST_EVENT = 25 * 2**20

@@ -1,6 +1,6 @@
 """Judge an artifact of untrusted code again, from its samples, by the settings and the baseline of the base branch.
 
-`ratchet publish` calls `page_of`; `ratchet baseline push` and `ratchet command` use the parts. Everything about the pull request
+`ratchet ci publish` calls `page_of`; `ratchet ci push` and `ratchet ci command` use the parts. Everything about the pull request
 comes from GitHub's API, nothing from the artifact. It reads from GitHub, unpacks the artifact into a temporary folder, and
 publishes nothing.
 """
@@ -34,7 +34,7 @@ from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.github.thresholds import origin_of_thresholds
 
-if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
+if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
     from ratchet.github.client import GitHub
 
 # The commits that a run compared with, and the cases that it left out. Beside a slow commit of its own any head looks fast

@@ -1,4 +1,4 @@
-"""`ratchet notify`: report a regression of main that two runs have shown, by one issue a cause and by a webhook.
+"""`ratchet ci notify`: report a regression of main that two runs have shown, by one issue a cause and by a webhook.
 
 The job that moves the baseline calls this after it. It reads the artifacts as hostile data, judges them by the checkout's own
 settings and baseline, and writes issues through GitHub's API. A regression that was accepted in a pull request is left out.

@@ -2,19 +2,27 @@
 
 COMMANDS = {
     "In workflows": {
-        "publish": (
-            "ratchet.github.cli:publish_command",
-            "Judge what a GPU job measured again, and publish the verdict on GitHub.",
+        "ci publish": ("ratchet.github.cli:publish_command", "Judge what a GPU job measured again, and publish the verdict."),
+        "ci recheck": (
+            "ratchet.github.cli:recheck_command",
+            "Take back verdicts of pull requests that have another base by now.",
         ),
-        "recheck": ("ratchet.github.cli:recheck_command", "Take back verdicts of pull requests that have another base by now."),
-        "command": ("ratchet.github.cli:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
-        "notify": ("ratchet.github.cli:notify_command", "Report a regression of main: one issue for each cause, and a webhook."),
+        "ci command": ("ratchet.github.cli:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
+        "ci notify": ("ratchet.github.cli:notify_command", "Report a regression of main: an issue for each cause, a webhook."),
+        "ci push": ("ratchet.github.baseline_cli:push_command", "Move the baseline of the remote by runs of main."),
     },
 }
-EXAMPLES = {
-    "command": ("ratchet command --id nightly",),
-    "notify": ("ratchet notify first/ second/ --issues --webhook slack",),
-    "recheck": ("ratchet recheck 7",),
-    "publish": ("ratchet publish run-artifact/ --no-comment",),
+RENAMED = {
+    "baseline push": "ci push",
+    "command": "ci command",
+    "notify": "ci notify",
+    "publish": "ci publish",
+    "recheck": "ci recheck",
 }
-SUBCOMMANDS = {"baseline": {"push": "ratchet.github.baseline_cli:push_command"}}
+EXAMPLES = {
+    "ci command": ("ratchet ci command --id nightly",),
+    "ci notify": ("ratchet ci notify first/ second/ --issues --webhook slack",),
+    "ci publish": ("ratchet ci publish run-artifact/ --no-comment",),
+    "ci push": ("ratchet ci push run-artifact/ --mode pull-request",),
+    "ci recheck": ("ratchet ci recheck 7",),
+}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet.core.config import Settings
 from ratchet.github.records import Change, CheckRun, Pull, WorkflowRun
 
-if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
+if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
     from ratchet.github.client import GitHub
 
 WORKFLOWS = ".github/workflows"

@@ -1,4 +1,4 @@
-"""`ratchet publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
+"""`ratchet ci publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
 
 The trusted job calls this. It reads the artifact as hostile data and never runs code of the pull request. It writes a comment
 and a check run through GitHub's API, and files in the runner's temporary folder. Where the base branch's settings name
@@ -40,7 +40,7 @@ _UNFINISHED = "Publishing ended before there was a verdict: the log of the job t
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """The command line of `ratchet publish`."""
+    """The command line of `ratchet ci publish`."""
 
     place: Path
     """The artifact: a folder, a file or an archive; it may be missing."""

@@ -1,4 +1,4 @@
-"""`ratchet recheck`: find open pull requests whose verdict is about another base than they have now.
+"""`ratchet ci recheck`: find open pull requests whose verdict is about another base than they have now.
 
 GitHub starts nothing when it retargets a stacked pull request, and a new base starts no measurement. Where the commit at which
 the head left its base is the same, the samples are: the run is published again, by the rules of the new base. Where it is not,

@@ -1,4 +1,4 @@
-"""Carry out `ratchet import`: saved results of other harnesses → a recorded run.
+"""Carry out `ratchet compare --join`: saved results of other harnesses → a recorded run.
 
 ratchet started none of their processes; what the run therefore lacks stands in its warnings.
 """
@@ -79,7 +79,7 @@ def _losses(kind: str, processes: int) -> list[str]:
     if processes < FEWEST_PAIRS:
         losses.append(
             "Samples of one process agree with each other, and the next process may differ by more than the gate: a verdict "
-            f"takes {FEWEST_PAIRS} processes a side. Give `ratchet import` a file of each."
+            f"takes {FEWEST_PAIRS} processes a side. Give `ratchet compare --join` a file of each."
         )
     return losses
 

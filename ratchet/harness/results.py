@@ -1,8 +1,8 @@
 """Read a file of results that another harness wrote: which benchmarks it timed, how long each took, and what went wrong.
 
-`pairs` reads what a command has just written, `ratchet compare` and `ratchet import` read saved files. The formats themselves are
-in `formats`. The files may come from a stranger: they are bounded, and what is wrong with one is said in a sentence with its
-path. Reads the named file or folder, and nothing else.
+`pairs` reads what a command has just written, `ratchet compare` and `ratchet compare --join` read saved files. The formats
+themselves are in `formats`. The files may come from a stranger: they are bounded, and what is wrong with one is said in a
+sentence with its path. Reads the named file or folder, and nothing else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A verdict as a badge for a README: an SVG, or JSON for shields.io's endpoint badge.
 
-`ratchet badge` writes either. Pure.
+`ratchet history --badge` writes either. Pure.
 """
 
 from __future__ import annotations

@@ -40,23 +40,7 @@ def badge_command(report: Path | None, out: Path | None, label: str, **options: 
     return int(Exit.PASS)
 
 
-class _ShowUnlessNamed(click.Group):
-    """A group whose command ``show`` may be left out: ``ratchet history norm`` is ``ratchet history show norm``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = args[:1] and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named else ["show", *args])
-
-
-@click.group("history", cls=_ShowUnlessNamed)
-def history_group() -> None:
-    """Show how each case on main changed over time, or fill the history with older commits.
-
-    Without a command, `show`: `ratchet history norm/rows_4k` is `ratchet history show norm/rows_4k`.
-    """
-
-
-@history_group.command("show")
+@click.command("history")
 @click.argument("case", required=False)
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many runs of CASE to show.")
 @_fetch
@@ -83,7 +67,7 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
     return int(Exit.PASS)
 
 
-@history_group.command("fill")
+@click.command("fill")
 @click.argument("span", metavar="A..B")
 @click.argument("paths", nargs=-1, type=click.UNPROCESSED, metavar="[-- PATH...]")
 @click.option("--time", "time_s", type=duration, metavar="DURATION", help="Begin no commit after this long (default: no limit).")

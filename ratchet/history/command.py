@@ -116,7 +116,7 @@ def _fetch(remote: Remote, branch: str) -> None:
     if not remote.follow(branch):
         raise UsageError(
             f"{remote.name} has no branch {branch}: no run of main was kept there yet.",
-            f"`ratchet baseline push` keeps them. From another remote: `git fetch NAME {branch}:{branch}`, then without --fetch.",
+            f"`ratchet ci push` keeps them. From another remote: `git fetch NAME {branch}:{branch}`, then without --fetch.",
         )
 
 

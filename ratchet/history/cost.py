@@ -1,6 +1,6 @@
 """Device time that the runs of a history took: minutes for a check, and for a month. Pure.
 
-`ratchet cost` prints it, and every page of the site has it in its last lines.
+`ratchet history cost` prints it, and every page of the site has it in its last lines.
 """
 
 from __future__ import annotations

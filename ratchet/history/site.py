@@ -1,4 +1,4 @@
-"""`ratchet site`: write the pages of the history as files, for a folder or for GitHub Pages."""
+"""`ratchet history --html`: write the pages of the history as files, for a folder or for GitHub Pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of `ratchet site`: an overview, a page for each case with its whole series, and a page for each run.
+"""The pages of `ratchet history --html`: an overview, a page for each case with its whole series, and a page for each run.
 
 `ratchet.history.site` writes them as files that a folder or GitHub Pages serves. Every page is complete without scripts; one
 script adds search, sorting and the plot, whose data lie in the page of the case. Every text that code under test may have written

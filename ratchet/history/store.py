@@ -1,9 +1,9 @@
 """The history of main: a file for each judged run, which never changes, and an index of them in SQLite.
 
-`append` adds a run to a folder, under a name that no other run has, so that writers never meet. `ratchet history`, `ratchet site`
-and the search for change points open a `History`, which reads from `RunFiles`: a folder (`FolderFiles`), or a branch of a git
-repository, which `ratchet.history.command` puts in. The index is one file below the cache folder; where that cannot be written,
-it is in memory. Opened again it reads only new files, and deleted it is made again from the files.
+`append` adds a run to a folder, under a name that no other run has, so that writers never meet. `ratchet history`, `ratchet
+history --html` and the search for change points open a `History`, which reads from `RunFiles`: a folder (`FolderFiles`), or a
+branch of a git repository, which `ratchet.history.command` puts in. The index is one file below the cache folder; where that
+cannot be written, it is in memory. Opened again it reads only new files, and deleted it is made again from the files.
 """
 
 from __future__ import annotations

@@ -32,12 +32,7 @@ _pairs = click.option("--pairs", type=click.IntRange(8, 200), help="At most this
 _timeout = click.option("--case-timeout", help="Time limit for one step of a case (default: 60s).")
 
 
-@click.group("experiment")
-def experiment_group() -> None:
-    """Try changes one by one on a pipeline: each is kept or discarded by what the intervals show."""
-
-
-@experiment_group.command("start")
+@click.command("start")
 @click.argument("case")
 @click.option("--tests", default="", metavar="COMMAND", help="Test command of each experiment, split into words; no shell.")
 @click.option("--test-timeout", type=duration, default="10m", show_default=True, help="Time limit for the tests.")
@@ -63,7 +58,7 @@ def start_command(case: str, **options: Any) -> int:
     return int(Exit.PASS)
 
 
-@experiment_group.command("run")
+@click.command("run")
 @click.option("-m", "--message", "description", required=True, help="What was changed, and why it should be faster.")
 @click.option("--stage", required=True, help="Stage in which the gain should show; e2e for the whole call.")
 @click.option("--pattern", required=True, help="What was wrong, such as pageable-h2d or kernel-fusion.")
@@ -90,7 +85,7 @@ def run_command(**options: Any) -> int:
     return int(Exit.PASS if record.decision.status == "keep" else Exit.REGRESSION)
 
 
-@experiment_group.command("status")
+@click.command("status")
 @common
 def status_command(**options: Any) -> int:
     """Say what was gained, and what to try next.
@@ -102,7 +97,7 @@ def status_command(**options: Any) -> int:
     return int(Exit.PASS)
 
 
-@experiment_group.command("show")
+@click.command("show")
 @click.argument("number", type=click.IntRange(1), required=False)
 @common
 def show_command(number: int | None, **options: Any) -> int:
@@ -112,7 +107,7 @@ def show_command(number: int | None, **options: Any) -> int:
     return int(Exit.PASS)
 
 
-@experiment_group.command("handoff")
+@click.command("handoff")
 @common
 def handoff_command(**options: Any) -> int:
     """Print HANDOFF.md, for whoever goes on."""

@@ -4,15 +4,21 @@ COMMANDS = {
     "Find out why, make it faster": {
         "evaluate": (
             "ratchet.lab.cli:evaluate_command",
-            "Compare a candidate file with a baseline file: same results, and faster?",
+            "Compare a candidate file with a baseline file: faster?",
         ),
-        "experiment": ("ratchet.lab.cli:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
+        "experiment": ("", "Try changes one by one on a pipeline: keep or discard, and why."),
+        "experiment start": ("ratchet.lab.cli:start_command", "Profile a case and open a session."),
+        "experiment run": ("ratchet.lab.cli:run_command", "Try the working tree: keep or discard?"),
+        "experiment status": ("ratchet.lab.cli:status_command", "Say what was gained, and what to try next."),
+        "experiment show": ("ratchet.lab.cli:show_command", "Show an experiment again."),
+        "experiment handoff": ("ratchet.lab.cli:handoff_command", "Print HANDOFF.md, for whoever goes on."),
         "variants": (
             "ratchet.lab.variants_cli:variants_command",
-            "Time ways to do the same work beside each other, and well-known quick wins.",
+            "Time ways to do the same work, quick wins, and roofs.",
         ),
     },
 }
+RENAMED = {"quickwins": "variants --quickwins", "study": "variants", "sweep": "variants"}
 EXAMPLES = {
     "evaluate": ("ratchet evaluate before.py after.py --input 4096x4096:bfloat16",),
     "experiment": (

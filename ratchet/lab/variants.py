@@ -19,15 +19,15 @@ from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.suite import CaseTask, Suite, measure_suite
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
+from ratchet.core.config import Settings
 from ratchet.core.errors import UnfitError, UsageError
 from ratchet.core.judge.comparison import compare_workers, performance
-from ratchet.core.judge.roofs import measured_roofs
 from ratchet.core.judge.rule import Rule
-from ratchet.core.machine import environment_of, machine_of, plan_of
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.files import load
 from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.report.progress import Progress
-from ratchet.core.request import Request, load_baseline, settings_of, watched, writable
+from ratchet.core.request import Request, settings_of, watched, writable
 from ratchet.core.trees import tree_spec
 from ratchet.lab.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
 
@@ -35,7 +35,9 @@ CONFIDENCE = 0.95
 PAIRS = 6
 """Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
 FOLDER, CLAIMS = "quickwins", "claims.json"
-"""Folder of the quick wins, below that of the benchmarks."""
+"""Folder of the quick wins: below that of the repository's own benchmarks if it has some, else below `SHIPPED`."""
+SHIPPED = Path(__file__).parent / "shipped"
+"""A tree of benchmarks that comes with ratchet."""
 
 
 Over = tuple[str, tuple[int, ...]]
@@ -60,17 +62,14 @@ def variants(
     """
     root, settings = settings_of(request, environ, PAIRS)
     claims: tuple[Claim, ...] = ()
+    tree = root
     if quickwins:
-        folder = root / settings.bench / FOLDER
-        if not (folder / CLAIMS).is_file():
-            raise UsageError(
-                f"There are no quick wins in {folder}.",
-                "Run this in a checkout of ratchet's own repository, or name it with --repo.",
-            )
-        claims = load(folder / CLAIMS, Claims).claims
+        bench = f"{settings.bench}/{FOLDER}"
+        if not (root / bench / CLAIMS).is_file():
+            tree, bench = SHIPPED, FOLDER
+        claims = load(tree / bench / CLAIMS, Claims).claims
         # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
-        fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
-        settings = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
+        settings = settings.model_copy(update={"bench": bench, "blocks": min(settings.blocks, 4), "placements": 1})
     results = writable(root / settings.results)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
@@ -86,7 +85,8 @@ def variants(
             gpu=machine.gpu,
             idle=machine.idle,
         )
-        found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, over)
+        found = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
+        roofs = () if quickwins else _roofs(found, machine, settings, results, progress, environ)
     suites = tuple(found.suites.values())
     record = VariantsRecord(
         started_at=started,
@@ -99,17 +99,23 @@ def variants(
         parameter=over[0] if over else "",
         warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
     )
-    return VariantsResult((record,) if quickwins else _by_benchmark(record, results), results / "variants")
+    return VariantsResult((record,) if quickwins else _by_benchmark(record, roofs), results / "variants")
 
 
-def _by_benchmark(record: VariantsRecord, results: Path) -> tuple[VariantsRecord, ...]:
-    """Return a record for each benchmark, below the roofs of the GPU's datasheet and those that the stored baseline reached."""
-    pure, machine = tools.part("roofline"), record.environment.fingerprint
-    sheet, stored = printed_peaks(machine), load_baseline(results).entries(machine)
-    roofs = (
-        *(pure.roofs_from("datasheet", sheet) if sheet else ()),
-        *pure.roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
-    )
+def _roofs(
+    found: _Suites, machine: Machine, settings: Settings, results: Path, progress: Progress, environ: Mapping[str, str]
+) -> tuple[Roof, ...]:
+    """Return the roofs of the datasheet, and those that this machine reaches; none where no case declares its work."""
+    cases = [case for suite in found.suites.values() for case in suite.cases]
+    if not any(case.workload and case.workload.declares_work for case in cases):
+        return ()
+    pure, sheet = tools.part("roofline"), printed_peaks(environment_of(machine, settings).fingerprint)
+    measured = tools.part("roofs").roofs_of(machine, settings, results, progress, environ)
+    return (*(pure.roofs_from("datasheet", sheet) if sheet else ()), *pure.roofs_measured(measured))
+
+
+def _by_benchmark(record: VariantsRecord, roofs: tuple[Roof, ...]) -> tuple[VariantsRecord, ...]:
+    """Return a record for each benchmark, below the roofs."""
     parts: dict[str, list[VariantsCase]] = {}
     for case in record.cases:
         parts.setdefault(case.benchmark, []).append(case)

@@ -74,8 +74,8 @@ def variants_command(names: tuple[str, ...], over: Over | None, quickwins: bool,
     """Time all variants of a benchmark, and show where each stands below the roofline.
 
     BENCHMARK is a case, a benchmark, a config or a glob, or several. With --over, the other parameters stay as the case has them.
-    With --quickwins, it is a case of bench/quickwins in ratchet's own repository; without a name, all are timed. Writes a text, a
-    CSV table, the record and, except of quick wins, pictures to results/variants.
+    With --quickwins, it is one of the quick wins that come with ratchet; without a name, all are timed. Writes a text, a CSV
+    table, the record and, except of quick wins, pictures to results/variants.
     """
     if not (names or quickwins) or (over and quickwins):
         raise click.UsageError("Name a benchmark, with or without --over, or give --quickwins.")

@@ -1,6 +1,6 @@
 """Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``.
 
-``ratchet replay`` reads such a file with `load_archive`. Reads the named file and nothing else; never unpickles.
+``ratchet compare --replay`` reads such a file with `load_archive`. Reads the named file and nothing else; never unpickles.
 """
 
 from __future__ import annotations

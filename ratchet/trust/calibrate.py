@@ -1,4 +1,4 @@
-"""Carry out `ratchet calibrate`: unchanged code against itself for a given time, and whether the gate holds.
+"""Carry out `ratchet doctor calibrate`: unchanged code against itself for a given time, and whether the gate holds.
 
 It checks out the code twice in temporary folders and builds it, as a check does, and holds the device meanwhile.
 """
@@ -53,7 +53,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     code = repository.working_snapshot(own_output_globs(repository, results))
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
-        machine_of(request.devices, settings, f"ratchet calibrate in {repository.root}", progress, environ) as machine,
+        machine_of(request.devices, settings, f"ratchet doctor calibrate in {repository.root}", progress, environ) as machine,
         worktrees(repository, code, code) as trees,
         watched(repository.root, results, progress),
     ):

@@ -1,4 +1,4 @@
-"""Text and JSON fields for `ratchet calibrate` and `ratchet replay`.
+"""Text and JSON fields for `ratchet doctor calibrate` and `ratchet compare --replay`.
 
 `ratchet.trust.cli` and `ratchet.trust.replay_cli` print them; `ratchet.core.recorded` fills `ReplayedFile` and `Simulation`.
 Pure.
@@ -65,7 +65,7 @@ def _sentences(done: Calibration) -> list[str]:
     return [*lines, f"{verdict}; the smallest gate that every case holds is {units.threshold(done.gate)}."]
 
 
-# `ratchet replay`: recorded pairs judged again, and pull requests simulated from them.
+# `ratchet compare --replay`: recorded pairs judged again, and pull requests simulated from them.
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Decisions about unchanged code, and about code that was slowed on purpose → how often the gate is wrong, with exact bounds.
 
-`ratchet.trust.soak` reads the decisions that `ratchet soak` kept, and calls `meters`. Pure.
+`ratchet.trust.soak` reads the decisions that `ratchet doctor soak` kept, and calls `meters`. Pure.
 """
 
 from __future__ import annotations

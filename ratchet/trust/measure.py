@@ -1,8 +1,8 @@
 """Serve a soak, which checks a machine for hours, with hosts that stay for many suites.
 
-`ratchet soak` passes `ResidentSessions` to `suite.measure_suite`: the trees are imported once, and each suite forks fresh workers
-from them for its first pairs. Where a case looks changed, later pairs come from hosts that are started anew, as in a check.
-The caller ends them.
+`ratchet doctor soak` passes `ResidentSessions` to `suite.measure_suite`: the trees are imported once, and each suite forks
+fresh workers from them for its first pairs. Where a case looks changed, later pairs come from hosts that are started anew, as
+in a check. The caller ends them.
 """
 
 from __future__ import annotations

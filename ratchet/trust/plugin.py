@@ -1,32 +1,27 @@
 """Additions of this tool to the core; `ratchet.tools` explains each name."""
 
 COMMANDS = {
-    "Compare two states of the code": {
-        "replay": ("ratchet.trust.replay_cli:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
+    "Begin": {
+        "doctor calibrate": ("ratchet.trust.cli:calibrate_command", "Can this machine hold the gate?"),
+        "doctor soak": ("ratchet.trust.cli:soak_command", "How often is the gate red for nothing?"),
     },
-    "Try the machine and the gate": {
-        "calibrate": (
-            "ratchet.trust.cli:calibrate_command",
-            "Measure this checkout against itself: can this machine hold the gate?",
-        ),
-        "soak": (
-            "ratchet.trust.cli:soak_command",
-            "Check unchanged code again and again: how often is the gate red for nothing?",
-        ),
+    "Compare two states of the code": {
+        "compare --replay": ("ratchet.trust.replay_cli:replay_command", "Judge recorded pairs again, or simulate pull requests."),
     },
 }
+RENAMED = {"calibrate": "doctor calibrate", "soak": "doctor soak", "replay": "compare --replay"}
 EXAMPLES = {
-    "calibrate": (
-        "ratchet calibrate",
-        "ratchet calibrate norm --time 5m --gate 2%",
+    "compare --replay": (
+        "ratchet compare --replay results/current.json --gate 2%",
+        "ratchet compare --replay results/current.json --simulate 3000 --plant norm/rows_4k=1.035",
     ),
-    "replay": (
-        "ratchet replay results/current.json --gate 2%",
-        "ratchet replay results/current.json --simulate 3000",
+    "doctor calibrate": (
+        "ratchet doctor calibrate",
+        "ratchet doctor calibrate norm --time 5m --gate 2%",
     ),
-    "soak": (
-        "ratchet soak --time 2h --plant 3.5%",
-        "ratchet soak --report",
+    "doctor soak": (
+        "ratchet doctor soak --time 2h --plant 3.5%",
+        "ratchet doctor soak --report",
     ),
 }
 RECORDS = {"calibration": "ratchet.trust.records:Calibration"}

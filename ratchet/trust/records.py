@@ -1,6 +1,6 @@
 """A calibration of a machine, and the lines of ``results/soak/``, each a check of unchanged code or of code slowed on purpose.
 
-`ratchet soak` adds a line with `append_check` as soon as a check is decided.
+`ratchet doctor soak` adds a line with `append_check` as soon as a check is decided.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carry out `ratchet replay`: judge recorded pairs again as they are, or many simulated pull requests drawn from them.
+"""Carry out `ratchet compare --replay`: judge recorded pairs again as they are, or many simulated pull requests drawn from them.
 
 It reads runs, and archives that end in ``.npz``; it measures nothing.
 """

@@ -1,7 +1,7 @@
 """Recorded pairs, judged again: drawn into simulated pull requests, as they are, or to calibrate a machine.
 
-``ratchet replay`` calls `simulate` and `judge_pairs`, ``ratchet calibrate`` calls `calibrate`. Pure: the caller reads the
-recordings, and every random draw comes from a seed.
+``ratchet compare --replay`` calls `simulate` and `judge_pairs`, ``ratchet doctor calibrate`` calls `calibrate`. Pure: the
+caller reads the recordings, and every random draw comes from a seed.
 """
 
 from __future__ import annotations

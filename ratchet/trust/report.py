@@ -1,4 +1,4 @@
-"""Text and a badge for `ratchet soak` (how often unchanged code was red, with its bound). Pure."""
+"""Text and a badge for `ratchet doctor soak` (how often unchanged code was red, with its bound). Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _sentences(meter: Meter) -> list[str]:
             f"{units.threshold(meter.false_alarm)}.",
         ]
         if not meter.holds:
-            advice = "See which cases are red, then run `ratchet calibrate`."
+            advice = "See which cases are red, then run `ratchet doctor calibrate`."
             lines.append(f"More are red than promised, and chance does not explain it. {advice}")
     if meter.without_verdict:
         lines.append(f"{units.plural(meter.without_verdict, 'further check')} could measure nothing.")

@@ -1,4 +1,5 @@
-"""Carry out `ratchet soak`: check unchanged code again and again while nobody else wants the device, and count the red ones.
+"""Carry out `ratchet doctor soak`: check unchanged code again and again while nobody else wants the device, and count the red
+ones.
 
 Like a check, `soak` locks the device, checks out the code twice in temporary folders, builds it and
 runs its benchmarks; the trees are imported once for many checks. Each decision is one line of a file in ``results/soak/``.
@@ -51,6 +52,8 @@ MOST_PLANTED = 3
 """Cases that are slowed in one check: if all were, its budget would be over before all could be proven."""
 CHECKS_PER_START = 20
 """Checks that share their hosts. An offset of the hosts is the same in all of them, so it is drawn anew now and then."""
+LEAST_S = 1.0
+"""Least budget of a check: the setting 0 would mean that it has no limit."""
 PAUSE_S = 30.0
 """Seconds until a device that was not fit is looked at again."""
 
@@ -79,7 +82,7 @@ def report_soak(request: Request, environ: Mapping[str, str]) -> list[Meter]:
     folder = results_folder(request, environ) / SOAK
     found = meters(check for path in sorted(folder.glob("*.jsonl")) for check in load_checks(path))
     if not found:
-        raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet soak --time 30m`.")
+        raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet doctor soak --time 30m`.")
     save_text(folder / BADGE, json.dumps(badge(found), indent=2, ensure_ascii=False) + "\n")
     append_summary(fenced(soak_lines(found), most=1000), environ)
     return found
@@ -113,7 +116,7 @@ class _Soak:
 
     def check_until(self, deadline: float, folder: Path, environ: Mapping[str, str]) -> None:
         """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
-        held, what = False, f"ratchet soak in {self.root}"
+        held, what = False, f"ratchet doctor soak in {self.root}"
         while (left := deadline - time.monotonic()) > 0:
             waiting = replace(self.request.devices, wait_s=left)
             try:
@@ -132,17 +135,21 @@ class _Soak:
 
     def _check_while_held(self, machine: Machine, deadline: float, folder: Path) -> None:
         specs = tree_specs(self.settings, machine, self.root, self.trees.head, self.trees.reference)
-        longest_s, done, kinds, timed = 0.0, 0, 2 if self.is_planted else 1, list[str]()
+        longest_s, done, timed = 0.0, 0, list[str]()
         while True:
             with contextlib.closing(ResidentSessions(specs, self.environ, len(os.sched_getaffinity(0)))) as sessions:
                 for _ in range(CHECKS_PER_START):
                     level = next(self.levels) if timed else None
                     slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
-                    check = self._check(machine, specs, sessions, {name: level for name in slowed if level})
+                    # Nobody knows yet how long the first check needs beside its pairs, so these get half of the time.
+                    clock, planted = time.monotonic(), {name: level for name in slowed if level}
+                    check = self._check(machine, specs, sessions, planted, (deadline - clock) / (1 if done else 2))
                     self._keep(check, folder)
                     timed = [case.name for case in check.cases if case.ratio]
-                    longest_s, done = max(longest_s, check.wall_s), done + 1
-                    if done >= kinds and time.monotonic() + longest_s > deadline:
+                    longest_s, done = max(longest_s, time.monotonic() - clock), done + 1
+                    left = deadline - time.monotonic()
+                    if longest_s > left:
+                        self._say_end(left, longest_s, done)
                         return
 
     def _check(
@@ -151,10 +158,14 @@ class _Soak:
         specs: Mapping[Side, TreeSpec],
         sessions: ResidentSessions,
         planted: Mapping[str, Planted],
+        left_s: float,
     ) -> SoakCheck:
-        """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
+        """Make one check, decided as `ratchet check` would, by the same rule with the same looks, while time is left."""
         clock, started = time.monotonic(), datetime.now(UTC)
-        settings = self.settings.model_copy(update={"order_seed": secrets.randbelow(2**31)})  # as each check draws its own
+        budget = min(self.settings.budget or left_s, max(left_s, LEAST_S))
+        settings = self.settings.model_copy(
+            update={"order_seed": secrets.randbelow(2**31), "budget": budget}  # each check draws its own
+        )
         timing = plan_of(settings, machine.device, sessions=True)
         task = task_of(settings, machine, timing, self.request.patterns, settings.policy, {})
         task = replace(task, time_identical=True, planted=planted)
@@ -162,6 +173,11 @@ class _Soak:
         seconds = time.monotonic() - clock
         run = record_of("check", self.request.command, settings, machine, suite, (started, seconds), self.code, self.code)
         return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
+
+    def _say_end(self, left_s: float, longest_s: float, done: int) -> None:
+        over = f"{units.wall(-left_s)} over" if left_s < 0 else f"{units.wall(left_s)} left"
+        lacking = " No check was slowed: give it more time with --time." if self.is_planted and done < 2 else ""
+        self.progress.announce(f"The time is up, {over}: another check takes up to {units.wall(longest_s)}.{lacking}")
 
     def _keep(self, check: SoakCheck, folder: Path) -> None:
         key = check.environment.fingerprint.key

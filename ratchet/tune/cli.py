@@ -65,7 +65,9 @@ def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...
     Recommends a change only where it is proven faster by the threshold for improvements (5 %).
     """
     if sum((case is not None, replay is not None, bool(records))) != 1:
-        raise click.UsageError("Name one case to tune (see `ratchet list`), or a recorded space with --replay, or a --record.")
+        raise click.UsageError(
+            "Name one case to tune (see `ratchet doctor cases`), or a recorded space with --replay, or a --record."
+        )
     if records:
         return _use_records(records, options)
     if options["jointly"]:

@@ -2,7 +2,7 @@
 
 COMMANDS = {
     "Find out why, make it faster": {
-        "tune": ("ratchet.tune.cli:tune_command", "Search the parameters of a case and confirm the best against today's values."),
+        "tune": ("ratchet.tune.cli:tune_command", "Search the parameters of a case."),
     },
 }
 EXAMPLES = {

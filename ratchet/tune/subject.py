@@ -127,7 +127,7 @@ def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str
     if case.failures:
         raise UnfitError(f"{case.name} cannot be tuned: {case.failures[0].message}.", "Fix it and try again.")
     if case.skipped:
-        raise UnfitError(f"{case.name} cannot be tuned here: it {case.skipped}.", "See `ratchet list`.")
+        raise UnfitError(f"{case.name} cannot be tuned here: it {case.skipped}.", "See `ratchet doctor cases`.")
     every = choose_cases(listing, None, ())
     siblings = [
         sibling.name

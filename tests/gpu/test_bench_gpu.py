@@ -15,6 +15,7 @@ from ratchet.core.bench.child.correctness import check
 from ratchet.core.bench.child.registry import discover
 from ratchet.core.bench.child.worker import make_clock
 from ratchet.core.errors import CudaBuildError
+from ratchet.lab.variants import SHIPPED
 from ratchet.nvcc import find_nvcc
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -148,17 +149,14 @@ def test_kernels_run_in_a_cuda_graph() -> None:
 
 
 QUICKWINS = [
-    (case.name, variant)
-    for case in discover(ROOT, "bench/quickwins", "cuda").cases
-    for variant in case.variants
-    if not case.skipped
+    (case.name, variant) for case in discover(SHIPPED, "quickwins", "cuda").cases for variant in case.variants if not case.skipped
 ]
 
 
 @pytest.mark.parametrize(("name", "variant"), QUICKWINS)
 def test_quick_wins_agree_with_their_references(name: str, variant: str) -> None:
     """Both variants of every quick win compute what the float64 reference computes, twice."""
-    found = discover(ROOT, "bench/quickwins", "cuda")
+    found = discover(SHIPPED, "quickwins", "cuda")
     case = next(case for case in found.cases if case.name == name)
     made = found.benchmarks[case.benchmark](device=torch.device("cuda"), **case.parameters, variant=variant)
     assert check(TimedCall(made)).error < 1e-4

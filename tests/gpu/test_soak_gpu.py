@@ -1,4 +1,4 @@
-"""`ratchet soak` on a real GPU."""
+"""`ratchet doctor soak` on a real GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_planted_slowdown_is_caught_on_the_gpu(tmp_path: Path) -> None:
     """Unchanged code passes, and 5 % of further calls are red with either clock; the figure is that which was planted."""
     new_repository(tmp_path / "repo", {"bench/scale.py": SCALE})
     play = Playground(tmp_path)
-    done = play.finish(play.start("soak", "--device", "cuda", "--plant", "5%", "--time", "1s", "--json"), 300)
+    done = play.finish(play.start("soak", "--device", "cuda", "--plant", "5%", "--time", "2m", "--json"), 300)
     found = {round(meter["planted"], 3): meter for meter in json.loads(done.out)}
     assert set(found) == {0, 0.05}, done
     assert found[0]["red"]["count"] == 0

@@ -66,7 +66,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.fixture
 def command(scene: Scene, play: Playground) -> Callable[..., Finished]:
-    """``ratchet publish`` as a job runs it."""
+    """``ratchet ci publish`` as a job runs it."""
 
     def run(*words: str, **env: str) -> Finished:
         done = play.ratchet("publish", str(scene.place), *words, env=scene.environ | env)

@@ -1,4 +1,4 @@
-"""`ratchet baseline push` with real repositories: a bare origin, clones, hooks and writers at the same time."""
+"""`ratchet ci push` with real repositories: a bare origin, clones, hooks and writers at the same time."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Origin:
     def push(
         self, *words: object, job: Playground | None = None, code: int = 0, env: Mapping[str, str] | None = None
     ) -> Finished:
-        """Run ``ratchet baseline push words…`` in a fresh clone."""
+        """Run ``ratchet ci push words…`` in a fresh clone."""
         job = job or self.job()
         before = (git(job.repo, "status", "--porcelain"), git(job.repo, "rev-parse", "HEAD"))
         done = job.ratchet("baseline", "push", *map(str, words), env=env)
@@ -526,7 +526,7 @@ def test_an_acceptance_survives_a_race(origin: Origin) -> None:
     other = origin.run(new("copy/a"), head=merged)
     (origin.bare / "hooks" / "overtake").write_text(
         f"cd '{origin.job().repo}' && env -u GIT_DIR -u GIT_OBJECT_DIRECTORY -u GIT_ALTERNATE_OBJECT_DIRECTORIES "
-        f"'{origin.job().python}' -m ratchet baseline push '{other}' >&2\n",
+        f"'{origin.job().python}' -m ratchet ci push '{other}' >&2\n",
         encoding="utf-8",
     )
     with FakeGitHub(State(origin=origin.bare)) as fake:

@@ -105,7 +105,7 @@ def test_help_needs_no_repository(play: Playground, words: tuple[str, ...]) -> N
 
 
 def test_open(make: Callable[..., Playground]) -> None:
-    """`ratchet open` names the page of the last check, and says what to do where there is none."""
+    """`ratchet check --open` names the page of the last check, and says what to do where there is none."""
     play = make({"bench/adds.py": ADDS})
     done = play.ratchet("open", "--json")
     assert (done.code, "Run `ratchet check` first" in done.err) == (2, True)

@@ -1,4 +1,4 @@
-"""`ratchet command` against a stand-in for GitHub: who may do what, for which head, and what is answered."""
+"""`ratchet ci command` against a stand-in for GitHub: who may do what, for which head, and what is answered."""
 
 from __future__ import annotations
 

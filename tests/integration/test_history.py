@@ -118,7 +118,7 @@ def test_no_history_is_a_sentence(play: Playground) -> None:
 
 
 def test_the_history_as_pages(moved: Playground, tmp_path: Path) -> None:
-    """`ratchet site` writes an overview, a page for the case and one for each run, and leaves the checkout as it is."""
+    """`ratchet history --html` writes an overview, a page for the case and one for each run, and leaves the checkout as it is."""
     runs = len(series(moved).points)
     answer = only_json(moved.ratchet("site", "--json").out)
     site = moved.repo / "results" / "site"

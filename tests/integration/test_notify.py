@@ -1,4 +1,4 @@
-"""`ratchet notify` in a job of main: two runs, a baseline, issues on a stand-in for GitHub, and a webhook that takes notes."""
+"""`ratchet ci notify` in a job of main: two runs, a baseline, issues on a stand-in for GitHub, and a webhook that takes notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ratchet publish` against a stand-in for GitHub that keeps to GitHub's own description."""
+"""`ratchet ci publish` against a stand-in for GitHub that keeps to GitHub's own description."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> Non
 
 
 def test_a_failed_case_stays_red_whoever_accepted_it(scene: Scene) -> None:
-    """The comment names failed cases where `ratchet command` finds them, and says so where one was accepted all the same."""
+    """The comment names failed cases where `ratchet ci command` finds them, and says so where one was accepted all the same."""
     broken = Failure(side="head", stage="correctness", message="wrong result")
     scene.artifact(RED, CaseRun(name="copy/wrong", benchmark="copy", config=Config(name="wrong"), failures=(broken,)))
     scene.accept("copy/wrong")

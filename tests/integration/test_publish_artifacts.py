@@ -1,4 +1,4 @@
-"""What `ratchet publish` does with an artifact that gives no verdict, or that somebody made up."""
+"""What `ratchet ci publish` does with an artifact that gives no verdict, or that somebody made up."""
 
 from __future__ import annotations
 

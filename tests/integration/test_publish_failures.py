@@ -1,4 +1,4 @@
-"""How `ratchet publish` ends where GitHub fails, or ratchet itself."""
+"""How `ratchet ci publish` ends where GitHub fails, or ratchet itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ratchet replay`: recorded pairs judged again, or drawn into pull requests."""
+"""`ratchet compare --replay`: recorded pairs judged again, or drawn into pull requests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_archive_is_judged_by_the_gate_that_is_given(play: Playground, tmp_pa
 
 
 def test_runs_are_judged_as_report_judges_them(play: Playground) -> None:
-    """A recorded check gives the lines of `ratchet report`, and red in any file exits 1."""
+    """A recorded check gives the lines of `ratchet compare`, and red in any file exits 1."""
     current = play.repo / "results/current.json"
     current.parent.mkdir()
     saved(current, noisy("adds/small", 1.1, 3))

@@ -54,11 +54,11 @@ def test_adversary(table: str, printed: list[str]) -> None:
 
 @pytest.mark.slow
 def test_speed_of_records() -> None:
-    """research/record_speed.py reports one record and compares two."""
+    """research/record_speed.py judges one record again and compares two."""
     words = ("--cases", "2", "--pairs", "4", "--blocks", "2", "--repeat", "1")
     done = subprocess.run([sys.executable, RESEARCH / "record_speed.py", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "ratchet report, 2 cases" in done.stdout
+    assert "ratchet compare, 2 cases" in done.stdout
     assert "ratchet compare, 1 cases" in done.stdout
     assert done.stdout.count("exit 0") == 2
 

@@ -1,4 +1,4 @@
-"""`ratchet roofline`, as a user runs it."""
+"""`ratchet variants --roofline`, as a user runs it."""
 
 from __future__ import annotations
 
@@ -101,6 +101,29 @@ def test_an_unknown_gpu(play: Playground, tmp_path: Path) -> None:
     assert " datasheet" not in done.out.replace("No datasheet", "")
     sliced = drawn(play, str(recorded(tmp_path, mig="on")))
     assert "No datasheet peaks are known for a MIG slice of NVIDIA H200" in sliced.out
+
+
+@pytest.mark.slow
+def test_roofs_are_measured_where_none_is_known(play: Playground, tmp_path: Path) -> None:
+    """The machine of a run has roofs whatever its benchmarks are called, timed once; those of another machine are not made up."""
+    path = play.repo / "results" / "current.json"
+    assert play.ratchet("run", "--device", "cpu", "--pairs", "3", "--quiet").code == 0
+    run = load(path, RunRecord)
+    work = {"flops": 64.0, "bytes": 512.0}
+    cases = tuple(
+        case.model_copy(update={"workload": case.workload and case.workload.model_copy(update=work)}) for case in run.cases
+    )
+    save(path, run.model_copy(update={"cases": cases}))
+    made = Roofline.model_validate_json(drawn(play, "--json", "--quiet").out)
+    assert {roof.key for roof in made.roofs} == {"dram measured", "fp32 measured", "fp64 measured"}
+    assert all(point.shares for point in made.points)
+    kept = (play.repo / "results" / "roofs.json").read_bytes()
+    assert Roofline.model_validate_json(drawn(play, "--json", "--quiet").out).roofs == made.roofs
+    assert (play.repo / "results" / "roofs.json").read_bytes() == kept
+    other = run.environment.fingerprint.model_copy(update={"cpu": "another"})
+    save(path, run.model_copy(update={"environment": run.environment.model_copy(update={"fingerprint": other})}))
+    done = drawn(play, "--quiet")
+    assert "No roof was measured: these times are of another machine" in done.out
 
 
 def test_choice_of_cases(play: Playground, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`ratchet soak` in real processes: it counts, gives way to a check, and loses nothing when it is killed."""
+"""`ratchet doctor soak` in real processes: it counts, gives way to a check, and loses nothing when it is killed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_soak_gives_way_to_a_check_and_survives_a_kill(play: Playground) -> No
 def test_a_planted_slowdown_is_caught(play: Playground) -> None:
     """With --plant some checks, and one at least, are slower by what was planted, are decided so, and counted by themselves."""
     plan = ("--device", "cpu", "--pairs", "20", "--blocks", "2", "--gate", "20%")
-    done = play.ratchet("soak", *plan, "--plant", "100%", "--time", "1s", "--json")
+    done = play.ratchet("soak", *plan, "--plant", "100%", "--time", "60s", "--json")
     found = {meter["planted"]: meter for meter in json.loads(done.out)}
     assert set(found) == {0.0, 1.0}, done
     assert found[1.0]["answers"] == {"REGRESSED": found[1.0]["red"]["of"]}

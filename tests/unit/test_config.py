@@ -156,7 +156,9 @@ def test_unknown_key(tmp_path: Path) -> None:
     for key, meant in (("regresion_threshold", "Did you mean regression_threshold? "), ("xyz", "")):
         with pytest.raises(UsageError) as caught:
             settings(tmp_path, f"{key} = 0.03")
-        said = f"[tool.ratchet] {key} in pyproject.toml: there is no such setting. {meant}`ratchet settings` shows them all."
+        said = (
+            f"[tool.ratchet] {key} in pyproject.toml: there is no such setting. {meant}`ratchet doctor settings` shows them all."
+        )
         assert str(caught.value) == said
 
 

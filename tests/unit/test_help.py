@@ -3,31 +3,110 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Iterator
 
 import click
 import pytest
 
-from ratchet.core.cli import COMMANDS, EXAMPLES, REMOVED, cli, main
+from ratchet.core.cli import COMMANDS, EXAMPLES, FIRST, REMOVED, RENAMED, cli, main, page_of
 from ratchet.core.errors import Exit
 
+ALL = {"": cli, **{words: page_of(words) for words in COMMANDS}}
+FOURTEEN = "init doctor check run compare bisect profile advise evaluate experiment tune variants history baseline"
+EARLIER = (
+    ("explain INCONCLUSIVE", "doctor explain INCONCLUSIVE"),
+    ("list norm --json", "doctor cases norm --json"),
+    ("settings", "doctor settings"),
+    ("calibrate norm --time 5m --gate 2%", "doctor calibrate norm --time 5m --gate 2%"),
+    ("soak --time 2h --plant 3.5%", "doctor soak --time 2h --plant 3.5%"),
+    ("soak --report", "doctor soak --report"),
+    ("open --json", "check --open --json"),
+    ("open --json", "check --json --open"),
+    ("report old.json --gate 5%", "compare old.json --gate 5%"),
+    ("report", "compare"),
+    ("replay a.json b.npz --gate 2%", "compare a.json b.npz --gate 2% --replay"),
+    ("replay a.json --simulate 3000 --seed 1", "compare a.json --simulate 3000 --seed 1 --replay"),
+    ("import 1.json 2.json --format nvbench --out r.json", "compare --join 1.json 2.json --format nvbench --out r.json"),
+    ("merge 1.json 2.json", "ci merge 1.json 2.json"),
+    ("publish folder --no-comment", "ci publish folder --no-comment"),
+    ("recheck 7", "ci recheck 7"),
+    ("command --id nightly", "ci command --id nightly"),
+    ("notify a b --issues", "ci notify a b --issues"),
+    ("baseline push folder --mode branch", "ci push folder --mode branch"),
+    ("badge results/report.json --out b.json", "history --badge results/report.json --out b.json"),
+    ("badge", "history --badge"),
+    ("site --out _site --fetch", "history --out _site --fetch --html"),
+    ("cost --price 2.5", "history cost --price 2.5"),
+    ("history show norm --last 50", "history norm --last 50"),
+    ("roofline norm run.json --out pictures", "variants --roofline norm run.json --out pictures"),
+    ("study norm", "variants norm"),
+    ("sweep norm --over n=1,2", "variants norm --over n=1,2"),
+    ("quickwins bmm --pairs 12", "variants --quickwins bmm --pairs 12"),
+)
 
-def commands() -> Iterator[tuple[str, click.Command]]:
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        assert command
-        yield name, command
-        yield from ((f"{name} {own}", inner) for own, inner in getattr(command, "commands", {}).items())
+
+def parsed(line: str) -> tuple[object, dict[str, object]]:
+    """Return the function that a command line calls, and what it gets."""
+    above = click.Context(cli)
+    name, command, words = cli.resolve_command(above, shlex.split(line))
+    with command.make_context(name, words, parent=above) as context:
+        return command.callback, {key: str(value) for key, value in context.params.items()}
 
 
-ALL = {"": cli, **dict(commands())}
+@pytest.mark.parametrize(("line", "now"), EARLIER)
+def test_earlier_names_are_answered(line: str, now: str) -> None:
+    """What people and workflows typed before means what its present words mean."""
+    assert parsed(line) == parsed(now)
 
 
-@pytest.mark.parametrize(("word", "said"), [("chekc", "Did you mean check?"), ("xyzzy", "No such command")])
-def test_a_misspelled_command(word: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_earlier_names_is_whole() -> None:
+    """Each earlier name stands in the table above, and no page of help names one."""
+    assert {old for old in RENAMED if any(f"{line} ".startswith(f"{old} ") for line, _ in EARLIER)} == set(RENAMED)
+    assert not set(RENAMED) & set(COMMANDS)
+
+
+def test_the_first_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ratchet --help` shows fourteen commands, and what workflows call."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    page = capsys.readouterr().out
+    assert len(page.splitlines()) <= 42
+    listed = [words for words in COMMANDS if " " not in words]
+    assert sorted(listed) == sorted([*FOURTEEN.split(), "ci"])
+    assert [words for words in listed if f"\n  {words} " not in page] == []
+    assert {f"ci {word}" for word in ("publish", "command", "notify", "merge", "push")} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_a_page_of_help_fits_a_screen(words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has at most 40 lines of 100 columns and three options; --help-all shows every option."""
+    monkeypatch.setenv("COLUMNS", "102")
+    main([*words.split(), "--help"])
+    page = "".join(capsys.readouterr())
+    assert [line for line in page.splitlines() if len(line) > 100] == []
+    assert len(page.splitlines()) <= 40
+    options = [option for option in ALL[words].params if isinstance(option, click.Option) and not option.is_eager]
+    shown = [option for option in options if re.search(rf"^  (-\w, )?{option.opts[-1]}(?![\w-])", page, re.MULTILINE)]
+    assert len(shown) == min(FIRST, len(options))
+    if len(options) > FIRST:
+        assert main([*words.split(), "--help-all"]) == 0
+        page = capsys.readouterr().out
+        assert [option.name for option in options if option.opts[-1] not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["chekc"], "Did you mean check?"),
+        (["xyzzy"], "No such command"),
+        (["doctor", "soka"], "Did you mean doctor soak?"),
+        (["baseline", "recrod"], "Did you mean baseline record?"),
+    ],
+)
+def test_a_misspelled_command(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The command that was meant is named, where one looks like it."""
-    assert main([word]) == Exit.USAGE
+    assert main(words) == Exit.USAGE
     assert said in capsys.readouterr().err
 
 
@@ -70,16 +149,17 @@ def test_a_schema_is_printed_without_a_checkout(capsys: pytest.CaptureFixture[st
 
 
 def test_every_help_page_has_an_example() -> None:
-    """A command without one belongs into the table of ratchet/core/cli/examples.py; the table has no other."""
+    """A command without one belongs into a table of examples; the tables have no other."""
     assert set(EXAMPLES) == set(ALL)
 
 
 def test_a_value_has_the_name_of_what_it_is() -> None:
     """A help page says DURATION, not the name of the function that reads one."""
-    for name, command in ALL.items():
+    for name in COMMANDS:
+        command = page_of(name, brief=False)
         page = command.get_help(click.Context(command, info_name=name))
         assert not {"CONVERT", "FUNCTION", "<LAMBDA>"} & set(page.split()), name
-    assert "--wait DURATION" in ALL["check"].get_help(click.Context(ALL["check"]))
+    assert "--wait DURATION" in page_of("check", brief=False).get_help(click.Context(ALL["check"]))
 
 
 @pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
@@ -87,7 +167,9 @@ def test_an_example_is_taken(name: str, line: str) -> None:
     """Its options and arguments are those of the command, and its help shows it."""
     words = shlex.split(line.partition("   ")[0])
     words = words[words.index("ratchet") + 1 :]
-    count = len(name.split())
-    assert words[:count] == name.split()
-    ALL[name].make_context(name, words[count:])
+    assert {*name.split()} <= {*words}
+    assert parsed(shlex.join(words))[0] in (
+        ALL[name].callback,
+        *(ALL[inner].callback for inner in ALL if name in ("", *inner.split()[:-1])),
+    )
     assert line in ALL[name].get_help(click.Context(ALL[name], info_name=name))

@@ -95,7 +95,7 @@ from ratchet.core.device.lock import Preempted, hold
 folder = Path(sys.argv[1])
 while True:
     try:
-        with hold("gpu-0", "ratchet soak in /x", 60, lambda _: None, folder=folder, gives_way=True):
+        with hold("gpu-0", "ratchet doctor soak in /x", 60, lambda _: None, folder=folder, gives_way=True):
             print("held", flush=True)
             time.sleep(600)
     except Preempted:

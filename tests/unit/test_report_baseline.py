@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from ratchet.common.baseline_chain import continued
-from ratchet.common.baseline_steps import Person, accept, rename
+from ratchet.common.baseline_steps import BaselineUpdate, Person, Uncertainty, accept, rename
 from ratchet.common.baseline_text import (
     accepted_fields,
     accepted_lines,
@@ -23,6 +23,7 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.run import RunRecord
+from ratchet.core.records.verdict import Outcome
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
 
@@ -153,3 +154,12 @@ def test_hostile_text() -> None:
             assert line.isprintable()
             assert "##[" not in line
             assert not line.lstrip().startswith("::")
+
+
+def test_how_quiet_is_quiet_enough() -> None:
+    """A figure that is too uncertain is told with what it reaches and what it may, and how many processes may do."""
+    done = BaselineUpdate(Baseline(), (), (), {NAME: Outcome.NEW}, {}, {NAME: Uncertainty(0.06, 0.03, 8)})
+    line = recorded_lines(done, FILE)[-1]
+    assert "reaches 6.0 % above its median; to enter, it may reach 3 %, the gate" in line
+    assert f"`ratchet run {NAME} --pairs 32`" in line
+    assert recorded_fields(done, FILE)["uncertain"] == {NAME: {"above_median": 0.06, "limit": 0.03}}

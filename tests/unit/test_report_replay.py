@@ -1,4 +1,4 @@
-"""What `ratchet replay` prints."""
+"""What `ratchet compare --replay` prints."""
 
 from __future__ import annotations
 

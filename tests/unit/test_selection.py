@@ -68,7 +68,7 @@ def test_unknown_pattern(pattern: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         choose_cases(listing(*NAMES), None, ["copy", pattern])
     assert said in str(caught.value)
-    assert str(caught.value).endswith("See `ratchet list`.")
+    assert str(caught.value).endswith("See `ratchet doctor cases`.")
     assert ("Did you mean" in str(caught.value)) == (pattern != "zzz")
 
 

@@ -209,7 +209,7 @@ def test_a_first_step_under_the_new_name_gives_way() -> None:
     assert problems(after) == []
 
 
-NEW_NAME = "Name it as `ratchet list` does: benchmark/config."
+NEW_NAME = "Name it as `ratchet doctor cases` does: benchmark/config."
 FULL_NAMES = "Name each as benchmark/config, without patterns."
 
 

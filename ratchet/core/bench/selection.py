@@ -112,4 +112,4 @@ def _refuse_unmatched(names: Sequence[str], patterns: Sequence[str]) -> None:
     for pattern in unmatched(names, patterns):
         known = sorted({part for name in names for part in (name, *name.split("/"))})
         meant = f"No case, benchmark or config is called {pattern}. {did_you_mean(pattern, known)}"
-        raise UsageError(meant.rstrip(), "See `ratchet list`.")
+        raise UsageError(meant.rstrip(), "See `ratchet doctor cases`.")

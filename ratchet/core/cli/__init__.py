@@ -11,13 +11,12 @@ import errno
 import os
 import pkgutil
 import resource
-import shlex
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import click
 
@@ -28,42 +27,47 @@ from ratchet.core.units import did_you_mean
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Begin": {
-        "list": ("ratchet.core.cli.check:list_command", "List the cases of this checkout."),
-        "settings": (
+        "doctor cases": ("ratchet.core.cli.check:list_command", "List the cases of this checkout."),
+        "doctor settings": (
             "ratchet.core.cli.results:settings_command",
-            "Show every setting: its value, where that comes from, and what it means.",
+            "Show every setting: its value, its source, its meaning.",
         ),
-        "explain": (
+        "doctor explain": (
             "ratchet.core.cli.results:explain_command",
             "Print what the documentation says about a word, an outcome or an exit code.",
         ),
     },
     "Compare two states of the code": {
-        "check": (
-            "ratchet.core.cli.check:check_command",
-            "Compare this checkout with an earlier commit and fail on a regression.",
-        ),
+        "check": ("ratchet.core.cli.check:check_command", "Is this checkout slower than an earlier commit?"),
+        "check --open": ("ratchet.core.cli.results:open_command", "Open the report of the last check; measures nothing."),
         "run": ("ratchet.core.cli.check:run_command", "Time this checkout alone and write results/current.json."),
-        "compare": ("ratchet.core.cli.results:compare_command", "Compare two recorded runs of one machine."),
-        "report": ("ratchet.core.cli.results:report_command", "Judge a recorded run again and write its report."),
-        "open": ("ratchet.core.cli.results:open_command", "Open the report of the last check in a browser."),
-        "merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one run and one verdict."),
+        "compare": ("ratchet.core.cli.results:compare_command", "Compare two recorded runs, or judge one again."),
     },
     "Find out why, make it faster": {},
     "Main over time": {},
-    "Try the machine and the gate": {},
-    "In workflows": {},
-    "Other harnesses": {},
+    "In workflows": {
+        "ci": ("", "What workflows call: publish, command, notify, merge, push."),
+        "ci merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one verdict."),
+    },
 }
-"""Section of ``ratchet --help`` → name → where the command is, and its line there. Tools add theirs (`ratchet.tools`).
+"""Section of ``ratchet --help`` → words of a command → where it is, and its line of help. Tools add theirs (`ratchet.tools`).
 
-A newcomer's first command, `init`, comes first.
+The first word is the command. A second one chooses another parser: a word such as ``fill`` stands behind the first, an option
+such as ``--open`` anywhere. A command without a place only lists those of two words.
 """
 for _section, _commands in tools.commands():
-    SECTIONS[_section] = dict(sorted({**SECTIONS[_section], **_commands}.items(), key=lambda command: command[0] != "init"))
-COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
-_RENAMED = {"study": ("variants",), "sweep": ("variants",), "quickwins": ("variants", "--quickwins")}
-"""Names that commands had → their words now."""
+    SECTIONS[_section] |= _commands
+COMMANDS = {words: command for commands in SECTIONS.values() for words, command in commands.items()}
+RENAMED = {
+    "explain": "doctor explain",
+    "list": "doctor cases",
+    "settings": "doctor settings",
+    "open": "check --open",
+    "report": "compare",
+    "merge": "ci merge",
+    **tools.renamed(),
+}
+"""Words that commands had → their words now. They are answered without a word about it, and no help page names them."""
 REMOVED = {
     "fleet": "`ratchet fleet` and the quarantine were removed: each run names its GPU and its health (environment.cards in "
     "results/current.json), and `ratchet doctor --strict` exits with 3 on a GPU that is broken or busy.",
@@ -77,93 +81,141 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet doctor      what this machine can do",
     ),
     "check": (
-        "ratchet check                          with uncommitted changes against HEAD, else HEAD against the one before",
-        "ratchet check --merge-base main        this branch against where it left main",
+        "ratchet check                       uncommitted changes; without any, HEAD against its parent",
+        "ratchet check --merge-base main     this branch against where it left main",
         "ratchet check norm 'attention/*' --base v1.2 --gate 2%",
-        "ratchet check --base HEAD --time-identical   what unchanged code gives",
+        "ratchet check --base HEAD --time-identical     what unchanged code gives",
         "ratchet check --junit junit.xml --sarif ratchet.sarif   files that other CI systems read",
         "ratchet check --command './bench --jsonbin {out}' --format nvbench   another harness",
     ),
+    "check --open": ("ratchet check --open",),
+    "ci": ("ratchet ci merge shard-1/current.json shard-2/current.json",),
+    "ci merge": ("ratchet ci merge shard-1/current.json shard-2/current.json",),
     "compare": (
         "ratchet compare before/current.json after/current.json",
+        "ratchet compare old/current.json --gate 5%    judge one run again, write its report",
         "ratchet compare before.json after.json --format hyperfine",
     ),
-    "explain": (
-        "ratchet explain INCONCLUSIVE",
-        "ratchet explain the-machine-is-not-fit",
-        "ratchet explain benchmarks",
+    "doctor explain": (
+        "ratchet doctor explain INCONCLUSIVE",
+        "ratchet doctor explain the-machine-is-not-fit",
+        "ratchet doctor explain benchmarks",
     ),
-    "list": (
-        "ratchet list",
-        "ratchet list 'norm/*' --json",
+    "doctor cases": (
+        "ratchet doctor cases",
+        "ratchet doctor cases 'norm/*' --json",
     ),
-    "merge": ("ratchet merge shard-1/current.json shard-2/current.json",),
-    "open": ("ratchet open",),
-    "report": (
-        "ratchet report",
-        "ratchet report old/current.json --gate 5%",
+    "doctor settings": (
+        "ratchet doctor settings",
+        "ratchet doctor settings --json",
+        "RATCHET_PAIRS=40 ratchet doctor settings",
     ),
     "run": (
         "ratchet run",
         "ratchet run norm --pairs 12 --device cpu",
-    ),
-    "settings": (
-        "ratchet settings",
-        "ratchet settings --json",
-        "RATCHET_PAIRS=40 ratchet settings",
-        "ratchet settings --schema run   the JSON Schema of results/current.json",
     ),
 }
 EXAMPLES |= tools.examples()
 """Command → lines that can be typed; what follows three blanks says what the line does."""
 
 
-def with_examples(command: click.Command, name: str) -> click.Command:
-    """Add the examples of a command (empty: of ``ratchet``), and those of its own commands, to their help."""
-    command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.get(name, ()))
-    for own, inner in getattr(command, "commands", {}).items():
-        with_examples(inner, f"{name} {own}")
+def page_of(words: str, *, brief: bool = True) -> click.Command:
+    """Return a command with the commands of its name and its examples on its help page, ``brief``: with three options on it."""
+    place, line = COMMANDS[words]
+    command = (
+        pkgutil.resolve_name(place)
+        if place
+        else click.Command(words, help=line, no_args_is_help=True, options_metavar="COMMAND [ARGS]...")
+    )
+    inner = [(name, line) for name, (_, line) in COMMANDS.items() if name.startswith(f"{words} ")]
+    widest = max((len(name) for name, _ in inner), default=0)
+    parts = {
+        "Commands" if not place else "Also": [f"{name:{widest}}  {line}" for name, line in inner],
+        "Examples": EXAMPLES.get(words, ()),
+    }
+    command.epilog = "\n\n".join("\n  ".join((f"\b\n{title}:", *lines)) for title, lines in parts.items() if lines)
+    options = [option for option in command.params if isinstance(option, click.Option) and "--help-all" not in option.opts]
+    typed = [word for line in EXAMPLES.get(words, ()) for word in line.split()]
+
+    def rank(option: click.Option) -> tuple[bool, int]:
+        return not option.required, min((typed.index(name) for name in option.opts if name in typed), default=len(typed))
+
+    first = sorted(options, key=rank)[:FIRST]
+    for option in options:
+        option.hidden = brief and option not in first
+    if len(options) > FIRST and _HELP_ALL not in command.params:
+        command.params.append(_HELP_ALL)
     return command
 
 
-class LazyGroup(click.Group):
-    """A group that imports the module of a command only to run it or to show its own help."""
+FIRST = 3
+"""Options on a help page: those that must be given, then those of its examples. ``--help-all`` shows the others."""
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        for option in ctx.command.params:
+            if isinstance(option, click.Option):
+                option.hidden = False
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help="Show all options."
+)
+
+
+class Commands(click.Group):
+    """All commands. The module of one is imported only to run it or to show its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's interface
-        return sorted(COMMANDS)
+        return [words for words in COMMANDS if " " not in words]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's interface
-        if cmd_name not in COMMANDS:
-            return None
-        return with_examples(cast(click.Command, pkgutil.resolve_name(COMMANDS[cmd_name][0])), cmd_name)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return page_of(cmd_name, brief=not ctx.resilient_parsing) if cmd_name in COMMANDS else None
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if now := _RENAMED.get(args[0]):
-            old, args = args[0], [*now, *args[1:]]
-            click.echo(f"{old} is now `ratchet {shlex.join(args)}`.", err=True)
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str, click.Command, list[str]]:
         if args[0] in REMOVED and not ctx.resilient_parsing:  # as where a shell completes a word
             raise UsageError(REMOVED[args[0]])
-        if args[0] not in COMMANDS and (meant := did_you_mean(args[0], list(COMMANDS))):
-            ctx.fail(f"No such command '{args[0]}'. {meant}")
-        return super().resolve_command(ctx, args)
+        for count in (2, 1):
+            if now := RENAMED.get(" ".join(args[:count])):
+                args = [*now.split(), *args[count:]]
+                break
+        name, *rest = args
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        for place, word in enumerate(own):
+            if f"{name} {word}" in COMMANDS and (place == 0 or word.startswith("-")):
+                name, rest = f"{name} {word}", [*rest[:place], *rest[place + 1 :]]
+                break
+        command = self.get_command(ctx, name)
+        if command is None or (rest[:1] and rest[0][:1] != "-" and not _takes_words(command)):
+            words = " ".join([name] if command is None else [name, rest[0]])
+            ctx.fail(" ".join(filter(None, (f"No such command '{words}'.", did_you_mean(words, list(COMMANDS))))))
+        return name, command, rest
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
-        widest = max(map(len, COMMANDS))
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, self.list_commands(ctx)))
         for title, commands in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:{widest}}", text) for name, (_, text) in commands.items()])
+                formatter.write_dl([(f"{words:{widest}}", line) for words, (_, line) in commands.items() if " " not in words])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def _takes_words(command: click.Command) -> bool:
+    return any(isinstance(parameter, click.Argument) for parameter in command.params)
+
+
+@click.group(
+    cls=Commands,
+    epilog="\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[""]),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="ratchet")
 def cli() -> None:
     """A performance gate for GPU kernels.
 
     Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
     """
-
-
-with_examples(cli, "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

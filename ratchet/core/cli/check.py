@@ -42,7 +42,10 @@ from ratchet.core.untrusted import clean
     "--gpus", type=gpu_list, metavar="all|0,1", help="Spread the cases over these GPUs of one kind; a --command gets them all."
 )
 @click.option(
-    "--shard", type=shard, metavar="I/N", help="Measure every N-th case only, from the I-th on; `ratchet merge` joins the shards."
+    "--shard",
+    type=shard,
+    metavar="I/N",
+    help="Measure every N-th case only, from the I-th on; `ratchet ci merge` joins the shards.",
 )
 @harness
 @measuring
@@ -52,7 +55,7 @@ from ratchet.core.untrusted import clean
 def check_command(cases: tuple[str, ...], **options: Any) -> int:
     """Compare this checkout with an earlier commit, side by side, and fail on a regression.
 
-    CASES are cases, benchmarks, configs or globs of these (see `ratchet list`); all by default.
+    CASES are cases, benchmarks, configs or globs of these (see `ratchet doctor cases`); all by default.
     """
     if sum(map(bool, (options["base"], options["merge_base"], options["against_baseline"]))) > 1:
         raise click.UsageError("--base, --merge-base and --against-baseline exclude each other.")

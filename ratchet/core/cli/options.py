@@ -183,7 +183,10 @@ measuring = _options(
 )
 
 harness_format = click.option(
-    "--format", type=click.Choice(get_args(Format)), help="What another harness writes (default: recognised by its content)."
+    "--format",
+    type=click.Choice(get_args(Format)),
+    metavar="FORMAT",
+    help=f"What another harness writes: {', '.join(get_args(Format))} (default: recognised by its content).",
 )
 
 machine = click.option(

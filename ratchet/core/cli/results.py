@@ -1,7 +1,7 @@
-"""Commands about what is written: settings, the documentation, the last report (open), recorded runs (compare, report, merge).
+"""Commands about what is written: settings, the documentation, the last report (check --open), recorded runs (compare, ci merge).
 
-Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; `report` and `merge`
-write files. What judges and renders loads where it is used, since the others do not need it.
+Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; those that judge one
+run write files. What judges and renders loads where it is used, since the others do not need it.
 """
 
 from __future__ import annotations
@@ -84,35 +84,31 @@ def open_command(**options: Any) -> int:
 
 
 @click.command("compare")
-@click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
-@click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
-@harness_format
-@machine
-@judging
-@common
-def compare_command(reference: Path, head: Path, **options: Any) -> int:
-    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?
-
-    Exits with 1 if it is, with 3 where the two cannot decide it; --on-inconclusive pass lets that pass.
-    """
-    from ratchet.core.recorded import compare
-
-    report = compare(reference, head, options.pop("format"), request_of((), options), os.environ)
-    show(report, as_json=options["as_json"])
-    return report.exit_code
-
-
-@click.command("report")
-@click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]", required=False)
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[A.json B.json | RUN.json]")
 @judging
 @exchange
+@harness_format
+@machine
 @common
-def report_command(recorded: Path | None, **options: Any) -> int:
-    """Judge a recorded run again and write its report (default: results/current.json)."""
-    from ratchet.core.command_result import write_report
-    from ratchet.core.recorded import judge_again
+def compare_command(files: tuple[Path, ...], **options: Any) -> int:
+    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?
 
-    done = judge_again(recorded, request_of((), options), os.environ)
+    Exits with 1 if it is, with 3 where the two cannot decide it; --on-inconclusive pass lets that pass. One run is judged again
+    and its report is written; without a name, that is results/current.json.
+    """
+    from ratchet.core.command_result import write_report
+    from ratchet.core.recorded import compare, judge_again
+
+    if len(files) > 2:
+        raise click.UsageError(f"Name two files, not {len(files)}. --join makes one run of files of several processes.")
+    format_, request = options.pop("format"), request_of((), options)
+    if len(files) == 2:
+        report = compare(files[0], files[1], format_, request, os.environ)
+        show(report, as_json=options["as_json"])
+        return report.exit_code
+    if format_:
+        raise click.UsageError("--format takes two files of another harness: A and B.")
+    done = judge_again(files[0] if files else None, request, os.environ)
     show(done.report, as_json=options["as_json"])
     print_paths(write_report(done), quiet=options["as_json"])
     write_exchange(done, options, os.environ)

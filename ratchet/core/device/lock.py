@@ -3,8 +3,8 @@
 `ratchet.core.machine` holds it while anything is measured or profiled. It writes two small files per device in a folder
 that all users share (`lock_folder`), and reads there what another user wrote, with care.
 
-A run that gives way (`ratchet soak`) holds a device only while nobody else wants it. Whoever waits holds a shared lock on the
-note, so the holder sees it without any message, and a crash of the one who waits leaves nothing behind.
+A run that gives way (`ratchet doctor soak`) holds a device only while nobody else wants it. Whoever waits holds a shared lock
+on the note, so the holder sees it without any message, and a crash of the one who waits leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Shards of one check, measured on several runners: the run that they are together.
 
-`ratchet merge` calls `joined`; a check that measures several parts divides its false alarms with `policy_of_part`. Pure.
+`ratchet ci merge` calls `joined`; a check that measures several parts divides its false alarms with `policy_of_part`. Pure.
 """
 
 from __future__ import annotations

@@ -322,7 +322,7 @@ class RunRecord(Record):
     bench_from: Literal["head"] | None = None
     """``head``: every reference was measured with the benchmarks of the head in place of its own."""
     shard: Shard | None = None
-    """Which part of the suite this is; `ratchet merge` puts the parts together."""
+    """Which part of the suite this is; `ratchet ci merge` puts the parts together."""
     cases: tuple[CaseRun, ...]
     best: tuple[CaseRun, ...] = ()
     """Cases that became a little slower, measured once more against the best commit of the baseline."""

@@ -1,7 +1,7 @@
 """The report of a check as one page for a browser: ``results/report.html`` needs no network and no other file.
 
-`ratchet.core.command_result` writes it beside the Markdown report, with the pictures of profiles inside, and `ratchet open`
-opens it. Every text that code under test may have written is escaped by jinja. Pure.
+`ratchet.core.command_result` writes it beside the Markdown report, with the pictures of profiles inside, and `ratchet check
+--open` opens it. Every text that code under test may have written is escaped by jinja. Pure.
 """
 
 from __future__ import annotations

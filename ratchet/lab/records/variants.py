@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from ratchet.common.rooflines import Roof, Roofline
 from ratchet.core.records import Count, NotNegative, Positive, Record
@@ -80,20 +80,19 @@ class Claim(Record):
     text: str
     """In the guide's words: ``2–6×``."""
     low: Factor | None = None
+    """The least speed-up that the text promises; None: it promises none."""
     high: Factor | None = None
-    """The speed-ups that the text allows; None: it gives no figure."""
-    less: str = ""
-    """Why it brings less on a GPU, where it does; one sentence."""
-    more: str = ""
-    """Why it brings more, likewise."""
-    cpu: str = ""
-    """Why its figure is another one on a CPU."""
-    note: str = ""
-    """A remark for where it holds."""
+    """The largest one that it names."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_reasons(cls, fields: Any) -> Any:
+        """Drop the reasons that earlier versions kept: they were not measured."""
+        return {key: fields[key] for key in fields if key not in ("less", "more", "cpu", "note")}
 
 
 class Claims(Record):
-    """``bench/quickwins/claims.json``: the claims in the order in which the guide recommends them."""
+    """``quickwins/claims.json``: the claims in the order in which the guide recommends them."""
 
     schema_version: Literal[1] = 1
     claims: tuple[Claim, ...]

@@ -10,7 +10,6 @@ import csv
 import io
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from ratchet import tools
@@ -19,25 +18,10 @@ from ratchet.core.report.words import NOTHING, aligned
 from ratchet.core.untrusted import clean, log_line
 from ratchet.lab.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
 
-Holding = Literal["holds", "less", "more", "no gain", "slower", "faster", "undecided", "not measured"]
-ROOM = 0.05
-"""A claimed factor is rounded: a speed-up that is off by less agrees with it."""
-HARDLY = 1.1
-"""An interval around 1 that ends below this factor, on both sides, is hardly any gain; a wider one tells nothing."""
 OWN, OTHER = 0, 1
 """Places of the improved and of the naive variant."""
 COMPUTES = 4
 """FLOPs of a byte from which FLOP/s say more about a case than bytes per second."""
-_ANSWERS: dict[Holding, str] = {
-    "holds": "yes",
-    "less": "faster, less than claimed",
-    "more": "faster, more than claimed",
-    "no gain": "no, hardly anything",
-    "slower": "no, slower",
-    "faster": "faster; no figure to hold it to",
-    "undecided": "cannot tell: measure with more --pairs",
-    "not measured": "not measured",
-}
 _CLAIMED = ("Step", "Quick win", "Naive → improved", "Speed-up", "95 % interval", "Claim")
 _HEADINGS = ("Config", "Variant", "Time", "95 % interval", "Speed-up", "95 % interval", "FLOP/s", "B/s", "Of roof", "Bound by")
 _RATES: tuple[tuple[str, Literal["flops", "bytes"]], ...] = (("FLOP", "flops"), ("B", "bytes"))
@@ -156,73 +140,63 @@ def _fields(case: VariantsCase, variant: VariantTime | None) -> list[str]:
     return ["" if value is None else f"{value:.6g}" for value in values]
 
 
-# Quick wins: a row for each, with its claim; below it stands whether that holds here.
+# Quick wins: a row for each, with its claim; below it stands what the interval shows against that.
 
 
-@dataclass(frozen=True)
-class Row:
-    """One quick win as measured, with its claim."""
-
-    claim: Claim
-    case: VariantsCase
-    holding: Holding
-    on_cpu: bool
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """Return the texts of its columns."""
-        other = self.case.variants[OTHER] if len(self.case.variants) > OTHER else VariantTime(name="")
-        times = " → ".join(_time(self.case, place) for place in (OTHER, OWN)) if other.interval else NOTHING
-        return (self.claim.step, self.claim.title, times, *_sped(other), self.claim.text)
-
-    @property
-    def answer(self) -> str:
-        """Say whether the claim holds here, and where it does not, why."""
-        if self.holding == "not measured":
-            times = self.case.variants
-            why = self.case.problem or next((one.problem for one in (*times[OTHER:], *times[:OTHER]) if one.problem), "")
-        elif self.holding in ("holds", "faster", "undecided"):
-            why = self.claim.note if self.holding == "holds" else ""
-        else:
-            why = self.claim.cpu if self.on_cpu else self.claim.more if self.holding == "more" else self.claim.less
-        return ": ".join(filter(None, (_ANSWERS[self.holding], why)))
-
-
-def rows_of(record: VariantsRecord) -> list[Row]:
-    """Return the quick wins that this device can run, in the order of their claims."""
-    on_cpu = record.environment.fingerprint.device == "cpu"
-    rows = []
-    for claim in record.claims:
-        for case in record.cases:
-            if claim.case in (case.name, case.benchmark) and not case.skipped:
-                interval = case.variants[OTHER].interval if len(case.variants) > OTHER else None
-                rows.append(Row(claim, case, holding(claim, interval), on_cpu))
-    return rows
-
-
-def holding(claim: Claim, interval: tuple[float, float] | None) -> Holding:
-    """Compare the interval of a speed-up with a claim; one without a figure holds nowhere, so it is ``faster`` at best."""
-    if interval is None:
-        return "not measured"
+def against_claim(claim: Claim, interval: tuple[float, float]) -> str:
+    """Say what the interval of a speed-up shows against a claim; every value in the interval agrees with it."""
     low, high = interval
+    if low > 1:
+        return _gain(claim, low, high)
     if high < 1:
         return "slower"
-    if low <= 1:
-        return "no gain" if low >= 1 / HARDLY and high <= HARDLY else "undecided"
-    if claim.low is None or claim.high is None:
-        return "faster"
-    if high < claim.low * (1 - ROOM):
-        return "less"
-    return "more" if low > claim.high * (1 + ROOM) else "holds"
+    if claim.low and high >= claim.low:
+        return f"undecided between no gain and the claimed {factor(claim.low)}: measure with more --pairs"
+    widest = max(high, 1 / low)
+    within = f"{math.ceil(100 * (widest - 1) - 1e-9)} %" if widest < DOUBLE else f"a factor of {factor(widest)}"
+    return f"no difference shown within {within}{', so less than claimed' if claim.low else ''}"
+
+
+DOUBLE = 2.0
+"""From this factor on, a factor is easier to read than per cent."""
+
+
+def _gain(claim: Claim, low: float, high: float) -> str:
+    is_more = claim.high is not None and low > claim.high
+    if claim.low is None:
+        why = "; the claim is a bound" if claim.high else "; the claim has no figure"
+        return f"faster{', more than claimed' if is_more else why}"
+    if high < claim.low:
+        return "faster, but less than claimed"
+    if low < claim.low:
+        return f"faster; whether by the claimed {factor(claim.low)} is undecided: measure with more --pairs"
+    return "reached, and more than claimed" if is_more else "reached"
+
+
+def claimed_cases(record: VariantsRecord) -> list[tuple[Claim, VariantsCase]]:
+    """Return the quick wins that this device can run, in the order of their claims."""
+    return [
+        (claim, case)
+        for claim in record.claims
+        for case in record.cases
+        if claim.case in (case.name, case.benchmark) and not case.skipped
+    ]
 
 
 def _quickwins(record: VariantsRecord) -> Iterator[str]:
-    rows = rows_of(record)
-    table = aligned([_CLAIMED, *([log_line(cell) for cell in row.cells] for row in rows)], "<<<>><") if rows else []
-    for line, row in zip(table, [None, *rows], strict=bool(rows)):
+    rows: list[tuple[str, ...]] = [_CLAIMED]
+    answers = [""]
+    for claim, case in claimed_cases(record):
+        other = case.variants[OTHER] if len(case.variants) > OTHER else VariantTime(name="")
+        times = " → ".join(_time(case, place) for place in (OTHER, OWN)) if other.interval else NOTHING
+        rows.append(tuple(log_line(cell) for cell in (claim.step, claim.title, times, *_sped(other), claim.text)))
+        answers.append(
+            against_claim(claim, other.interval) if other.interval else f"not measured: {next(iter(case.problems), '')}"
+        )
+    for line, answer in zip(aligned(rows, "<<<>><"), answers, strict=True):
         yield line
-        if row:
-            yield f"    {log_line(row.answer, 600)}"
+        if answer:
+            yield f"    {log_line(answer, 600)}"
 
 
 def _time(case: VariantsCase, place: int) -> str:

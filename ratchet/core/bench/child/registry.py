@@ -1,7 +1,7 @@
 """Find the benchmarks of a tree. A file that cannot be imported costs its own cases, never the others.
 
 `child.loader` calls `discover`, which imports the author's files. `select` and `unmatched` are pure: `bench.selection`,
-`ratchet replay` and `ratchet roofline` choose cases by pattern with them.
+`ratchet compare --replay` and `ratchet variants --roofline` choose cases by pattern with them.
 """
 
 from __future__ import annotations
