@@ -60,7 +60,7 @@ def test_a_commit_is_profiled(scene: Scene) -> None:
 @pytest.mark.slow
 def test_an_idle_machine_soaks(scene: Scene) -> None:
     """The workflow measures main, and uploads its decisions: unchanged code, and code that was slowed."""
-    run = scene.dispatch("ratchet_soak.yml", {"time": "1s"})
+    run = scene.dispatch("ratchet_soak.yml", {"time": "90s"})
     found = scene.actions.store.names[run.id]["ratchet-soak"]
     (lines,) = (found / "soak").glob("*.jsonl")
     checks = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
