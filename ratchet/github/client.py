@@ -299,8 +299,9 @@ class GitHub(Connection):
             return known(check.id, "number")
 
         def find() -> int | None:
-            there = self.own_checks(name, sha)
-            return next((check.id for check in there if check.external_id == external_id and not check.completed), None)
+            there = self._api.get_commit(sha).get_check_runs(check_name=name, status="in_progress", filter="all")
+            same = (run for run in there if run.external_id == external_id)
+            return next((known(run.id, "number") for run in same if run.app and f"{run.app.slug}[bot]" == self.bot), None)
 
         while True:
             try:
