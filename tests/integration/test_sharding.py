@@ -28,24 +28,22 @@ def shard(play: Playground, number: int, of: int, *words: str) -> Path:
 
 @pytest.mark.slow
 def test_shards_merge_into_one_verdict(make: Callable[..., Playground]) -> None:
-    """Two runners measure a part of the cases each; merged, they are one report over all of them, with one exit code."""
+    """Two runners measure a part of the cases each; merged, they are one report over all of them, with one exit code.
+
+    Where one of them gave no run, `merge` says which and exits 3, whatever the other found.
+    """
     play = make(FILES, SLOWER)
     runs = [shard(play, number, 2, *PROOF) for number in (1, 2)]
+    for lost, left in ((1, runs[1]), (2, runs[0])):
+        alone = play.ratchet("merge", str(left))
+        assert alone.code == 3
+        assert alone.sentence.startswith(f"Missing shards: {lost} (of 2).")
     done = play.ratchet("merge", *map(str, runs))
     assert done.code == 1, done
     assert done.outcomes() == EXPECTED
     assert done.run.shard is None
     assert list(EXPECTED) == [case.name for case in done.run.cases]
     assert done.report.policy.false_alarm == pytest.approx(0.001)
-
-
-@pytest.mark.slow
-def test_a_lost_runner_is_no_green_check(make: Callable[..., Playground]) -> None:
-    """Where one shard gave no run, `merge` says which and exits 3, whatever the others found."""
-    play = make(FILES, {"notes.txt": "nothing\n"})
-    done = play.ratchet("merge", str(shard(play, 1, 2)))
-    assert done.code == 3
-    assert done.sentence.startswith("Missing shards: 2 (of 2).")
 
 
 def test_a_shard_without_a_case_says_so(play: Playground) -> None:
