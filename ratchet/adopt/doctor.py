@@ -230,6 +230,8 @@ def check_containment(folder: Path) -> Check:
     if not missing:
         return Check("containment", "ok", f"evaluate confines files by {', '.join(held)}")
     cure = "Allow user namespaces (kernel.unprivileged_userns_clone, AppArmor, the container's seccomp profile)."
+    if missing == ["limits"]:
+        cure = "Run evaluate as a user other than root, whose processes the kernel counts (Linux 5.14 or later)."
     return Check("containment", "warning", f"evaluate goes without {', '.join(missing)}", cure)
 
 

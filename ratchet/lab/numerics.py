@@ -136,10 +136,14 @@ def _selections(source: torch.Tensor, indices: Sequence[torch.Tensor]) -> Iterat
         (source.flatten(first), [one.flatten(first) if one.dim() > first else one.unsqueeze(-1) for one in indices], first)
         for first in reversed(range(source.dim() - 1))
     ]
+    is_plain = False
     for values, places, dim in (*with_dim, *reduced, *flat):
+        if is_plain and values is not source:
+            return  # counted through several dimensions only where one alone does not fit
         shapes = [[size for place, size in enumerate(one.shape) if place != dim] for one in (values, places[0])]
         is_within = all(one.numel() > 0 and int(one.min()) >= 0 and int(one.max()) < values.shape[dim] for one in places)
         if places[0].dim() == values.dim() and shapes[0] == shapes[1] and is_within:
+            is_plain = True
             yield values, places, dim
 
 

@@ -234,6 +234,40 @@ def test_a_file_is_confined(place: Playground) -> None:
     assert not ("mount" in record["observed"]["contained"] and (place.repo / "written.txt").exists())
 
 
+ATTACKS = {
+    "files without end": ("open('/dev/shm/big', 'wb').truncate(5 << 30)", "File too large"),
+    "all memory": ("torch.empty(20 << 30, dtype=torch.uint8)", "can't allocate memory"),
+    "all descriptors": ("KEPT.extend(os.open(os.devnull, 0) for _ in range(9999))", "Too many open files"),
+    "memory in a file": ("KEPT.append(open('/dev/shm/x', 'wb').write(bytes(90 << 20)))", "exceeds limit"),
+    "memory without a name": ("KEPT.append(os.memfd_create('x')); os.write(KEPT[0], bytes(90 << 20))", "exceeds limit"),
+    "standing still": ("os.kill(os.getpid(), signal.SIGSTOP)", "hung: no answer"),
+}
+ATTACK = """\
+import os, signal, torch
+
+KEPT = []
+
+def kernel(x):
+    if not KEPT:
+        {words}
+        KEPT.append(1)
+    return torch.softmax(2 * x, -1) * x
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_a_file_takes_is_bounded_and_counted(place: Playground, name: str) -> None:
+    """More than is allowed is refused by the kernel or seen by the referee; the command ends all the same."""
+    words, sentence = ATTACKS[name]
+    if "/dev/shm" in words and not set(containment.available(place.repo)) >= NEEDED:
+        pytest.skip("this machine shares /dev/shm with the file")
+    (path,) = write(place, attack=ATTACK.format(words=words))
+    done, record = evaluated(place, BASELINE, path, "--memory-limit", "60MB", "--case-timeout", "10s")
+    assert done.code == 1, done.out
+    assert sentence in record["violations"][0]["message"]
+
+
 def test_wrong_usage_is_code_2(place: Playground) -> None:
     """A file that is not there, an input or a size that cannot be read."""
     assert "baseline.py cannot be read: No such file" in place.ratchet("evaluate").sentence

@@ -327,7 +327,9 @@ def test_find_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_program("tool") is None
 
 
-@pytest.mark.parametrize(("held", "state"), [(("pid", "ipc", "net", "mount", "cores"), "ok"), (("cores",), "warning")])
+@pytest.mark.parametrize(
+    ("held", "state"), [(("pid", "ipc", "net", "mount", "cores", "limits"), "ok"), (("cores", "limits"), "warning")]
+)
 def test_what_confines_evaluated_files_is_said(held: tuple[str, ...], state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that allows all of it is ok; what is missing is named, with what to do."""
     monkeypatch.setattr("ratchet.lab.child.containment.available", lambda folder: list(held))
@@ -335,3 +337,9 @@ def test_what_confines_evaluated_files_is_said(held: tuple[str, ...], state: str
     assert check.state == state
     assert ("goes without pid, ipc, net, mount" in check.detail) == (state == "warning")
     assert bool(check.cure) == (state == "warning")
+
+
+def test_root_is_told_to_be_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel limits no processes of root, whatever is allowed."""
+    monkeypatch.setattr("ratchet.lab.child.containment.available", lambda folder: ["pid", "ipc", "net", "mount", "cores"])
+    assert "other than root" in doctor.check_containment(Path("/tmp")).cure

@@ -42,7 +42,7 @@ class _Selections(TorchDispatchMode):
             return results
         for one in results if isinstance(results, tuple | list) else (results,):
             is_new = isinstance(one, torch.Tensor) and one.untyped_storage() is not source.untyped_storage()
-            if is_new and one.dtype == torch.int64:
+            if is_new and one.dtype == torch.int64 and not torch.equal(one, source.to(torch.int64)):  # no change of type
                 self.pairs = [*self.pairs[1 - MOST :], (one.clone(), source.clone())]
         return results
 

@@ -78,8 +78,6 @@ class Probe(Record):
     error: NotNegative | None = None
     baseline_error: NotNegative | None = None
     """Relative errors of both results against the baseline in float64, in units of the type's epsilon, where that works."""
-    skipped: str = ""
-    """Why these inputs say nothing."""
 
 
 class Timed(Record):

@@ -27,14 +27,10 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
         once = f"{units.duration(setup_s['reference'])} → {units.duration(setup_s['head'])}"
         yield f"One-time setup (importing the file, in no time above), baseline → candidate: {once}."
     probes = record.observed.probes
-    compared = [probe for probe in probes if not probe.skipped]
-    if compared and not any(violation.rule != "memory" for violation in record.violations):
-        same = [probe.kind for probe in compared if not probe.problem]
+    if probes and not any(violation.rule != "memory" for violation in record.violations):
+        same = [probe.kind for probe in probes if not probe.problem]
         made = f"{clean(record.maker_function)} of {units.plural(len(same), 'seed')}" if record.maker else ""
         yield f"Same results on inputs that neither file had seen: {made or ', '.join(dict.fromkeys(same))}."
-    for probe in probes:
-        if probe.skipped:
-            yield f"Not compared on {probe.kind} inputs: {clean(probe.skipped)}."
     if record.observed.checked_calls:
         yield f"Compared besides: {units.plural(record.observed.checked_calls, 'timed call')}, drawn afterwards."
     yield f"Containment: {describe_containment(record.observed.contained)}."

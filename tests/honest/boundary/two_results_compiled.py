@@ -1,7 +1,7 @@
 """Both compiled into one."""
 
 # baseline: two_results_compiled
-# options: --input 256x256
+# options: --input 256x256 --case-timeout 280s
 
 import torch
 
