@@ -117,7 +117,7 @@ def test_from_a_shell(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--record", "x.json"), "say --apply or --export"),
+        (("--record", "x.json"), "say --apply, --jointly or --export FILE"),
         (("--record", "x.json", "--record", "y.json", "--export", "z.json"), "--export takes one record at a time"),
         (("--record", "x.json", "attention/training_512", "--apply"), "Name one case to tune"),
         (("attention/training_512", "--export", "z.json"), "--export writes what a --record tried"),

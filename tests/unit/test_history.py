@@ -24,7 +24,7 @@ from ratchet.core.records.verdict import Outcome
 from ratchet.core.untrusted import clean
 from ratchet.explain.report import tables
 from ratchet.history.anchors import anchors_of, by_anchor
-from ratchet.history.cli import history_group
+from ratchet.history.cli import history_command
 from ratchet.history.command import BranchFiles, case_histories
 from ratchet.history.judge import history_run, series_of, shortened
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo, Series
@@ -633,11 +633,11 @@ def test_a_command_reads_the_runs_that_it_shows(
     new_repository(tmp_path / "repo", {f"results/history/{name_of(run)}": text_of(run) for run in runs})
     monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))
     command = [NAME, "--repo", str(tmp_path / "repo"), *words]
-    first = CliRunner().invoke(history_group, command)
+    first = CliRunner().invoke(history_command, command)
     bodies = []
     real = HistoryCase.model_validate_json
     monkeypatch.setattr(HistoryCase, "model_validate_json", lambda text: bodies.append(text) or real(text))
-    again = CliRunner().invoke(history_group, command)
+    again = CliRunner().invoke(history_command, command)
     assert again.output == first.output
     assert len(bodies) == read
 

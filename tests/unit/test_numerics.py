@@ -58,31 +58,6 @@ def test_what_is_no_further_from_float64_passes() -> None:
     assert closeness({"output": one_row.float()}, sides[1], 1e-3, 1e-5, exact={"output": exact}).wrong == "output"
 
 
-@pytest.mark.parametrize(
-    ("places", "passes"),
-    [
-        ([[1, 3]], True),  # as the baseline
-        ([[3, 1]], True),  # the same values, the other way round: both are 5
-        ([[1, 1]], False),  # one of them twice
-        ([[1, 0]], False),
-        ([[1, 9]], False),  # outside
-    ],
-)
-def test_indices_of_ties_are_equal_where_they_select_the_same(places: list[list[int]], passes: bool) -> None:
-    """Of equal values any may come first, none twice."""
-    source = torch.tensor([[2.0, 5.0, 1.0, 5.0]])
-    found, expected = {"output": torch.tensor(places)}, {"output": torch.tensor([[1, 3]])}
-    assert (not closeness(found, expected, 0, 0, sources=[source]).wrong) == passes
-
-
-def test_a_reduced_index_may_be_that_of_a_tie() -> None:
-    """argmax removes its dimension; the values may be among the results."""
-    weights = torch.tensor([[0.5, 0.5, 0.0], [0.1, 0.2, 0.7]])
-    expected = {"weights": weights, "top": torch.tensor([0, 2])}
-    assert closeness({"weights": weights, "top": torch.tensor([1, 2])}, expected, 0, 0).wrong == ""
-    assert closeness({"weights": weights, "top": torch.tensor([0, 1])}, expected, 0, 0).wrong == "top"
-
-
 def test_less_precision_is_noticed_with_and_without_float64() -> None:
     """Half precision inside is thousands of epsilons off; another order of sums is not."""
     exact = torch.rand(256, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) + 0.5

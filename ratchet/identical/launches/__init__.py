@@ -17,7 +17,7 @@ Whatever cannot be seen makes a workload opaque, and it is timed. docs/decisions
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ratchet.core.device.vendor import vendor_here
 from ratchet.core.untrusted import clean
 from ratchet.identical.launches import record as launches
 from ratchet.identical.launches.capture import Contents, Memory, Operators, Recorder, live, reserved, undisturbed
-from ratchet.identical.launches.code import Codes, refuse_namesakes
+from ratchet.identical.launches.code import Code, Codes, refuse_namesakes
 from ratchet.identical.launches.driver import LOCAL_BYTES, REGISTERS, Driver, Identity, NoIdentity
 from ratchet.identical.launches.record import Comparable, LaunchReader
 
@@ -107,19 +107,25 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         "libraries": codes.ambiguous(),
         "settings": driver.settings(stream),
     }
-    resources = {
-        "spills": max(driver.attribute(function, LOCAL_BYTES) for function in names) if names else 0,
-        "registers": max(driver.attribute(function, REGISTERS) for function in names) if names else 0,
-        "code_size": sum(one.size for one in code.values()),
-        "launches": sum(node.kind == "kernel" for node in found[0].nodes),
-    }
     return Identity(
         launches.digest(everything),
         "",
         launches.shown(found[0]),
-        resources=resources,
+        resources=_resources(driver, found[0].nodes, code),
         one_by_one=all(one.one_by_one for one in found),
     )
+
+
+def _resources(driver: Driver, nodes: Sequence[launches.Node], code: Mapping[int, Code]) -> dict[str, int] | None:
+    """Return what the kernels of a call take, as `records.run.Resources`; None where the driver does not tell."""
+    taken = {}
+    for name, attribute in (("spills", LOCAL_BYTES), ("registers", REGISTERS)):
+        try:
+            taken[name] = max((driver.attribute(function, attribute) for function in code), default=0)
+        except NoIdentity:
+            return None
+    size = sum(one.size for one in code.values())
+    return {**taken, "code_size": size, "launches": sum(node.kind == "kernel" for node in nodes)}
 
 
 def streams_of_others() -> int | None:
