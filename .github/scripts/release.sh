@@ -21,4 +21,4 @@ uv venv --quiet "$apart/venv"
 uv pip install --quiet --python "$apart/venv/bin/python" dist/*.whl
 cd "$apart"
 test "$(venv/bin/ratchet --version)" = "ratchet, version $version"
-venv/bin/ratchet settings --schema run > run.json
+venv/bin/ratchet doctor settings --schema run > run.json

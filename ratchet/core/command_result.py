@@ -47,7 +47,7 @@ def record_of(
 ) -> RunRecord:
     """Put together the record of a run. ``timing``: when it started, and the seconds that it took."""
     from ratchet.core.bench.lost import repeats
-    from ratchet.core.machine import environment_of, plan_of  # `ratchet report` writes its files without what measures
+    from ratchet.core.machine import environment_of, plan_of  # `ratchet compare` writes its files without what measures
 
     missing = suite.reference_missing
     return RunRecord(

@@ -109,7 +109,7 @@ def measure_suite(
 ) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    ``sessions`` are the hosts, where the caller has them (as `ratchet soak` does); else they are started here, and ended.
+    ``sessions`` are the hosts, where the caller has them (as `ratchet doctor soak` does); else they are started here, and ended.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.

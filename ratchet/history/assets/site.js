@@ -1,4 +1,4 @@
-// What the pages of `ratchet site` do beyond links: search, filters and sorting of the overview, and the plot of a case.
+// What the pages of `ratchet history --html` do beyond links: search, filters and sorting of the overview, and the plot of a case.
 "use strict";
 const at = id => document.getElementById(id);
 const style = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
