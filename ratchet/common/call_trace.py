@@ -62,6 +62,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
     """Sum up torch.profiler's events by name, in seconds; on the CPU an operator's own time, without that of those it calls."""
     kernels: dict[str, float] = defaultdict(float)
     ran: Counter[str] = Counter()
+    operators: Counter[str] = Counter()
     copied: Counter[str] = Counter()
     spent: dict[str, float] = defaultdict(float)
     times: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -77,6 +78,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
             spent[name] += own_s
             if device == "cpu":
                 times[name].append((span[0], own_s))
+                operators[name] += 1
             launches += name.startswith(_LAUNCHES)
             continue
         if is_gpu_range(event):
@@ -96,7 +98,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         wall_s=max((end for _, end in every), default=0.0) - min((start for start, _ in every), default=0.0),
         kernels=dict(kernels) if device == "cuda" else dict(spent),
         per_call={name: _range_of_calls(each, calls) for name, each in times.items() if len(each) % calls == 0},
-        ran=dict(+ran + copied),
+        ran=dict(+ran + copied if device == "cuda" else operators),
         launches=launches or ran.total(),
         copies_s=sum(copies.values()),
         copies=dict(copies),

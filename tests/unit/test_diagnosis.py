@@ -334,6 +334,24 @@ def test_times_that_a_tracer_stretches_are_not_shown() -> None:
     assert [each.what for each in found] == ["In each call, the head added aten::copy_."]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "ratio", "what"),
+    [
+        (10, 40, 1.7, ["Each call runs aten::mul 1 → 4 times."]),
+        (40, 10, 0.6, ["Each call runs aten::mul 4 → 1 times."]),
+        (10, 40, 0.6, []),
+        (40, 40, 1.7, []),
+    ],
+)
+def test_how_often_an_operator_runs_is_exact(before: int, after: int, ratio: float, what: list[str]) -> None:
+    """Where a tracer stretches times beyond belief, the number of calls of an operator still counts, if it fits the change."""
+    sides = [
+        trace(kernels={"aten::mul": 4e-3}, cpu_s={"aten::mul": 4e-3}, ran={"aten::mul": count}) for count in (after, before)
+    ]
+    found = diagnose(*sides, ratio, (timed(64 * ratio, 0.02), timed(64, 0.02)))
+    assert [each.what for each in found] == what
+
+
 def test_equal_launches_of_other_kernels() -> None:
     """As many launches of another kernel is said, but is no cause by itself."""
     found = diagnose(profile(kernel(function="b", duration_s=2e-4)), profile(kernel(function="a")))

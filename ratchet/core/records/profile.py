@@ -110,7 +110,7 @@ class Activity(Record):
     per_call: dict[str, tuple[NotNegative, NotNegative]] = {}
     """Name of ``kernels`` that each call runs equally often → the least and the most seconds of it in one of the calls."""
     ran: dict[str, Count] = {}
-    """Name → how often this kernel or copy ran in all calls together; empty where the tracer does not say."""
+    """Name → how often this kernel or copy (on the CPU: operator) ran in all calls together; empty where nobody says."""
     launches: Count = 0
     copies_s: NotNegative = 0.0
     copies: dict[str, NotNegative] = {}

@@ -77,7 +77,7 @@ class LaunchChange:
 
     def text(self, label: str) -> str:
         """Return ``Memcpy DtoD 1 → 17 times (12.78 µs more)``."""
-        return f"{label} {arrow(self.reference.launches, self.head.launches)} times{_by(self.seconds)}"
+        return f"{label} {_times(self)}{_by(self.seconds)}"
 
 
 # Launches under the profiler.
@@ -225,7 +225,8 @@ Timed = tuple[Performance | None, Performance | None]
 
 def on_cpu(activity: Activity) -> bool:
     """Return whether the times are of operators on the CPU."""
-    return activity.gaps_s is None and not (activity.launches or activity.ran or activity.copies_s)
+    operators_alone = activity.ran.keys() <= activity.cpu_s.keys()
+    return activity.gaps_s is None and operators_alone and not (activity.launches or activity.copies_s)
 
 
 def traced_times(
@@ -237,7 +238,8 @@ def traced_times(
     or faster.
 
     ``counted``: bare names of kernels that have counters, which say more. They are left out. On the CPU a tracer stretches short
-    calls, and one process is slower than the next: there, the times count as far as they agree with ``timed``.
+    calls, and one process is slower than the next: there, the times count as far as they agree with ``timed``. How
+    often an operator runs is exact, so it counts in any case.
     """
     after, before = _of_a_call(head), _of_a_call(reference)
     totals = _total(before.values()), _total(after.values())
@@ -262,6 +264,8 @@ def traced_times(
         what = f"In each call, the head {replaced(gone, added)}."
         differences.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
     common = [LaunchChange(before[name], after[name]) for name in after if name in before]
+    if not believed and ratio:
+        differences += _counts_alone(common, "slower" if ratio > 1 else "faster")
     common = [both for both in common if believed and _is_apart(both, head, reference, scatter)]
     differences += _repeated_more_or_less(common, moved)
     times = {both.head.name: (both.reference.seconds or 0.0, both.head.seconds or 0.0) for both in common if not both.effect}
@@ -292,6 +296,21 @@ def _repeated_more_or_less(common: Sequence[LaunchChange], moved: float) -> Iter
         what = f"Each call runs {_first_ones([both.text(labels[both.head.name]) for both in repeated])}."
         why, advice = (ADDED_WHY, ADDED_ADVICE) if effect == "slower" else (REMOVED_WHY, REPLACED_ADVICE)
         yield Difference("extra kernel", what, why, advice, effect, min(1.0, total / moved), REPLACED_RANK)
+
+
+def _counts_alone(common: Sequence[LaunchChange], effect: Effect) -> Iterator[Difference]:
+    """Yield operators that run more often in a slower head, or less often in a faster one, without times."""
+    way = 1 if effect == "slower" else -1
+    changed = [both for both in common if way * (both.head.launches - both.reference.launches) > 0]
+    if changed:
+        ordered = sorted(changed, key=lambda both: -abs(both.head.launches - both.reference.launches))
+        what = f"Each call runs {_first_ones([f'{each.head.name} {_times(each)}' for each in ordered])}."
+        why, advice = (ADDED_WHY, ADDED_ADVICE) if effect == "slower" else (REMOVED_WHY, REPLACED_ADVICE)
+        yield Difference("extra kernel", what, why, advice, effect, at.TIMES_SHARE, REPLACED_RANK)
+
+
+def _times(both: LaunchChange) -> str:
+    return f"{arrow(both.reference.launches, both.head.launches)} times"
 
 
 def moved_s(before: float, after: float, ratio: float | None) -> float:
