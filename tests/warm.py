@@ -360,7 +360,12 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
     if words[0] != sys.executable:
         return None
     if words[1:4] == ["-I", "-S", ratchet.core.processes.__file__]:
-        return lambda: ratchet.core.processes._guard(int(words[4]), words[5:])
+
+        def guard() -> object:
+            subprocess._fork_exec = _really_fork_exec  # type: ignore[attr-defined]  # what it guards is a program of its own
+            return ratchet.core.processes._guard(int(words[4]), words[5:])
+
+        return guard
     if words[1:3] == ["-X", "warm"]:
 
         def script() -> object:
