@@ -188,7 +188,7 @@ def texts() -> Iterator[Attack]:
     for name, edit, said in (
         ("an empty record", lambda _: b"", "is not JSON"),
         ("a record cut off", lambda text: text[: len(text) // 2], "is not JSON"),
-        ("a record and more", lambda text: text + text, "is not JSON"),
+        ("a record and more", lambda text: text + text, "goes on after its JSON document"),
         ("a list", lambda text: b"[" + text + b"]", "does not hold a JSON object"),
         ("a pickle", lambda _: b"\x80\x04cos\nsystem\n(S'id'\ntR.", "is not UTF-8"),
         ("UTF-16", lambda text: text.decode().encode("utf-16"), "is not UTF-8"),
@@ -356,7 +356,7 @@ def lines() -> Iterator[Attack]:
         ("a list for a case", lambda cases: [cases[0], b"[]"], "cases"),
         ("a case of two lines", lambda cases: [cases[0].replace(b", ", b",\n", 1)], ""),
         ("a comma and nothing", lambda cases: [cases[0] + b","], "is not JSON"),
-        ("two cases on a line", lambda cases: [cases[0] + b", " + cases[0]], "is not JSON"),
+        ("two cases on a line", lambda cases: [cases[0] + b", " + cases[0]], "goes on after its JSON document"),
         ("the end of the list within", lambda cases: [cases[0] + b'\n  ],\n  "best": [\n    ' + cases[0]], ""),
         ("a list opened twice", lambda cases: [cases[0] + b'\n  ],\n  "cases": [\n    ' + cases[0]], "twice"),
         ("a field twice in a line", lambda cases: [cases[0][:-1] + b', "name": "a/b"}'], "twice"),
@@ -383,7 +383,9 @@ def lines() -> Iterator[Attack]:
         yield Attack(name, build, said, RUNS)
     yield Attack("lines with other ends", lambda run, name: stored(name, by_line(run).replace(b"\n", b"\r\n")), "", RUNS)
     yield Attack("lines cut off", lambda run, name: stored(name, by_line(run)[:-9]), "is not JSON", RUNS)
-    yield Attack("something after the lines", lambda run, name: stored(name, by_line(run) + b"{}"), "is not JSON", RUNS)
+    yield Attack(
+        "something after the lines", lambda run, name: stored(name, by_line(run) + b"{}"), "goes on after its JSON document", RUNS
+    )
     yield Attack("a line without an end", lambda run, name: stored(name, by_line(run).replace(b"\n", b"")), "", RUNS)
 
 

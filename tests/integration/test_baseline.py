@@ -57,7 +57,9 @@ class Ledger:
     def edit(self, before: str, after: str) -> bytes:
         text = self.path.read_text(encoding="utf-8")
         assert before in text
-        self.path.write_text(text.replace(before, after, 1), encoding="utf-8")
+        stored, key, plain = text.rpartition('"configs"')  # where the figures stand a second time
+        changed = stored.replace(before, after, 1) + key + plain.replace(before, after, 1)
+        self.path.write_text(changed, encoding="utf-8")
         return self.path.read_bytes()
 
 

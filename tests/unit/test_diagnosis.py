@@ -345,9 +345,7 @@ def test_times_that_a_tracer_stretches_are_not_shown() -> None:
 )
 def test_how_often_an_operator_runs_is_exact(before: int, after: int, ratio: float, what: list[str]) -> None:
     """Where a tracer stretches times beyond belief, the number of calls of an operator still counts, if it fits the change."""
-    sides = [
-        trace(kernels={"aten::mul": 4e-3}, cpu_s={"aten::mul": 4e-3}, ran={"aten::mul": count}) for count in (after, before)
-    ]
+    sides = [trace(kernels={"aten::mul": 4e-3}, cpu_s={"aten::mul": 4e-3}, ran={"aten::mul": count}) for count in (after, before)]
     found = diagnose(*sides, ratio, (timed(64 * ratio, 0.02), timed(64, 0.02)))
     assert [each.what for each in found] == what
 
