@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -16,9 +17,11 @@ from tests.integration.playground import Finished, Playground
 TESTS = Path(__file__).parents[1]
 BASELINE = TESTS / "cheats" / "baseline_of_all.py"
 CHEATS = sorted(path for path in (TESTS / "cheats").glob("*.py") if not path.stem.startswith(("base", "make_")))
-CHEATS += sorted((TESTS / "cheats" / "boundary").glob("*.py"))
+if "BOUNDARY" in os.environ:  # half an hour: for those who change the evaluator (CONTRIBUTING.md)
+    CHEATS += sorted((TESTS / "cheats" / "boundary").glob("*.py"))
 HONEST = sorted(path for path in (TESTS / "honest").glob("*.py") if not path.stem.startswith(("base_", "sibling_of_")))
-HONEST += sorted((TESTS / "honest" / "boundary").glob("*.py"))
+if "BOUNDARY" in os.environ:
+    HONEST += sorted((TESTS / "honest" / "boundary").glob("*.py"))
 NEEDED = {"pid", "mount"}
 """What has to hold where cheats run that would stop processes and change files of the machine."""
 QUICK = ("--device", "cpu", "--pairs", "8")
