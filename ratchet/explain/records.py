@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ratchet.common.records import ChecklistAnswer
 from ratchet.core.records import Count, NotNegative, Record
 from ratchet.core.records.profile import Category
 
@@ -43,14 +44,6 @@ class AdviceFinding(Record):
     """The quick win that shows it, by its name."""
     quick_win_case: str | None = None
     """What `ratchet variants --quickwins` calls it."""
-
-
-class ChecklistAnswer(Record):
-    """One question of the checklist."""
-
-    question: str
-    answer: str
-    from_data: bool
 
 
 class Advice(Record):

@@ -27,7 +27,7 @@ from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, tree_specs
 from ratchet.lab.judge import ceilings, change_between, gain_of, is_plateau, luck, rotation
 from ratchet.lab.measure.experiment import open_experiment
-from ratchet.lab.records.experiment import WHOLE, ChecklistAnswer, ExperimentRecord, Noise, ResultRow, SessionRecord, StatusRecord
+from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, Noise, ResultRow, SessionRecord, StatusRecord
 from ratchet.lab.report.experiment import handoff_text, read_table, row_of, table_text
 from ratchet.lab.rules import pairs_by_stage
 from ratchet.lab.targets import advised, escalation, targets
@@ -109,7 +109,7 @@ def _with_advice(session: SessionRecord, request: Request, progress: Progress, e
     except RatchetError as error:
         why = f"The checklist has no answers from a trace: {error.message}"
         return session.model_copy(update={"warnings": (*session.warnings, why)})
-    answers = tuple(ChecklistAnswer.model_validate(one.model_dump()) for one in advice.checklist)
+    answers = advice.checklist
     return session.model_copy(update={"checklist": answers, "advised": advised(advice, session)})
 
 

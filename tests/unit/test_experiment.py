@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.common.records import ChecklistAnswer
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.comparison import Pair
 from ratchet.core.records.profile import Activity
@@ -41,7 +42,6 @@ from ratchet.lab.judge import (
 )
 from ratchet.lab.records.experiment import (
     WHOLE,
-    ChecklistAnswer,
     CopyRow,
     Decision,
     Equality,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ratchet.common.records import ChecklistAnswer
 from ratchet.core.units import duration, percent, plural
 from ratchet.explain.advice.patterns import FLOOR, PATTERNS
 from ratchet.explain.advice.rules import findings
 from ratchet.explain.advice.timeline import WAITS, WARM, Timeline, timeline
 from ratchet.explain.advice.trace import ProfilerTrace
-from ratchet.explain.records import Advice, AdviceFinding, ChecklistAnswer
+from ratchet.explain.records import Advice, AdviceFinding
 
 
 def advise(trace: ProfilerTrace, source: str) -> Advice:

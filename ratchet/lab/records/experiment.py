@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, AwareDatetime, Field
 
+from ratchet.common.records import ChecklistAnswer
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.profile import Activity, Category
@@ -59,14 +60,6 @@ class ProfileBaseline(Record):
     activity: Activity
     occupancy: Annotated[float, Field(ge=0, le=1)] | None = None
     """Warps of the kernels as a share of those that fit on the GPU, by their time; an estimate. None where the trace has none."""
-
-
-class ChecklistAnswer(Record):
-    """One of the ten questions that come before a change, and what a trace of the case answers."""
-
-    question: str
-    answer: str
-    from_data: bool
 
 
 class Target(Record):
@@ -293,7 +286,7 @@ class Ceiling(Record):
 
 
 class Gain(Record):
-    """What kept changes gained since the start: the product of their ratios, each measured against the code before it."""
+    """Gain of the kept changes since the start: the product of their ratios, each measured against the code before it."""
 
     name: str
     """The whole call, or a stage whose gain the whole call does not show."""
