@@ -32,7 +32,7 @@ _RULE = re.compile(r"\|[:|\s-]+\|")
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading of a page with all that stands below it, its own sections included."""
 
     page: str
@@ -43,7 +43,7 @@ class Section:
 
 
 @cache
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[PageSection, ...]:
     """Return all sections of all pages."""
     names = sorted((path.stem for path in PAGES.glob("*.md")), key=lambda name: (name not in _FIRST, name))
     return tuple(each for name in names for each in _sections(name, (PAGES / f"{name}.md").read_text(encoding="utf-8")))
@@ -97,7 +97,7 @@ def _installed() -> dict[str, object]:
     return about if isinstance(about, dict) else {}
 
 
-def _sections(page: str, text: str) -> Iterator[Section]:
+def _sections(page: str, text: str) -> Iterator[PageSection]:
     lines, fenced = text.splitlines(), False
     heads: list[tuple[int, int, str]] = []
     for number, line in enumerate(lines):
@@ -107,10 +107,10 @@ def _sections(page: str, text: str) -> Iterator[Section]:
     for at, (start, level, title) in enumerate(heads):
         end = next((number for number, deep, _ in heads[at + 1 :] if deep <= level), len(lines))
         anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") if at else page
-        yield Section(page, title, anchor, "\n".join(lines[start:end]).strip())
+        yield PageSection(page, title, anchor, "\n".join(lines[start:end]).strip())
 
 
-def _blocks(section: Section) -> Iterator[str]:
+def _blocks(section: PageSection) -> Iterator[str]:
     """Yield the list items, paragraphs and rows of tables that stand in a section before its first own section."""
     own = re.split(r"^#+ ", section.text.partition("\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     for fence in re.findall(r"^```.*?^```", own, re.DOTALL | re.MULTILINE):

@@ -19,7 +19,7 @@ from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.judge.verdict import ending
 from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.core.report.exchange import Place, defined_at, junit_text, sarif_text, seed_text
+from ratchet.core.report.exchange import SourceLine, defined_at, junit_text, sarif_text, seed_text
 from ratchet.harness.results import read_results
 from tests import examples, reports
 
@@ -27,7 +27,7 @@ DATA = Path(__file__).parents[1] / "data" / "exchange"
 JUNIT = xmlschema.XMLSchema(DATA / "junit-10.xsd")
 SARIF = jsonschema.Draft4Validator(json.loads((DATA / "sarif-schema-2.1.0.json").read_text(encoding="utf-8")))
 HOSTILE = "\x1b[31m]]><a>&\x00\ufffe\ud800 @everyone"
-PLACES = {"norm": Place("bench/norm.py", 12)}
+PLACES = {"norm": SourceLine("bench/norm.py", 12)}
 
 
 def report_on(*cases: CaseVerdict, **changes: Any) -> ReportRecord:
@@ -108,7 +108,7 @@ def test_benchmarks_are_found_where_they_are_defined(tmp_path: Path) -> None:
         "import x\n\n@benchmark\ndef norm(device): ...\n\ndef helper(): ...\n", encoding="utf-8"
     )
     (tmp_path / "bench/broken.py").write_text("def (", encoding="utf-8")
-    assert defined_at(tmp_path, "bench") == {"norm": Place("bench/deep/norm.py", 4)}
+    assert defined_at(tmp_path, "bench") == {"norm": SourceLine("bench/deep/norm.py", 4)}
 
 
 def test_a_recorded_run_is_written_as_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 Ending = Literal["", "skipped", "error", "failure"]
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """Where a benchmark is defined, relative to the root of the repository."""
 
     file: str
@@ -108,7 +108,7 @@ def junit_text(report: ReportRecord) -> str:
 _LEVELS = {"failure": "error", "error": "warning"}
 
 
-def sarif_text(report: ReportRecord, places: Mapping[str, Place]) -> str:
+def sarif_text(report: ReportRecord, places: Mapping[str, SourceLine]) -> str:
     """Return a SARIF log: a result for each case that has no pass, at the place where its benchmark is defined.
 
     ``places``: benchmark → its definition. A case that is muted is a suppressed result.
@@ -139,7 +139,7 @@ def sarif_text(report: ReportRecord, places: Mapping[str, Place]) -> str:
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _result(case: CaseVerdict, report: ReportRecord, places: Mapping[str, Place]) -> dict[str, object]:
+def _result(case: CaseVerdict, report: ReportRecord, places: Mapping[str, SourceLine]) -> dict[str, object]:
     name = _text(case.name)
     place = places.get(case.name.partition("/")[0])
     location: dict[str, object] = {"logicalLocations": [{"fullyQualifiedName": name, "kind": "function"}]}
@@ -176,9 +176,9 @@ def seed_text(run: RunRecord) -> str:
     return json.dumps(found[0] if len(found) == 1 else found, indent=2, ensure_ascii=False) + "\n"
 
 
-def defined_at(root: Path, bench: str) -> dict[str, Place]:
+def defined_at(root: Path, bench: str) -> dict[str, SourceLine]:
     """Return benchmark → where a function of its name is defined. Files that cannot be read define none."""
-    found: dict[str, Place] = {}
+    found: dict[str, SourceLine] = {}
     for path in sorted((root / bench).rglob("*.py")):
         try:
             body = ast.parse(path.read_bytes()).body
@@ -186,5 +186,5 @@ def defined_at(root: Path, bench: str) -> dict[str, Place]:
             continue
         for one in body:
             if isinstance(one, ast.FunctionDef) and one.decorator_list:
-                found.setdefault(one.name, Place(path.relative_to(root).as_posix(), one.lineno))
+                found.setdefault(one.name, SourceLine(path.relative_to(root).as_posix(), one.lineno))
     return found
