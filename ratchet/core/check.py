@@ -32,6 +32,7 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.pythons import side_pythons
 from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.environment import summary
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
@@ -94,7 +95,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     """
     plan = _plan(request, environ)
     pythons = side_pythons(request.environments, plan.environ, progress)
-    progress.announce(_sides(plan) + (f", {pythons.summary}" if pythons.differs else ""))
+    progress.announce(_sides(plan) + (f", {summary(pythons.differs)}" if pythons.differs else ""))
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,

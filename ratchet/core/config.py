@@ -119,12 +119,12 @@ def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
 
-def _parse_mutes(value: object) -> object:
+def _parse_json(value: object) -> object:
     """Read a variable as JSON."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
-        raise ValueError("it is not JSON: write a list of tables in pyproject.toml") from None
+        raise ValueError("it is not JSON: in pyproject.toml, write tables") from None
 
 
 def _parse_gate(value: object) -> object:
@@ -201,13 +201,13 @@ class Settings(BaseModel):
     """A case counts as improved if it takes at least this much less time."""
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
     """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
-    gates: Annotated[dict[GateName, Annotated[Gate, BeforeValidator(_parse_gate)]], BeforeValidator(_parse_mutes)] = {}
+    gates: Annotated[dict[GateName, Annotated[Gate, BeforeValidator(_parse_gate)]], BeforeValidator(_parse_json)] = {}
     """Gates on what a case takes besides time: ``off``, ``warn``, or the growth that fails it, such as ``10%``."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     """Confidence level of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
-    mute: Annotated[tuple[Mute, ...], BeforeValidator(_parse_mutes)] = ()
+    mute: Annotated[tuple[Mute, ...], BeforeValidator(_parse_json)] = ()
     """Cases whose slowdowns fail nothing until a date, each with ``case``, ``owner``, ``reason`` and ``until``."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether inconclusive cases make a check exit 0 or 3. A case that looks slower without proof exits 3 in any case."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from ratchet.core.cache import cache_root
 from ratchet.core.errors import UsageError
 from ratchet.core.processes import run
-from ratchet.core.records.environment import PackageDifference, summary
+from ratchet.core.records.environment import PackageDifference
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.units import listed
@@ -76,10 +76,6 @@ class SidePythons:
     def variables(self, side: Side, environ: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables of a program that works for a side, such as its build."""
         return self.sides[side].variables(environ) if side in self.sides else environ
-
-    @property
-    def summary(self) -> str:
-        return summary(self.differs)
 
 
 ONE_FOR_BOTH = SidePythons()

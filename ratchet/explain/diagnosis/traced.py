@@ -43,6 +43,8 @@ REPLACED_ADVICE = "Compare the two implementations for these shapes, or go back 
 ADDED_WHY = "Work that the reference does not do takes its own time."
 ADDED_ADVICE = "Check whether the result needs it; if so, fuse it with its neighbour, or do it once outside of the call."
 REMOVED_WHY = "Work that is no longer done saves its time."
+_OFTEN: dict[Effect, tuple[str, str]] = {"slower": (ADDED_WHY, ADDED_ADVICE), "faster": (REMOVED_WHY, REPLACED_ADVICE)}
+"""Reason and advice where a side runs something more often, or less often, than before."""
 SAME_NAME_WHY = "The profile shows where the time goes, but no rule of ratchet explains why."
 SAME_NAME_ADVICE = "Compare the two versions of it: shapes, layouts, data types, and how it is launched."
 
@@ -294,7 +296,7 @@ def _repeated_more_or_less(common: Sequence[LaunchChange], moved: float) -> Iter
             continue
         labels = _labels([both.head.name for both in repeated])
         what = f"Each call runs {_first_ones([both.text(labels[both.head.name]) for both in repeated])}."
-        why, advice = (ADDED_WHY, ADDED_ADVICE) if effect == "slower" else (REMOVED_WHY, REPLACED_ADVICE)
+        why, advice = _OFTEN[effect]
         yield Difference("extra kernel", what, why, advice, effect, min(1.0, total / moved), REPLACED_RANK)
 
 
@@ -305,7 +307,7 @@ def _counts_alone(common: Sequence[LaunchChange], effect: Effect) -> Iterator[Di
     if changed:
         ordered = sorted(changed, key=lambda both: -abs(both.head.launches - both.reference.launches))
         what = f"Each call runs {_first_ones([f'{each.head.name} {_times(each)}' for each in ordered])}."
-        why, advice = (ADDED_WHY, ADDED_ADVICE) if effect == "slower" else (REMOVED_WHY, REPLACED_ADVICE)
+        why, advice = _OFTEN[effect]
         yield Difference("extra kernel", what, why, advice, effect, at.TIMES_SHARE, REPLACED_RANK)
 
 
