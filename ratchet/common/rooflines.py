@@ -1,4 +1,4 @@
-"""What a machine can do at most, and where cases stand below it (Williams, Waterman and Patterson 2009).
+"""Roofs of a machine, and where cases stand below them (Williams, Waterman and Patterson 2009).
 
 `ratchet.explain.roofline` computes it. Pure.
 """

@@ -52,7 +52,7 @@ class NsysCopies(Record):
 
 
 class NsysTimeline(Record):
-    """What the GPU did, from the start of its first kernel or copy to the end of its last one."""
+    """Work of the GPU, from the start of its first kernel or copy to the end of its last one."""
 
     source: str
     wall_s: NotNegative

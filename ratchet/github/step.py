@@ -1,4 +1,4 @@
-"""What the trusted job says of itself to GitHub Actions: the outputs of its step, and the address of its run."""
+"""Tell GitHub Actions about the trusted job: the outputs of its step, and the address of its run."""
 
 from __future__ import annotations
 

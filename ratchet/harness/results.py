@@ -56,7 +56,7 @@ class HarnessResults:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, in one sentence."""
+        """Say what was left out, in one sentence."""
         named = [f"{reason} ({count} times)" if count > 1 else reason for reason, count in Counter(self.left_out).items()]
         more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         return (f"Left out of its results: {'; '.join(named[:MOST_NAMED])}{more}.",) if named else ()

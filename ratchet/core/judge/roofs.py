@@ -1,4 +1,4 @@
-"""What a machine can do at most, as measured in the same run and as datasheets say, and how near a case comes to it. Pure.
+"""Roofs of a machine, as measured in the same run and as datasheets say, and how near a case comes to them. Pure.
 
 The copy is the roof for bytes, the matmul for FLOPs. Datasheets have dense rates at boost clock, by the name that NVML gives a
 GPU; sources are NVIDIA's datasheets and architecture whitepapers. They follow from a few numbers:

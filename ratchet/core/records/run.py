@@ -50,7 +50,7 @@ Gate = Literal["off", "warn"] | Annotated[float, Field(ge=0, le=100)]
 
 
 class Resources(Record):
-    """What the kernels of one call take, as the driver tells it."""
+    """Figures of the kernels of one call, as the driver tells them."""
 
     spills: Count
     """Bytes of local memory that a thread uses, where registers run out; the most of any kernel."""

@@ -96,7 +96,7 @@ class WorkerSamples:
 
 
 class SideCounts(NamedTuple):
-    """What is known of a side without its samples."""
+    """Counts of a side, known without its samples."""
 
     workers: int = 0
     blocks: int = 0
@@ -243,7 +243,7 @@ class PackedWorkers(Sequence[WorkerSamples]):
 
     @property
     def counts(self) -> SideCounts:
-        """What `counts_of` returns."""
+        """Return the counts of the side, as `counts_of` does."""
         if self._counts is None:
             self._counts = counts_of(_unpack(self.packed))
         return self._counts

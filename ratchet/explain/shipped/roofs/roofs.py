@@ -1,4 +1,4 @@
-"""What this machine can do: a copy within device memory, and a square matrix product in each precision."""
+"""Roofs of this machine: a copy within device memory, and a square matrix product in each precision."""
 
 from __future__ import annotations
 
