@@ -111,7 +111,9 @@ def bisect(
         progress.announce(
             f"{units.plural(len(commits), 'commit')} after {commit_label(first.tree)} up to {commit_label(last.tree)}"
         )
-    folder = writable(results / FOLDER / "-".join([file_stem(request.patterns[0]), *(end[:10] for end in ends)]))
+    folder = writable(
+        results / FOLDER / "-".join([file_stem(request.patterns[0]), *filter(None, [package]), *(end[:10] for end in ends)])
+    )
     head = repository.working_snapshot(own_output_globs(repository, results))
     with (
         machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
@@ -158,7 +160,7 @@ def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: b
     except RecordError as error:
         progress.announce(f"{error.message} The search starts from the beginning.")
         return search
-    if (earlier.case, earlier.commits) != (search.case, search.commits):
+    if (earlier.case, earlier.package, earlier.commits) != (search.case, search.package, search.commits):
         return search
     for what, before, now in (
         ("folder of benchmarks", earlier.benchmarks, search.benchmarks),
