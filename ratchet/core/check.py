@@ -179,12 +179,9 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     )
     if request.against_baseline:
         return plan
-    if request.environments and not (request.base or request.merge_base):
-        return replace(plan, reference=head)
-    reference = _reference_snapshot(plan, reference_of(request, repository, head))
-    if request.environments:
-        return replace(plan, reference=reference)
-    if reference.revision == head.revision and not settings.time_identical:
+    is_same_commit = request.environments and not (request.base or request.merge_base)
+    reference = head if is_same_commit else _reference_snapshot(plan, reference_of(request, repository, head))
+    if reference.revision == head.revision and not (settings.time_identical or request.environments):
         raise UsageError(
             f"{commit_label(head.tree)} would be compared with itself.",
             "Name another commit with --base, or add --time-identical to time it against itself.",
