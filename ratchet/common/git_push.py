@@ -24,8 +24,11 @@ from ratchet.core.records.files import save_bytes
 _SECRET = re.compile(r"://[^/@\s]+@")
 _RACE = ("non-fast-forward", "fetch first", "failed to update ref", "cannot lock ref", "incorrect old value", "stale info")
 _PROTECTED = ("gh006", "gh013", "protected branch", "hook declined", "rule violations", "prohibited")
-_DENIED = ("403", "401", "permission to", "permission denied", "authentication failed", "could not read username")
-"""Words in the answer to a push, in lower case; git has no codes for them, so an answer in new words is `UNCLEAR`."""
+_DENIED = ("error: 403", "error: 401", "permission to", "permission denied", "authentication failed", "could not read username")
+"""Words in the answer to a push, in lower case; git has no codes for them, so an answer in new words is `UNCLEAR`.
+
+The numbers need their word before them: commits, which git names in the same lines, hold 403 and 401 too.
+"""
 
 
 class PushAnswer(Enum):
