@@ -29,9 +29,11 @@ test: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 	@$(PYTEST) $(or $(TEST),-m "not slow")
 
 # Coverage is never paused: while a thread of a test still runs, it cannot be turned on again.
+# A test that failed beside others runs once more, alone: red is what fails twice, and what failed once stands in the log.
+AGAIN = || { echo "Once more, alone, what failed:"; $(PY) -m pytest --last-failed --last-failed-no-failures none --maxfail 1
 test-all: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
-	@$(PYTEST) -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit
-	@$(PYTEST) -m no_cover
+	@$(PYTEST) --cache-clear -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit $(AGAIN) -m "not no_cover" --cov --cov-append tests/unit; }
+	@$(PYTEST) --cache-clear -m no_cover $(AGAIN) -m no_cover; }
 
 # Which small changes of the rule (`only_mutate` in pyproject.toml) would no test notice? All of them take hours; ONLY=ratchet/core/judge/outcome.py
 # takes one file, and JOBS=2 other than one process a core. What was tried is kept in mutants/: without ONLY, a run goes on where one stopped.
