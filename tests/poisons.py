@@ -184,9 +184,10 @@ LISTS = ("warnings", "command", "last_lines")
 
 def texts() -> Iterator[Poison]:
     for kind, text in HOSTILE.items():
+        everywhere = RED_JSON
         for where in PLACES:
-            value = [text, text] if where.endswith(LISTS) else text
-            yield Poison(f"{kind} in {where}", folder(put(RED_JSON, where, value)), refused=kind == UNREADABLE)
+            everywhere = put(everywhere, where, [text, text] if where.endswith(LISTS) else text)
+        yield Poison(f"{kind} in every text", folder(everywhere), refused=kind == UNREADABLE)
         yield Poison(f"{kind} in a name", folder(put(GREEN_JSON, "cases.0.name", text)))
         stages = put(RED_JSON, "cases.0.head.0.stages_ms", {text: [0.1]})
         yield Poison(f"{kind} in a stage", folder(stages), refused=kind == UNREADABLE)
