@@ -25,6 +25,7 @@ from ratchet.core.records.files import dumps
 from ratchet.core.records.run import CaseRun, LostWorker, Policy, Side
 from ratchet.core.records.samples import rounded
 from ratchet.core.records.verdict import Outcome
+from ratchet.core.report.progress import LineProgress
 from tests import examples
 from tests.fake_workers import (
     LOSSES,
@@ -576,6 +577,16 @@ def test_more_processes_are_looked_at_in_light_pairs(gpu: bool) -> None:
         assert {timed[one.pair] for one in light} == {4}  # of two sides
     assert {event.pair for event in machine.happened("traced")} == set(range(6))
     assert machine.alive == 0
+
+
+def test_light_pairs_are_never_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """While more processes are looked at, a line says now and then how many of which case were."""
+    monkeypatch.setattr("ratchet.core.bench.duet.LONGEST_SILENCE_S", 0.0)
+    looks = duet_of(Machine(), plan(12))
+    looks.progress = LineProgress()
+    measured(looks, [CASE], Told(6, 12, undecided=(), processes=(8,), totals=[[CASE]]))
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Looking")]
+    assert lines == ["Looking at 8 processes of 1 case", *(f"Looking at 8 processes of 1 case: {n} of {CASE}" for n in (7, 8))]
 
 
 def test_light_pairs_count_for_no_median() -> None:

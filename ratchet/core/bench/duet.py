@@ -34,6 +34,7 @@ from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
+from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import HostError
@@ -188,15 +189,18 @@ class Duet:
             if look < 2:
                 deadline = time.monotonic() + (LIGHT_S, MORE_LIGHT_S)[look]
             if going:
-                self.progress.stage(f"Looking at {count} processes of {plural(len(going), 'case')}")
+                what, said = f"Looking at {count} processes of {plural(len(going), 'case')}", time.monotonic()
+                self.progress.stage(what)
             while time.monotonic() < deadline:
                 order = [case for case in going if case.remaining_sides == SIDES and len(case.workers["head"]) < count]
                 if not order:
                     break
                 numbers = range(pair, pair + self.ready.together)
                 batch = [NumberedPair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
-                for _ in self._measured_batch(batch, partial(_is_before, deadline)):
-                    pass
+                for name in self._measured_batch(batch, partial(_is_before, deadline)):
+                    if time.monotonic() - said >= LONGEST_SILENCE_S:
+                        said = time.monotonic()
+                        self.progress.stage(f"{what}: {len(self._measured[name].workers['head'])} of {name}")
                 pair = numbers.stop
 
     def _measured_batch(self, batch: Sequence[NumberedPair], has_time: Callable[[str], bool]) -> Iterator[str]:
