@@ -27,7 +27,7 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(COMMAND_MODULES, 3),
     **dict.fromkeys(("bench", "device", "report", "git", "actions"), 2),
     "judge": 1,
-    **dict.fromkeys(("records", "config", "units", "errors", "guide", "workload", "cache", "untrusted", "processes"), 0),
+    **dict.fromkeys(("records", "config", "units", "errors", "workload", "cache", "untrusted", "processes"), 0),
 }
 """Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""
 NEIGHBOURS = (

@@ -28,14 +28,6 @@ from ratchet.core.units import did_you_mean
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Begin": {
         "doctor cases": ("ratchet.core.cli.check:list_command", "List the cases of this checkout."),
-        "doctor settings": (
-            "ratchet.core.cli.results:settings_command",
-            "Show every setting: its value, its source, its meaning.",
-        ),
-        "doctor explain": (
-            "ratchet.core.cli.results:explain_command",
-            "Print what the documentation says about a word, an outcome or an exit code.",
-        ),
     },
     "Compare two states of the code": {
         "check": ("ratchet.core.cli.check:check_command", "Is this checkout slower than an earlier commit?"),
@@ -59,9 +51,7 @@ for _section, _commands in tools.commands():
     SECTIONS[_section] |= _commands
 COMMANDS = {words: command for commands in SECTIONS.values() for words, command in commands.items()}
 RENAMED = {
-    "explain": "doctor explain",
     "list": "doctor cases",
-    "settings": "doctor settings",
     "open": "check --open",
     "report": "compare",
     "merge": "ci merge",
@@ -96,19 +86,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet compare old/current.json --gate 5%    judge one run again, write its report",
         "ratchet compare before.json after.json --format hyperfine",
     ),
-    "doctor explain": (
-        "ratchet doctor explain INCONCLUSIVE",
-        "ratchet doctor explain the-machine-is-not-fit",
-        "ratchet doctor explain benchmarks",
-    ),
     "doctor cases": (
         "ratchet doctor cases",
         "ratchet doctor cases 'norm/*' --json",
-    ),
-    "doctor settings": (
-        "ratchet doctor settings",
-        "ratchet doctor settings --json",
-        "RATCHET_PAIRS=40 ratchet doctor settings",
     ),
     "run": (
         "ratchet run",
