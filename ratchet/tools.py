@@ -18,7 +18,20 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-TOOLS = ("manual", "adopt", "baseline", "history", "trust", "explain", "lab", "tune", "github", "harness", "identical")
+TOOLS = (
+    "manual",
+    "adopt",
+    "baseline",
+    "history",
+    "trust",
+    "explain",
+    "lab",
+    "tune",
+    "github",
+    "harness",
+    "identical",
+    "exchange",
+)
 """In the order of their lines in ``ratchet --help``."""
 
 
