@@ -31,6 +31,7 @@ TOOLS = (
     "harness",
     "identical",
     "exchange",
+    "environments",
 )
 """In the order of their lines in ``ratchet --help``."""
 

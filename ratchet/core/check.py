@@ -29,8 +29,7 @@ from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
-from ratchet.core.pythons import side_pythons
+from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.environment import summary
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
@@ -94,7 +93,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     measured at all. Trouble with one case stays in its record; harm to the repository is in `CommandResult.damage`.
     """
     plan = _plan(request, environ)
-    pythons = side_pythons(request.environments, plan.environ, progress)
+    pythons: SidePythons = tools.part("environments").side_pythons(request.environments, plan.environ, progress)
     progress.announce(_sides(plan) + (f", {summary(pythons.differs)}" if pythons.differs else ""))
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.no_cover
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
 CORE = "ratchet.core."
-COMMAND_MODULES = ("check", "run", "recorded", "machine", "pythons", "request", "trees", "command_result")
+COMMAND_MODULES = ("check", "run", "recorded", "machine", "request", "trees", "command_result")
 FLOORS: dict[str, int] = {
     "cli": 4,
     **dict.fromkeys(COMMAND_MODULES, 3),
