@@ -13,9 +13,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 from ratchet.core.bench.client import HostClient, Hosts, WorkerClient  # noqa: E402  as above
 from ratchet.core.bench.messages import (  # noqa: E402  as above
+    BuiltCase,
     Identified,
     KernelTimes,
-    Prepared,
     Restored,
     Sampled,
 )
@@ -86,7 +86,7 @@ def host(tmp_path: Path) -> Iterator[HostClient]:
 
 def prepare(worker: WorkerClient, name: str) -> None:
     settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
-    worker.ask("prepare", Prepared, case=f"{name}/default", check=True, **settings)
+    worker.ask("prepare", BuiltCase, case=f"{name}/default", check=True, **settings)
 
 
 def test_ordinary_cases_leave_nothing(host: HostClient) -> None:

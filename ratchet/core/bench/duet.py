@@ -31,7 +31,7 @@ from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
-from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
+from ratchet.core.bench.ready.workers import SideWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
 from ratchet.core.device.gpu import Gpu
@@ -377,7 +377,7 @@ class Duet:
         return drawn < self._checked_share
 
     def _check(
-        self, ready: PairWorkers, sides: Sequence[Side], workers: Mapping[Side, WorkerResult], seed: int, *, concurrent: bool
+        self, ready: SideWorkers, sides: Sequence[Side], workers: Mapping[Side, WorkerResult], seed: int, *, concurrent: bool
     ) -> None:
         """Check both sides once more, on inputs that neither has seen. Raises CaseTrouble."""
         compared = len(sides) == 2 and not ready.prepared["head"].has_reference

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.core.bench.messages import OPENED_ELSEWHERE, HostCode, Identified, Prepared
-from ratchet.core.bench.ready.workers import PairWorkers, Workers
+from ratchet.core.bench.messages import OPENED_ELSEWHERE, BuiltCase, HostCode, Identified
+from ratchet.core.bench.ready.workers import SideWorkers, Workers
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Resources, Side
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
 class PreparedCase:
     """A case that can be built, and the identity of its code where that was asked for."""
 
-    prepared: Prepared
+    prepared: BuiltCase
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
@@ -78,7 +78,7 @@ class _Survey:
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
-    """Modules that cases import when they are called (`Prepared.late`)."""
+    """Modules that cases import when they are called (`BuiltCase.late`)."""
     ended: set[str] = field(default_factory=set)
     """Cases that a worker has prepared, or failed to."""
 
@@ -169,7 +169,7 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
 
 def _survey_alone(workers: Workers, survey: _Survey) -> None:
     """Survey the cases that are left, with nothing beside them. A case whose worker is lost comes again after the others."""
-    alone, side = PairWorkers(), survey.side
+    alone, side = SideWorkers(), survey.side
     while survey.left:
         name, spent = survey.left.popleft(), True
         workers.fork_missing(alone, side, name, watched=survey.identify)

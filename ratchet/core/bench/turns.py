@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from ratchet.core.bench.client import Implausible, Impossible, WorkerClient
 from ratchet.core.bench.lost import CHECK_WORK, beyond_hardware, problem_of
-from ratchet.core.bench.messages import Checked, Prepared, Sampled, UsedCores
+from ratchet.core.bench.messages import BuiltCase, Checked, Sampled, UsedCores
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import SIDES, Block, CaseRun, Failure, LostWorker, Plan, Side, WorkerSamples
@@ -173,7 +173,7 @@ class PairTimer:
     def __init__(
         self,
         workers: Mapping[Side, WorkerClient],
-        prepared: Mapping[Side, Prepared],
+        prepared: Mapping[Side, BuiltCase],
         plan: Plan,
         peaks: Peaks | None,
         planted: Planted | None,
