@@ -82,7 +82,7 @@ from ratchet.core.config import load_settings
 from ratchet.core.device.environment import describe
 from ratchet.core.device.lock import hold, lock_folder
 from ratchet.core.device.telemetry import Sampler
-from ratchet.core.device.vendor import choose_gpu
+from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import RatchetError
 from ratchet.core.records.run import Side
 from ratchet.core.workload import Device
@@ -453,7 +453,7 @@ def main() -> None:
         *(str(Path(part).resolve()) for part in inherited.split(":") if part),
     ]
     environ = {**os.environ, "PYTHONPATH": ":".join(places)}
-    gpu = None if options.device == "cpu" else choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu = None if options.device == "cpu" else vendor_here().choose_gpu(None, os.environ)
     if options.device == "cuda" and gpu is None:
         raise SystemExit("There is no GPU here.")
     device: Device = "cuda" if gpu else "cpu"

@@ -21,7 +21,7 @@ from ratchet.core.bench.messages import (  # noqa: E402  as above
 )
 from ratchet.core.bench.tree_spec import TreeSpec  # noqa: E402  as above
 from ratchet.core.config import Settings  # noqa: E402  after the skip
-from ratchet.core.device.vendor import choose_gpu  # noqa: E402  as above
+from ratchet.core.device.vendor import vendor_here  # noqa: E402  as above
 from ratchet.explain.tracing import Traced  # noqa: E402  as above
 
 ORDINARY = {
@@ -74,7 +74,7 @@ def bench_file() -> str:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[HostClient]:
-    gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu = vendor_here().choose_gpu(None, os.environ)
     assert gpu
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "all.py").write_text(bench_file(), encoding="utf-8")
