@@ -11,11 +11,11 @@ import click
 from ratchet import tools
 from ratchet.core.cli.options import common, request_of
 from ratchet.core.cli.output import print_result, tolerating_closed_pipe
-from ratchet.core.config import describe_settings
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.request import root_of
 from ratchet.core.untrusted import clean
 from ratchet.manual.guide import contents, explain
+from ratchet.manual.settings import describe_settings
 
 
 @click.command("settings")
