@@ -32,6 +32,7 @@ TOOLS = (
     "identical",
     "exchange",
     "environments",
+    "shards",
 )
 """In the order of their lines in ``ratchet --help``."""
 

@@ -27,7 +27,6 @@ from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
-from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
@@ -307,7 +306,7 @@ class Comparer:
                 raise unbuilt
         reference = None if unbuilt else pairing.tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        policy = policy_of_part(settings.policy, len(machines))
+        policy = settings.policy.for_one_of(len(machines))
         explainer = self._explainer if pairing.explained != "no" else None
         early = pairing.explained == "early" and len(machines) == 1 and reference is not None
 

@@ -39,7 +39,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Main over time": {},
     "In workflows": {
         "ci": ("", "What workflows call: publish, command, notify, merge, push."),
-        "ci merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one verdict."),
     },
 }
 """Section of ``ratchet --help`` → words of a command → where it is, and its line of help. Tools add theirs (`ratchet.tools`).
@@ -54,7 +53,6 @@ RENAMED = {
     "list": "doctor cases",
     "open": "check --open",
     "report": "compare",
-    "merge": "ci merge",
     **tools.renamed(),
 }
 """Words that commands had → their words now. They are answered without a word about it, and no help page names them."""
@@ -80,7 +78,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "check --open": ("ratchet check --open",),
     "ci": ("ratchet ci merge shard-1/current.json shard-2/current.json",),
-    "ci merge": ("ratchet ci merge shard-1/current.json shard-2/current.json",),
     "compare": (
         "ratchet compare before/current.json after/current.json",
         "ratchet compare old/current.json --gate 5%    judge one run again, write its report",

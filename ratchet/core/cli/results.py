@@ -1,4 +1,4 @@
-"""Commands about what is written: the last report (check --open), recorded runs (compare, ci merge).
+"""Commands about what is written: the last report (check --open), recorded runs (compare).
 
 Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; those that judge one
 run write files. What judges and renders loads where it is used, since the others do not need it.
@@ -64,21 +64,4 @@ def compare_command(files: tuple[Path, ...], **options: Any) -> int:
     show(done.report, as_json=options["as_json"])
     print_paths(write_report(done), quiet=options["as_json"])
     write_exchange(done, options, os.environ)
-    return done.report.exit_code
-
-
-@click.command("merge")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@common
-def merge_command(runs: tuple[Path, ...], **options: Any) -> int:
-    """Join the shards of one check (see `ratchet check --shard`) into one run and one verdict.
-
-    RUNS are the current.json of all shards; profiles beside them come along.
-    """
-    from ratchet.core.command_result import write
-    from ratchet.core.recorded import merge
-
-    done = merge(runs, request_of((), options), os.environ)
-    show(done.report, as_json=options["as_json"])
-    print_paths(write(done, os.environ), quiet=options["as_json"])
     return done.report.exit_code
