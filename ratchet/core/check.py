@@ -93,7 +93,10 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     """
     plan = _plan(request, environ)
     pythons: SidePythons = tools.part("environments").side_pythons(request.environments, plan.environ, progress)
-    progress.announce(_sides(plan) + (f", {summary(pythons.differs)}" if pythons.differs else ""))
+    changed = " + uncommitted changes" if plan.head.tree.dirty else ""
+    against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
+    differs = f", {summary(pythons.differs)}" if pythons.differs else ""
+    progress.announce(f"{commit_label(plan.head.tree)}{changed} against {against}{differs}")
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,
@@ -185,13 +188,6 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
             "Name another commit with --base, or add --time-identical to time it against itself.",
         )
     return replace(plan, reference=reference)
-
-
-def _sides(plan: CheckPlan) -> str:
-    """Say what is compared with what."""
-    changed = " + uncommitted changes" if plan.head.tree.dirty else ""
-    against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
-    return f"{commit_label(plan.head.tree)}{changed} against {against}"
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:

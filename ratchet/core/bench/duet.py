@@ -22,8 +22,6 @@ from ratchet.core.bench.lost import (
     CHECK_WORK,
     always_on_head,
     could_not_measure,
-    impossible_head,
-    impossible_on_both,
     in_every_try,
     worth_repeating,
 )
@@ -182,6 +180,10 @@ class Duet:
     def _measure_light(self, rule: Rule, first_pair: int) -> None:
         """Take light pairs, for cases that may be slow in few processes: fresh workers that time one block each."""
         pair, deadline = first_pair, 0.0
+
+        def has_time(_: str) -> bool:
+            return time.monotonic() < deadline
+
         for look, count in enumerate(rule.processes):
             names = rule.totals(self.so_far(), look)
             going = [case for case in self._measured.values() if case.name in names and case.remaining_sides == SIDES]
@@ -195,7 +197,7 @@ class Duet:
                     break
                 numbers = range(pair, pair + self.ready.together)
                 batch = [NumberedPair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
-                for _ in self._measured_batch(batch, partial(_is_before, deadline)):
+                for _ in self._measured_batch(batch, has_time):
                     pass
                 pair = numbers.stop
 
@@ -290,10 +292,11 @@ class Duet:
         known = other not in case.remaining_sides or case.workers[other]
         trouble = None if known else self._trouble_alone(other, pair, case.name)
         if isinstance(trouble, Impossible):
-            case.unfit = impossible_on_both(error.message)
+            blame = "the workload declares wrong bytes or FLOPs, or its run() does not queue its work on the current stream"
+            case.unfit = f"Impossible on both sides, since {error.message}: {blame}."
         elif error.side == "head" and trouble is None:
-            message = impossible_head(error.message, compared=other in case.remaining_sides)
-            case.failures.append(error.failure(message))
+            beside = "; the reference's time is possible" if other in case.remaining_sides else ""
+            case.failures.append(error.failure(f"impossible: {error.message}{beside}: {CHECK_WORK}"))
         else:
             case.unfit = f"{error.no_verdict}: {CHECK_WORK}"
 
@@ -411,10 +414,6 @@ def open_bench(
         hosts = stack.enter_context(Hosts(trees, environ)).sides
         sampler = stack.enter_context(Sampler(gpu, idle=idle)) if gpu else None
         yield Duet(hosts, plan, progress, sampler, peaks=peaks)
-
-
-def _is_before(deadline: float, _: str) -> bool:
-    return time.monotonic() < deadline
 
 
 def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:

@@ -275,7 +275,7 @@ class PairTimer:
             most = min(MOST, max(fewest, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
             count = min(most, max(fewest, round(self._plan.block_ms / max(call_ms, 1e-9))))
             enough = 2 if count == 1 else 3  # the first turn may be slow for reasons of its own
-            if all(_settled(values) for values in medians.values()) or (rounds >= enough and time.monotonic() > deadline):
+            if all(map(_settled, medians.values())) or (rounds >= enough and time.monotonic() > deadline):
                 return count
 
     def _sample(self, side: Side, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:

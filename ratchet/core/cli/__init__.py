@@ -166,7 +166,8 @@ class Commands(click.Group):
                 name, rest = f"{name} {word}", [*rest[:place], *rest[place + 1 :]]
                 break
         command = self.get_command(ctx, name)
-        if command is None or (rest[:1] and rest[0][:1] != "-" and not _takes_words(command)):
+        takes_words = command is not None and any(isinstance(parameter, click.Argument) for parameter in command.params)
+        if command is None or (rest[:1] and rest[0][:1] != "-" and not takes_words):
             words = " ".join([name] if command is None else [name, rest[0]])
             ctx.fail(" ".join(filter(None, (f"No such command '{words}'.", did_you_mean(words, list(COMMANDS))))))
         return name, command, rest
@@ -176,10 +177,6 @@ class Commands(click.Group):
         for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{words:{widest}}", line) for words, (_, line) in commands.items() if " " not in words])
-
-
-def _takes_words(command: click.Command) -> bool:
-    return any(isinstance(parameter, click.Argument) for parameter in command.params)
 
 
 @click.group(

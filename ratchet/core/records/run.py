@@ -292,6 +292,10 @@ class CaseRun(Record):
         """Return the first reason why a side gave no time; None where it did."""
         return next((failure for failure in self.failures if failure.side == side), None)
 
+    def may_run(self, side: Side) -> bool:
+        """Return whether a side has the case, and nothing is wrong with it there."""
+        return (self.in_head if side == "head" else self.in_reference) and self.failure(side) is None
+
     @property
     def identical(self) -> bool:
         """Return whether both sides do the same work: the same launches of the same machine code, or the same host code."""
