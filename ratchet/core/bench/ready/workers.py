@@ -217,18 +217,15 @@ class Workers:
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fork_missing(self, pair: SideWorkers, side: Side, name: str, *, watched: bool = False) -> None:
-        """Fork a worker of this side for the pair, unless it has one that may take this case. Raises HostError.
-
-        ``watched`` as in `HostClient.fork`.
-        """
+    def fork_missing(self, pair: SideWorkers, side: Side, name: str) -> None:
+        """Fork a worker of this side for the pair, unless it has one that may take this case. Raises HostError."""
         worker = pair.workers.get(side)
         if worker and worker.case not in ("", name):
             pair.case, pair.prepared = "", {}
             if not (self.on_gpu and self.restored(side, worker)):
                 self.let_go(pair.workers.pop(side))
         if side not in pair.workers:
-            pair.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
+            pair.workers[side] = self.fork(side, one_queue=self.one_queue)
 
     def restored(self, side: Side, worker: WorkerClient) -> bool:
         """Return whether a worker may take another case: its process is as it was before the last one.
