@@ -33,6 +33,7 @@ TOOLS = (
     "exchange",
     "environments",
     "shards",
+    "kept_builds",
 )
 """In the order of their lines in ``ratchet --help``."""
 
