@@ -75,7 +75,9 @@ class NvidiaGpu:
         self._nvml = nvml
         self._handle = handle
         # A slice has memory and processes of its own; clocks, heat and power belong to the chip around it.
-        chip = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle") if self._is_slice() else None
+        answer = self._ask("nvmlDeviceIsMigDeviceHandle")
+        is_slice = getattr(answer, "value", answer)  # the binding hands out the C integer itself
+        chip = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle") if is_slice else None
         self._chip = handle if chip is None else chip
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         power_mw = self._ask_chip("nvmlDeviceGetPowerManagementLimit") or self._ask_chip("nvmlDeviceGetEnforcedPowerLimit")
@@ -92,10 +94,6 @@ class NvidiaGpu:
         self.driver: str | None = driver
         self.sm_clock_max_mhz: int | None = self._ask_chip("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM)
         self.compute_capability: str | None = None if capability is None else f"{capability[0]}.{capability[1]}"
-
-    def _is_slice(self) -> bool:
-        answer = self._ask("nvmlDeviceIsMigDeviceHandle")
-        return bool(getattr(answer, "value", answer))  # the binding hands out the C integer itself
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return ask(self._nvml, name, self._handle, *arguments)
