@@ -281,7 +281,9 @@ class _Shared:
             yield self.progress
 
 
-class _Part:
+class _Part(Progress):
+    """The progress of one part. Its end is none: the run goes on until all parts have ended."""
+
     def __init__(self, shared: _Shared, number: int) -> None:
         self._shared = shared
         self._number = number
@@ -304,6 +306,3 @@ class _Part:
         with self._shared.reporting() as progress:
             self._shared.steps[self._number] = done
             progress.case(name, pair, sum(self._shared.steps))
-
-    def finish(self) -> None:
-        """Do nothing: the run goes on until all parts have ended."""

@@ -25,7 +25,7 @@ from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import RatchetError
 from ratchet.core.judge.comparison import FEWEST_PAIRS, compare_workers
 from ratchet.core.records.run import SIDES, CaseRun, Config, Side
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.core.workload import Device
 from ratchet.tune.answers import Compiled
 from ratchet.tune.judge import FinalsRule
@@ -233,7 +233,7 @@ class LocalStation:
         # The next pair may take as long as the last one: in the last tenth of the time none begins.
         plan = self._aim.plan.model_copy(update={"budget_s": max(0.1, seconds * 0.9)})
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
-            duet = Duet(hosts, plan, SilentProgress(), sampler, variants=variants)
+            duet = Duet(hosts, plan, Progress(), sampler, variants=variants)
             measured = duet.measure(cases, dict.fromkeys(finalists, SIDES), FinalsRule(policy, plan.pairs))
         late = time.monotonic() >= until
         return tuple(_confirmation(finalists[case.name], case, policy.confidence, late=late) for case in measured)

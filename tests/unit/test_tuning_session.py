@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.core.errors import HostError
 from ratchet.core.records.files import load
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.tune.executor import Budget
 from ratchet.tune.records import Configuration, Confirmation, Evaluation, Task, TaskResult, TuningRecord
 from ratchet.tune.session import TuningSession, finalists
@@ -78,7 +78,7 @@ def session(
     tmp_path: Path, most: int | None = None, before: tuple[Evaluation, ...] = (), seconds: float | None = None
 ) -> TuningSession:
     record = sample.record(evaluations=before, confirmations=(), others=(), best=None, verdict="")
-    return TuningSession(record, tmp_path / "x.json", Budget(time.monotonic(), seconds), most, SilentProgress())
+    return TuningSession(record, tmp_path / "x.json", Budget(time.monotonic(), seconds), most, Progress())
 
 
 def test_a_slow_gpu_neither_wins_nor_loses(tmp_path: Path) -> None:
