@@ -37,7 +37,7 @@ from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import HostError
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.environment import Peaks, Telemetry
-from ratchet.core.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, CaseRun, Plan, Side
+from ratchet.core.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, CaseRun, Plan, Side, WorkerSamples
 from ratchet.core.units import plural
 
 KERNEL_PAIRS, KERNEL_SAMPLES = 40, 5
@@ -216,7 +216,7 @@ class Duet:
                     yield case.name
         for case in batch[0].order:
             for workers in case.workers.values():
-                workers.sort(key=lambda one: one.pair)
+                workers.sort(key=lambda one: one.samples.pair)
             if not batch[0].is_light:
                 self._time_kernels(batch, case)
         for pair in batch:  # not before: the end of a process would disturb the next pair, which is ready
@@ -322,12 +322,16 @@ class Duet:
         ready = self.ready.next_pair(case, pair, sides, concurrent=concurrent)
         workers = {
             side: WorkerResult(
-                pair.number,
-                side == sides[0],
-                ready.workers[side].ready_s,
-                ready.prepared[side].peak_memory_bytes,
-                session=self._session,
-                is_light=pair.is_light,
+                WorkerSamples(
+                    pair=pair.number,
+                    started_first=side == sides[0],
+                    blocks=(),
+                    ready_s=ready.workers[side].ready_s,
+                    peak_memory_bytes=ready.prepared[side].peak_memory_bytes,
+                    error=None,
+                    session=self._session,
+                    is_light=pair.is_light,
+                )
             )
             for side in sides
         }
@@ -338,7 +342,7 @@ class Duet:
             timer.take_light(workers, turns, cores, self._samples_of_block[case])
             return workers
         timer.take(workers, turns, cores)
-        self._samples_of_block[case] = len(workers[sides[0]].blocks[0].block.samples_ms)
+        self._samples_of_block[case] = len(workers[sides[0]].samples.blocks[0].samples_ms)
         if self._is_checked(pair.number, case):
             self._check(ready, sides, workers, self._plan.seed + 2 * pair.number + 1, concurrent=concurrent)
         return workers
@@ -348,7 +352,7 @@ class Duet:
 
         This comes after everything else that their processes time: a tracer that was started once stays there and disturbs it.
         """
-        workers = {(side, one.pair): one for side in case.sides for one in case.workers[side]}
+        workers = {(side, one.samples.pair): one for side in case.sides for one in case.workers[side]}
         waited = [
             pair
             for pair in batch
@@ -366,7 +370,7 @@ class Duet:
                 for side in sides:
                     asked = planted.count(side) if planted else KERNEL_SAMPLES
                     kernels_ms = ready.workers[side].ask("kernels", KernelTimes, samples=asked).samples_ms
-                    workers[side, pair.number].kernels_ms = planted.sample(kernels_ms) if planted else kernels_ms
+                    workers[side, pair.number].note(kernels_ms=planted.sample(kernels_ms) if planted else kernels_ms)
             except CaseTrouble as error:
                 self.workers.stop_workers(pair)
                 self._note(error, pair, case)
@@ -392,7 +396,7 @@ class Duet:
                 raise CaseTrouble("head", "check", apart.problem, ())
             checked["head"] = checked["head"].model_copy(update={"error": apart.error})
         for side in sides:
-            workers[side].checked = checked[side]
+            workers[side].note(error=checked[side].error)
 
 
 @contextlib.contextmanager
