@@ -18,7 +18,23 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-TOOLS = ("adopt", "baseline", "history", "trust", "explain", "lab", "tune", "github", "harness", "identical")
+TOOLS = (
+    "manual",
+    "adopt",
+    "baseline",
+    "history",
+    "trust",
+    "explain",
+    "lab",
+    "tune",
+    "github",
+    "harness",
+    "identical",
+    "exchange",
+    "environments",
+    "shards",
+    "kept_builds",
+)
 """In the order of their lines in ``ratchet --help``."""
 
 

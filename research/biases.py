@@ -60,7 +60,7 @@ from biases_pairs import (
     Found,
     Ground,
     Order,
-    PairWorkers,
+    SideWorkers,
     TimeShare,
     compile_cases,
     copy_tree,
@@ -82,7 +82,7 @@ from ratchet.core.config import load_settings
 from ratchet.core.device.environment import describe
 from ratchet.core.device.lock import hold, lock_folder
 from ratchet.core.device.telemetry import Sampler
-from ratchet.core.device.vendor import choose_gpu
+from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import RatchetError
 from ratchet.core.records.run import Side
 from ratchet.core.workload import Device
@@ -103,7 +103,7 @@ def pairs_of(ground: Ground, hosts: Mapping[Side, HostClient], share: TimeShare,
     """Pairs of workers of one pair of hosts; over an even number of hosts their orders balance also if ``count`` is odd."""
     for index in share.steps(count):
         order = usual_order(parent * count + index)
-        with PairWorkers(ground, hosts, ground.settings.seed + 100 * parent + 2 * index) as workers:
+        with SideWorkers(ground, hosts, ground.settings.seed + 100 * parent + 2 * index) as workers:
             measure_pair(ground, workers, order, share, found, parent=parent, pair=index)
 
 
@@ -113,7 +113,7 @@ def first(ground: Ground, share: TimeShare, found: Found) -> None:
         for index in share.steps(ground.counts.first):
             # The two that agree with each other come next to each other, so that a short run is balanced too.
             order = Order(SIDES[index % 2], SIDES[(index + index // 2) % 2], SIDES[index // 4 % 2])
-            with PairWorkers(ground, hosts, ground.settings.seed + 2 * index) as workers:
+            with SideWorkers(ground, hosts, ground.settings.seed + 2 * index) as workers:
                 for side in from_first(order.fork):
                     workers.fork(side)
                 measure_pair(ground, workers, order, share, found, parent=0, pair=index)
@@ -128,7 +128,7 @@ def heavy(ground: Ground, share: TimeShare, found: Found) -> None:
         for pair in share.steps(ground.counts.heavy):
             tested = SIDES[pair % 2]
             other = other_side(tested)
-            with PairWorkers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
+            with SideWorkers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
                 for case in shuffled(found.left(ground.cases), ground.settings.seed + pair):
                     if not share.room():
                         break
@@ -139,7 +139,7 @@ def heavy(ground: Ground, share: TimeShare, found: Found) -> None:
                         workers.end(*SIDES)
 
 
-def after_lead_ins(ground: Ground, workers: PairWorkers, case: str, tested: Side, other: Side, pair: int) -> Row:
+def after_lead_ins(ground: Ground, workers: SideWorkers, case: str, tested: Side, other: Side, pair: int) -> Row:
     workers.hold(other, HEAVY)
     workers.prepare(tested, case)
     load = workers.warm_up((other,))
@@ -170,7 +170,7 @@ def resident(ground: Ground, share: TimeShare, found: Found) -> None:
     with open_hosts(ground, ground.trees) as hosts:
         for pair in share.steps(ground.counts.resident):
             tested = SIDES[pair % 2]
-            with PairWorkers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
+            with SideWorkers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
                 for case in shuffled(found.left(ground.cases), ground.settings.seed + pair):
                     if not share.room():
                         break
@@ -181,7 +181,7 @@ def resident(ground: Ground, share: TimeShare, found: Found) -> None:
                         workers.end(*SIDES)
 
 
-def alone_and_with(ground: Ground, workers: PairWorkers, case: str, tested: Side, pair: int) -> list[Row]:
+def alone_and_with(ground: Ground, workers: SideWorkers, case: str, tested: Side, pair: int) -> list[Row]:
     workers.prepare(tested, case)
     samples = workers.warm_up((tested,))
 
@@ -453,7 +453,7 @@ def main() -> None:
         *(str(Path(part).resolve()) for part in inherited.split(":") if part),
     ]
     environ = {**os.environ, "PYTHONPATH": ":".join(places)}
-    gpu = None if options.device == "cpu" else choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu = None if options.device == "cpu" else vendor_here().choose_gpu(None, os.environ)
     if options.device == "cuda" and gpu is None:
         raise SystemExit("There is no GPU here.")
     device: Device = "cuda" if gpu else "cpu"

@@ -25,7 +25,7 @@ from biases_figures import Line, Row, Summary, by, correlation, logs_of, p_text,
 from scipy import stats
 
 from ratchet.core.device.gpu import Gpu
-from ratchet.core.device.vendor import choose_gpu
+from ratchet.core.device.vendor import vendor_here
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -93,7 +93,7 @@ def flush_process(name: str, seed: int) -> list[Row]:
     """Everything one process measures: a row for each config, in an order that alternates."""
     import torch
 
-    gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu = vendor_here().choose_gpu(None, os.environ)
     rows = []
     for config in FLUSHED if seed % 2 == 0 else FLUSHED[::-1]:
         torch.manual_seed(seed)

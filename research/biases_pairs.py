@@ -21,7 +21,7 @@ from biases_figures import (
 )
 
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
-from ratchet.core.bench.messages import Prepared, Sampled
+from ratchet.core.bench.messages import BuiltCase, Sampled
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.device.gpu import Gpu
@@ -172,7 +172,7 @@ def other_side(side: Side) -> Side:
     return "head" if side == "reference" else "reference"
 
 
-class PairWorkers:
+class SideWorkers:
     """The workers of one pair, each forked when it is first needed. Leaving the context ends them."""
 
     def __init__(self, ground: Ground, hosts: Mapping[Side, HostClient], seed: int) -> None:
@@ -182,7 +182,7 @@ class PairWorkers:
         self._alive: dict[Side, WorkerClient] = {}
         self._held: dict[Side, str] = {}
 
-    def __enter__(self) -> PairWorkers:
+    def __enter__(self) -> SideWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -196,7 +196,7 @@ class PairWorkers:
     def prepare(self, side: Side, case: str) -> None:
         settings = self._ground.settings
         prepared = self.fork(side).ask(
-            "prepare", Prepared, case=case, seed=self._seed, check=False,
+            "prepare", BuiltCase, case=case, seed=self._seed, check=False,
             clock=settings.clock, cache=settings.cache, placements=settings.placements,
         )  # fmt: skip
         refuse_foreign(side, prepared.foreign)
@@ -264,7 +264,7 @@ def usual_order(index: int) -> Order:
 
 
 def measure_pair(
-    ground: Ground, workers: PairWorkers, order: Order, share: TimeShare, found: Found, *, parent: int, pair: int
+    ground: Ground, workers: SideWorkers, order: Order, share: TimeShare, found: Found, *, parent: int, pair: int
 ) -> None:
     """One row for each case: the log of head time / reference time."""
     first = from_first(order.time)
@@ -294,7 +294,7 @@ def measure_pair(
 def compile_cases(ground: Ground, hosts: Mapping[Side, HostClient], cases: Sequence[str], found: Found) -> None:
     """Build every case once on each side, so that no compilation is left for later."""
     for side in hosts:
-        with PairWorkers(ground, hosts, ground.settings.seed) as workers:
+        with SideWorkers(ground, hosts, ground.settings.seed) as workers:
             for case in found.left(cases):
                 try:
                     workers.prepare(side, case)

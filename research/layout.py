@@ -28,7 +28,7 @@ from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import plan_of
 from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.records.verdict import Comparison
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 
 CASE = """
 import torch
@@ -87,7 +87,7 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
     """Six pairs of the case, whose head has ``beside`` beside it."""
     with tempfile.TemporaryDirectory() as folder, hosts_of(Path(folder), beside, forked=forked) as hosts:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
-        duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), None)
+        duet = Duet(hosts, plan_of(settings, "cpu"), Progress(), None)
         case = CaseRun(name="adds/small", benchmark="adds", config=Config(name="small"))
         (measured,) = duet.measure([case], {case.name: SIDES}, Rule((PAIRS,)))
         comparison = compare_workers(measured.head, measured.reference, 0.95)

@@ -12,10 +12,10 @@ from typing import Any
 from ratchet.common.baseline_chain import with_digest
 from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.judge.evidence import session_of
-from ratchet.core.judge.shards import joined
 from ratchet.core.records.baseline import Baseline, Candidate, Day, Measurement
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Mute, Policy, RunRecord, Shard, Tree
 from ratchet.github.records import Acceptance
+from ratchet.shards.judge import joined
 from tests import examples
 from tests.examples import CPU_ENVIRONMENT, ENVIRONMENT, HEAD, HOSTILE, PLAN, REFERENCE, STARTED, WORKLOAD
 from tests.history_examples import STEADY, gone, new

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.common.installation import installed_commit
 from ratchet.core.errors import UsageError
-from ratchet.core.guide import installed_commit
 
 TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "workflows").glob("*.yml"))}
 """Name → text of each workflow, with words in capitals to replace: see `WorkflowValues.fill`."""

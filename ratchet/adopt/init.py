@@ -29,11 +29,11 @@ from ratchet.adopt.files import (
 from ratchet.adopt.harnesses import TriedHarness, harnesses, try_harness
 from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Survey, survey
 from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, CallTrials, try_candidates
+from ratchet.common.installation import installed_commit
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import OutputError, UsageError
 from ratchet.core.git import Repository
-from ratchet.core.guide import installed_commit
 from ratchet.core.units import plural
 
 USUAL_LABELS, USUAL_PYTHON = '["self-hosted", "gpu"]', "python3"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet import tools
+from ratchet.common.field_texts import field_texts
 from ratchet.core import records
-from ratchet.core.config import field_texts
 from ratchet.core.records import Record
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.profile import Profiles

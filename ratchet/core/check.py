@@ -27,10 +27,8 @@ from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
-from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
-from ratchet.core.pythons import side_pythons
+from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.environment import summary
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
@@ -94,8 +92,11 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     measured at all. Trouble with one case stays in its record; harm to the repository is in `CommandResult.damage`.
     """
     plan = _plan(request, environ)
-    pythons = side_pythons(request.environments, plan.environ, progress)
-    progress.announce(_sides(plan) + (f", {summary(pythons.differs)}" if pythons.differs else ""))
+    pythons: SidePythons = tools.part("environments").side_pythons(request.environments, plan.environ, progress)
+    changed = " + uncommitted changes" if plan.head.tree.dirty else ""
+    against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
+    differs = f", {summary(pythons.differs)}" if pythons.differs else ""
+    progress.announce(f"{commit_label(plan.head.tree)}{changed} against {against}{differs}")
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,
@@ -187,13 +188,6 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
             "Name another commit with --base, or add --time-identical to time it against itself.",
         )
     return replace(plan, reference=reference)
-
-
-def _sides(plan: CheckPlan) -> str:
-    """Say what is compared with what."""
-    changed = " + uncommitted changes" if plan.head.tree.dirty else ""
-    against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
-    return f"{commit_label(plan.head.tree)}{changed} against {against}"
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
@@ -308,7 +302,7 @@ class Comparer:
                 raise unbuilt
         reference = None if unbuilt else pairing.tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        policy = policy_of_part(settings.policy, len(machines))
+        policy = settings.policy.for_one_of(len(machines))
         explainer = self._explainer if pairing.explained != "no" else None
         early = pairing.explained == "early" and len(machines) == 1 and reference is not None
 

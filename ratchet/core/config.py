@@ -6,10 +6,7 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import functools
-import inspect
 import json
 import os
 import re
@@ -17,8 +14,6 @@ import secrets
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
@@ -317,15 +312,15 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
     They are those of the nearest pyproject.toml above the folder that has any, else of the one at the root.
     Raises UsageError naming the file or variable, the key, and what it may hold.
     """
-    project = _project_of(root, folder or root)
+    project = project_of(root, folder or root)
     path = project / "pyproject.toml"
-    settings = settings_from(_text_of(path), str(path), environ, options)
+    settings = settings_from(text_of(path), str(path), environ, options)
     return settings if project == root else settings.below(project.relative_to(root))
 
 
 def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
     """Read the settings from the text of a pyproject.toml, which errors call ``name``; else as `load_settings`."""
-    given = _of_environment(environ) | {name: value for name, value in options.items() if value is not None}
+    given = settings_of_environment(environ) | {name: value for name, value in options.items() if value is not None}
     settings = _validated((tool_table(text, name) or {}) | given, environ, options)
     settings._given = frozenset(given) & {*OF_EACH_TREE, *OF_BOTH_SIDES}
     return settings
@@ -344,56 +339,13 @@ def _validated(values: Mapping[str, Any], environ: Mapping[str, str], options: M
         raise UsageError(f"{_source(key, environ, options)}{place}: {_sentence(first)}.", hint) from None
 
 
-@dataclass(frozen=True)
-class SettingOrigin:
-    """One setting, as ``ratchet doctor settings`` shows it."""
-
-    name: str
-    value: Any
-    source: str
-    meaning: str
-
-
-def describe_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
-    """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
-    settings = load_settings(root, environ, options, folder)
-    texts = field_texts(Path(__file__))
-    path = _project_of(root, folder) / "pyproject.toml"
-    given = tool_table(_text_of(path), str(path)) or {}
-    variables = _of_environment(environ)
-    values = settings.model_dump(mode="json")
-    shown = []
-    for name in Settings.model_fields:
-        source = f"RATCHET_{name.upper()}" if name in variables else str(path) if name in given else "default"
-        source = "option" if options.get(name) is not None else source
-        meaning = " ".join(texts.get((Settings.__name__, name), "").replace("``", "").split())
-        shown.append(SettingOrigin(name, values[name], source, meaning))
-    return shown
-
-
-@functools.cache
-def field_texts(path: Path) -> dict[tuple[str, str], str]:
-    """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
-    texts: dict[tuple[str, str], str] = {}
-    for record in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not isinstance(record, ast.ClassDef):
-            continue
-        bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
-        texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
-        for field, below in pairwise(record.body):
-            match field, below:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    texts[record.name, name] = inspect.cleandoc(text)
-    return texts
-
-
-def _project_of(root: Path, folder: Path) -> Path:
+def project_of(root: Path, folder: Path) -> Path:
     """Return the nearest folder above whose pyproject.toml has our table; without one, the root."""
     for place in (folder, *folder.parents):
         if place == root or not place.is_relative_to(root):
             break
         path = place / "pyproject.toml"
-        if tool_table(_text_of(path), str(path)) is not None:
+        if tool_table(text_of(path), str(path)) is not None:
             return place
     return root
 
@@ -404,7 +356,7 @@ OTHER_VARIABLES = frozenset(
 """Ends of variables that begin with RATCHET_ and are no settings."""
 
 
-def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def settings_of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that variables give; an empty one gives none. Raises UsageError for one that nothing reads."""
     given = {name: value for name, value in environ.items() if name.startswith("RATCHET_") and value}
     known = {f"RATCHET_{field.upper()}": field for field in Settings.model_fields}
@@ -415,7 +367,8 @@ def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {known[name]: value for name, value in given.items() if name in known}
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file of settings; empty where there is none. Raises UsageError for one that cannot be read."""
     if not path.is_file():
         return ""
     try:

@@ -7,11 +7,13 @@ Every command that measures or profiles calls it. It asks the GPU's vendor, hold
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeVar
 
 from ratchet.core.bench.suite import Suite
@@ -22,15 +24,50 @@ from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.lock import hold, lock_folder
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import UnfitError, UsageError
-from ratchet.core.pythons import ONE_FOR_BOTH, SidePythons
-from ratchet.core.records.environment import Environment
-from ratchet.core.records.run import Plan
+from ratchet.core.records.environment import Environment, PackageDifference
+from ratchet.core.records.run import Plan, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import DeviceChoice
 from ratchet.core.workload import Device
 
 FEW_PAIRS = 5
 """Below this there is hardly any evidence in an interval."""
+
+
+@dataclass(frozen=True)
+class PythonEnvironment:
+    """An interpreter with packages, and folders whose packages come before its own."""
+
+    python: str
+    first: tuple[str, ...] = ()
+
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a process in this environment: its programs and folders come first."""
+        if self == OURS:
+            return dict(environ)
+        programs = str(Path(self.python).parent)
+        kept = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
+        path = os.pathsep.join(filter(None, (programs, environ.get("PATH", ""))))
+        folders = os.pathsep.join(filter(None, (*self.first, environ.get("PYTHONPATH", ""))))
+        return kept | {"PATH": path, "PYTHONPATH": folders}
+
+
+OURS = PythonEnvironment(sys.executable)
+
+
+@dataclass(frozen=True)
+class SidePythons:
+    """The environment of each side, and the packages that differ; empty where both sides have ours."""
+
+    sides: Mapping[Side, PythonEnvironment] = field(default_factory=dict)
+    differs: tuple[PackageDifference, ...] = ()
+
+    def variables(self, side: Side, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables of a program that works for a side, such as its build."""
+        return self.sides[side].variables(environ) if side in self.sides else environ
+
+
+ONE_FOR_BOTH = SidePythons()
 
 
 @dataclass(frozen=True)
@@ -244,7 +281,9 @@ class _Shared:
             yield self.progress
 
 
-class _Part:
+class _Part(Progress):
+    """The progress of one part. Its end is none: the run goes on until all parts have ended."""
+
     def __init__(self, shared: _Shared, number: int) -> None:
         self._shared = shared
         self._number = number
@@ -267,6 +306,3 @@ class _Part:
         with self._shared.reporting() as progress:
             self._shared.steps[self._number] = done
             progress.case(name, pair, sum(self._shared.steps))
-
-    def finish(self) -> None:
-        """Do nothing: the run goes on until all parts have ended."""

@@ -1,26 +1,24 @@
-"""Judge recorded runs again: `compare`, `report` and `merge`.
+"""Judge recorded runs again, for `ratchet compare`.
 
 `ratchet.core.cli.results` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
-`compare` also results of other harnesses), the settings and the baseline. It measures nothing; `merge` copies profiles into the
-results folder.
+`compare` also results of other harnesses), the settings and the baseline. It measures nothing.
 """
 
 from __future__ import annotations
 
 import filecmp
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ratchet import tools
 from ratchet.core.config import Settings
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.shards import joined
 from ratchet.core.judge.verdict import judge_run, judge_two
 from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import ReportRecord
-from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, settings_of, writable
+from ratchet.core.request import CURRENT, CommandResult, Request, load_baseline, settings_of
 from ratchet.core.untrusted import clean
 
 _OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
@@ -55,24 +53,6 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     past = load(recorded or results / CURRENT, RunRecord)
     report = judge_run(past, load_baseline(results), settings.overriding(past.policy, request.options))
     return CommandResult(past, tools.part("profile_files").with_stored_profiles(report, past, results), results)
-
-
-# `ratchet ci merge`: join the shards of one check, measured on several runners, into one run and one verdict.
-
-
-def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> CommandResult:
-    """Join the shards and judge them as one run; the profiles beside each are copied into the results folder.
-
-    Raises UsageError where they do not belong together, IncompleteError where one is missing.
-    """
-    root, settings = settings_of(request, environ)
-    results = writable(root / settings.results)
-    run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
-    profile_files = tools.part("profile_files")
-    for path in paths:
-        profile_files.take_profiles(path.parent, results)
-    report = judge_run(run, load_baseline(results))
-    return CommandResult(run, profile_files.with_stored_profiles(report, run, results), results)
 
 
 def load_run(path: Path, format_: str | None, settings: Settings, command: tuple[str, ...]) -> RunRecord:

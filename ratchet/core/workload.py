@@ -119,10 +119,6 @@ def _is_function(value: object) -> bool:
     return value is None or callable(value)
 
 
-def _names_functions(value: object) -> bool:
-    return isinstance(value, Mapping) and all(map(callable, value.values()))
-
-
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
@@ -133,7 +129,7 @@ _ARGUMENTS: tuple[tuple[str, Callable[[object], bool], str], ...] = (
     ("setup", _is_function, "a function"),
     ("flops", _is_number, "a number"),
     ("bytes", _is_number, "a number"),
-    ("stages", _names_functions, "a dict of functions"),
+    ("stages", lambda value: isinstance(value, Mapping) and all(map(callable, value.values())), "a dict of functions"),
     ("tolerance", _is_mapping, 'a dict, such as {"float16": 0.01}'),
     ("tune", _is_mapping, 'a dict of the values of each parameter, such as {"BLOCK": (64, 128)}'),
     ("tuning", _is_mapping, 'a dict, such as {"BLOCK": 64}'),

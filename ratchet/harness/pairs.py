@@ -27,8 +27,8 @@ from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.config import Settings
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError, RecordError, UsageError
+from ratchet.core.machine import PythonEnvironment
 from ratchet.core.processes import run
-from ratchet.core.pythons import PythonEnvironment
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
 from ratchet.core.units import did_you_mean, duration
 from ratchet.core.untrusted import clean, last_lines

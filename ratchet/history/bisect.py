@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ratchet import tools
 from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.suite import CaseTask
@@ -29,7 +30,6 @@ from ratchet.core.judge.evidence import CHANGE_PAIRS, thresholds_for
 from ratchet.core.judge.outcome import compared, decide
 from ratchet.core.judge.rule import GateRule, looks_for_change
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
-from ratchet.core.pythons import released, side_pythons
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import file_stem, load, save
 from ratchet.core.records.run import CaseRun, Side
@@ -72,7 +72,7 @@ class _Site:
         if not self.package:
             return self.machine
         wanted: dict[Side, str] = {"head": f"{self.package}=={head}", "reference": f"{self.package}=={reference}"}
-        return replace(self.machine, pythons=side_pythons(wanted, self.environ, self.progress))
+        return replace(self.machine, pythons=tools.part("environments").side_pythons(wanted, self.environ, self.progress))
 
 
 def bisect(
@@ -102,7 +102,7 @@ def bisect(
         raise UsageError(f"A search takes {CHANGE_PAIRS} pairs or more, not {settings.pairs}.", "Raise --pairs, or leave it out.")
     results = writable(repository.root / settings.results)
     if package:
-        commits, ends = released(package, good, bad, environ), (good, bad)
+        commits, ends = tools.part("environments").released(package, good, bad, environ), (good, bad)
         progress.announce(f"{units.plural(len(commits), 'version')} of {package} after {good} up to {bad}")
         settings = settings.model_copy(update={"build_cache": False})
     else:

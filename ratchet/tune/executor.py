@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ratchet.tune.records import Done, Task
+from ratchet.tune.records import Task, TaskResult
 
 FOR_FINALS, MOST_FOR_FINALS_S = 0.3, 150.0
 """Share of a budget, and most seconds, for confirming the best few and the benchmark's other configs."""
@@ -72,11 +72,11 @@ class Budget:
 
 # Executors: a station on each device, and `LocalExecutor`, which spreads tasks over stations.
 #
-# A `Task` says what to do, a `Done` how it ended; both can be pickled, so that a station may live in another process or on
+# A `Task` says what to do, a `TaskResult` how it ended; both can be pickled, so that a station may live in another process or on
 # another machine. A station is an executor of one place.
 
 
-Report = Callable[[Done], None]
+Report = Callable[[TaskResult], None]
 
 
 class Executor(Protocol):
@@ -93,15 +93,15 @@ class Executor(Protocol):
         ...
 
     def submit(self, task: Task) -> None:
-        """Give out a task. Whatever happens to it stands in its `Done` and is never raised."""
+        """Give out a task. Whatever happens to it stands in its `TaskResult` and is never raised."""
         ...
 
-    def results(self, timeout_s: float) -> list[Done]:
+    def results(self, timeout_s: float) -> list[TaskResult]:
         """Return what was done since the last call. Wait until there is something, but no longer than ``timeout_s``."""
         ...
 
     def withdraw(self) -> None:
-        """Take back the tasks that are not being timed yet: they get no `Done` any more."""
+        """Take back the tasks that are not being timed yet: they get no `TaskResult` any more."""
         ...
 
     def close(self) -> None:
@@ -110,10 +110,10 @@ class Executor(Protocol):
 
 
 class Station(Executor, Protocol):
-    """An executor of one device, which can report each `Done` as soon as it is there."""
+    """An executor of one device, which can report each `TaskResult` as soon as it is there."""
 
     def report_to(self, report: Report) -> None:
-        """Call ``report`` with each `Done` from now on, in a thread of the station's; `results` then has nothing."""
+        """Call ``report`` with each `TaskResult` from now on, in a thread of the station's; `results` then has nothing."""
         ...
 
 
@@ -122,7 +122,7 @@ class LocalExecutor:
 
     def __init__(self, stations: Sequence[Station]) -> None:
         self._stations = list(stations)
-        self._done: queue.Queue[tuple[Station, Done]] = queue.Queue()
+        self._done: queue.Queue[tuple[Station, TaskResult]] = queue.Queue()
         for station in self._stations:
             station.report_to(self._report_of(station))
 
@@ -137,7 +137,7 @@ class LocalExecutor:
     def submit(self, task: Task) -> None:
         max(self._stations, key=lambda station: station.room).submit(task)
 
-    def results(self, timeout_s: float) -> list[Done]:
+    def results(self, timeout_s: float) -> list[TaskResult]:
         try:
             arrived = [self._done.get(timeout=max(0.0, timeout_s))]
         except queue.Empty:
@@ -157,7 +157,7 @@ class LocalExecutor:
     def _report_of(self, station: Station) -> Report:
         return lambda done: self._done.put((station, done))
 
-    def _given_on(self, done: Done, gone: Station) -> bool:
+    def _given_on(self, done: TaskResult, gone: Station) -> bool:
         """Drop a station that is gone and give its task to another; False where there is no other."""
         others = [station for station in self._stations if station is not gone]
         if not others:

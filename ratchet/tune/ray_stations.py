@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ratchet.core.errors import HostError, UnfitError, UsageError
-from ratchet.tune.records import Done, Task
+from ratchet.tune.records import Task, TaskResult
 
 if TYPE_CHECKING:
     from ratchet.tune.executor import Station
@@ -108,7 +108,7 @@ class _Actor:
     def __init__(self, prepare: Prepare) -> None:
         self._held = contextlib.ExitStack()
         self._opened = prepare(self._held)
-        self._answers: dict[int, queue.SimpleQueue[Done]] = {}
+        self._answers: dict[int, queue.SimpleQueue[TaskResult]] = {}
         self._begun = threading.Event()
 
     def begin(self, aim: Any) -> tuple[str, int]:
@@ -182,7 +182,7 @@ class RayExecutor:
         member.room -= 1
         self._calls[member.actor.carry_out.remote(task.model_dump_json())] = (member, task)
 
-    def results(self, timeout_s: float) -> list[Done]:
+    def results(self, timeout_s: float) -> list[TaskResult]:
         calls = [*self._starting, *self._calls]
         if not calls:
             return []
@@ -208,7 +208,7 @@ class RayExecutor:
             self._ray.kill(member.actor)
         self._members, self._starting, self._calls = [], {}, {}
 
-    def _heard(self, call: Any) -> list[Done]:
+    def _heard(self, call: Any) -> list[TaskResult]:
         """Return what the answer to a call leaves to report."""
         starting = self._starting.pop(call, None)
         member, task = (starting, None) if starting else self._calls.pop(call, (None, None))
@@ -222,14 +222,14 @@ class RayExecutor:
             member.name, room = answer
             member.room += room
             return []
-        done = Done.model_validate_json(answer)
+        done = TaskResult.model_validate_json(answer)
         if done.lost:
             return self._lost(member, task, done.lost)
         if task is not None:
             member.room += 1
         return [done]
 
-    def _lost(self, member: _Member, task: Task | None, why: str) -> list[Done]:
+    def _lost(self, member: _Member, task: Task | None, why: str) -> list[TaskResult]:
         """Drop a member and give its tasks to others; return them as lost where there is no other."""
         self._members.remove(member)
         self._reasons.append(why)
@@ -240,7 +240,7 @@ class RayExecutor:
         self._starting = {call: starter for call, starter in self._starting.items() if starter is not member}
         tasks = [each for each in theirs if each is not None]
         if not self._members:
-            return [Done(task=each, place=name, lost=f"{name} was lost: {why}") for each in tasks]
+            return [TaskResult(task=each, place=name, lost=f"{name} was lost: {why}") for each in tasks]
         for each in tasks:
             self.submit(each)
         return []

@@ -307,7 +307,7 @@ class Task(Record):
     """Seconds after which a confirmation ends, with the pairs that it has by then."""
 
 
-class Done(Record):
+class TaskResult(Record):
     """The result of a task."""
 
     task: Task

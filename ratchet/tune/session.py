@@ -27,7 +27,7 @@ from ratchet.core.errors import HostError, UnfitError
 from ratchet.core.report.progress import Progress
 from ratchet.core.workload import Device
 from ratchet.tune.executor import GRACE_S, Budget, Executor, LocalExecutor, Station
-from ratchet.tune.records import Configuration, Confirmation, Done, Evaluation, Task, TuningFile, TuningRecord
+from ratchet.tune.records import Configuration, Confirmation, Evaluation, Task, TaskResult, TuningFile, TuningRecord
 from ratchet.tune.station import LocalStation, StationPlace
 from ratchet.tune.trials import TrialTarget
 
@@ -197,7 +197,7 @@ class TuningSession:
             seconds=None if math.isinf(left) else max(0.0, left) + GRACE_S,
         )
 
-    def _take(self, arrived: Sequence[Done], search: Search) -> None:
+    def _take(self, arrived: Sequence[TaskResult], search: Search) -> None:
         """Record results that arrived together, and give them to the strategy. Raises HostError where no station is left."""
         before = self.best
         self._keep_evaluations(arrived)
@@ -210,7 +210,7 @@ class TuningSession:
         if arrived:
             self._tell(better=self.best != before)
 
-    def _keep_evaluations(self, arrived: Sequence[Done]) -> None:
+    def _keep_evaluations(self, arrived: Sequence[TaskResult]) -> None:
         evaluations = [done.evaluation for done in arrived if done.evaluation is not None]
         if evaluations:
             self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *evaluations)}))

@@ -25,11 +25,11 @@ from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import RatchetError
 from ratchet.core.judge.comparison import FEWEST_PAIRS, compare_workers
 from ratchet.core.records.run import SIDES, CaseRun, Config, Side
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.core.workload import Device
 from ratchet.tune.answers import Compiled
 from ratchet.tune.judge import FinalsRule
-from ratchet.tune.records import Configuration, Confirmation, Done, Task
+from ratchet.tune.records import Configuration, Confirmation, Task, TaskResult
 from ratchet.tune.trials import Compilers, OutOfTime, Timer, TrialTarget, compiling_processes
 
 
@@ -70,7 +70,7 @@ def _confirmation(configuration: Configuration, measured: CaseRun, confidence: f
     return Confirmation(configuration=configuration, config=measured.config.name, comparison=found, reason=reason)
 
 
-Report = Callable[[Done], None]
+Report = Callable[[TaskResult], None]
 _AHEAD = 2
 """Tasks beyond those that are being compiled, so that the device does not wait for the search."""
 
@@ -85,7 +85,7 @@ class LocalStation:
         """
         self._place, self._aim = place, aim
         self._hosts, self._head = hosts, hosts.sides["head"]
-        self._done: queue.Queue[Done] = queue.Queue()
+        self._done: queue.Queue[TaskResult] = queue.Queue()
         self._report: Report = self._done.put
         self._ready: queue.Queue[tuple[Task, Compiled | None] | None] = queue.Queue()
         self._early: list[Task] | None = []
@@ -121,7 +121,7 @@ class LocalStation:
         """Queue a task; its result says so at once where the station is lost."""
         with self._lock:
             if self._gone:
-                self._report(Done(task=task, place=self._place.name, lost=self._gone))
+                self._report(TaskResult(task=task, place=self._place.name, lost=self._gone))
                 return
             self._in_hand[task.number] = task
             until = time.monotonic() + task.seconds if task.seconds is not None else math.inf
@@ -134,7 +134,7 @@ class LocalStation:
             else:
                 self._enter(task)
 
-    def results(self, timeout_s: float) -> list[Done]:
+    def results(self, timeout_s: float) -> list[TaskResult]:
         """Return the results that are there; wait up to ``timeout_s`` seconds for a first one."""
         try:
             found = [self._done.get(timeout=max(0.0, timeout_s))]
@@ -204,15 +204,15 @@ class LocalStation:
         if task.number in self._in_hand:
             self._ready.put((task, compiled))
 
-    def _carried_out(self, task: Task, compiled: Compiled | None) -> Done | None:
+    def _carried_out(self, task: Task, compiled: Compiled | None) -> TaskResult | None:
         """Return the result of a task; None where the time was over in the middle of it."""
         if task.what == "confirm":
-            return Done(task=task, place=self._place.name, confirmations=self._confirmed(task))
+            return TaskResult(task=task, place=self._place.name, confirmations=self._confirmed(task))
         try:
             evaluation = self._timer.evaluate(task.configurations[0], task.best, compiled)
         except OutOfTime:
             return None
-        return Done(task=task, place=self._place.name, evaluation=evaluation)
+        return TaskResult(task=task, place=self._place.name, evaluation=evaluation)
 
     def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
         """Compare each of the task's configurations with the default, as a check compares two commits. Raises HostError.
@@ -233,12 +233,12 @@ class LocalStation:
         # The next pair may take as long as the last one: in the last tenth of the time none begins.
         plan = self._aim.plan.model_copy(update={"budget_s": max(0.1, seconds * 0.9)})
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
-            duet = Duet(hosts, plan, SilentProgress(), sampler, variants=variants)
+            duet = Duet(hosts, plan, Progress(), sampler, variants=variants)
             measured = duet.measure(cases, dict.fromkeys(finalists, SIDES), FinalsRule(policy, plan.pairs))
         late = time.monotonic() >= until
         return tuple(_confirmation(finalists[case.name], case, policy.confidence, late=late) for case in measured)
 
-    def _report_done(self, done: Done | None) -> None:
+    def _report_done(self, done: TaskResult | None) -> None:
         self._in_hand.pop(self._timed or 0, None)
         self._timed = None
         if done is not None and not self._closed:
@@ -249,4 +249,4 @@ class LocalStation:
             self._gone = why
             lost, self._in_hand = list(self._in_hand.values()), {}
         for task in lost:
-            self._report(Done(task=task, place=self._place.name, lost=why))
+            self._report(TaskResult(task=task, place=self._place.name, lost=why))

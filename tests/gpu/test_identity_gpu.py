@@ -15,7 +15,7 @@ import pytest
 
 from ratchet import nvcc
 from ratchet.core.bench.client import Hosts, WorkerClient
-from ratchet.core.bench.messages import Identified, Prepared, Sampled
+from ratchet.core.bench.messages import BuiltCase, Identified, Sampled
 from ratchet.core.bench.tree_spec import Timeouts, TreeSpec
 from ratchet.core.device.vendor import choose_gpu
 from ratchet.core.errors import CudaBuildError
@@ -297,9 +297,9 @@ class Sides:
     def close(self) -> None:
         self.hosts.__exit__()
 
-    def prepare(self, worker: WorkerClient, case: str, *, check: bool = True) -> Prepared:
+    def prepare(self, worker: WorkerClient, case: str, *, check: bool = True) -> BuiltCase:
         settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
-        return worker.ask("prepare", Prepared, case=case, check=check, **settings)
+        return worker.ask("prepare", BuiltCase, case=case, check=check, **settings)
 
     def identified(self, side: Side, case: str) -> tuple[Identified, Any]:
         """The identity, and what its digest was made of."""

@@ -13,15 +13,15 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 from ratchet.core.bench.client import HostClient, Hosts, WorkerClient  # noqa: E402  as above
 from ratchet.core.bench.messages import (  # noqa: E402  as above
+    BuiltCase,
     Identified,
     KernelTimes,
-    Prepared,
     Restored,
     Sampled,
 )
 from ratchet.core.bench.tree_spec import TreeSpec  # noqa: E402  as above
 from ratchet.core.config import Settings  # noqa: E402  after the skip
-from ratchet.core.device.vendor import choose_gpu  # noqa: E402  as above
+from ratchet.core.device.vendor import vendor_here  # noqa: E402  as above
 from ratchet.explain.tracing import Traced  # noqa: E402  as above
 
 ORDINARY = {
@@ -74,7 +74,7 @@ def bench_file() -> str:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[HostClient]:
-    gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpu = vendor_here().choose_gpu(None, os.environ)
     assert gpu
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "all.py").write_text(bench_file(), encoding="utf-8")
@@ -86,7 +86,7 @@ def host(tmp_path: Path) -> Iterator[HostClient]:
 
 def prepare(worker: WorkerClient, name: str) -> None:
     settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
-    worker.ask("prepare", Prepared, case=f"{name}/default", check=True, **settings)
+    worker.ask("prepare", BuiltCase, case=f"{name}/default", check=True, **settings)
 
 
 def test_ordinary_cases_leave_nothing(host: HostClient) -> None:

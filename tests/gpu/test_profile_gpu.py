@@ -11,7 +11,7 @@ from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.machine import plan_of
 from ratchet.core.records.run import Side
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.explain.cases import trace_cases
 from ratchet.explain.ncu import NcuOptions, ProfileError, find_ncu
 from ratchet.explain.readers import read
@@ -47,7 +47,7 @@ def look(folder: Path, environ: dict[str, str], *cases: str, both_sides: bool = 
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
     trees: dict[Side, TreeSpec] = {"reference": tree, "head": tree} if both_sides else {"head": tree}
-    traces = trace_cases(trees, cases, plan_of(Settings(), "cuda"), SilentProgress(), environ)
+    traces = trace_cases(trees, cases, plan_of(Settings(), "cuda"), Progress(), environ)
     request = ProfileRequest(trees, 1, benchmark_environ(environ, tree), folder, TimeBudget(120, traces.import_s))
     return profile_sides(request, dict.fromkeys(cases, NcuOptions()), traces.cases)
 

@@ -16,7 +16,7 @@ import pytest
 
 from ratchet.core.bench import client
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
-from ratchet.core.bench.messages import Prepared
+from ratchet.core.bench.messages import BuiltCase
 from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
@@ -39,11 +39,11 @@ def spec(play: Playground, path: Path | None = None) -> TreeSpec:
     return TreeSpec.of(Settings(python_path=(".",)), path or play.repo, checkout=play.repo, device="cpu", gpu_uuid=None)
 
 
-def prepared(host: HostClient, seed: int) -> Prepared:
+def prepared(host: HostClient, seed: int) -> BuiltCase:
     """Return the answer of a fresh worker that prepares the case."""
     worker = host.fork()
     words = {"check": False, "clock": "auto", "cache": "warm", "placements": 1}
-    answer = worker.ask("prepare", Prepared, case="adds/small", seed=seed, **words)
+    answer = worker.ask("prepare", BuiltCase, case="adds/small", seed=seed, **words)
     worker.end()
     return answer
 

@@ -23,7 +23,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ratchet.core.errors import RatchetError
-from ratchet.tune.records import Done, Task
+from ratchet.tune.records import TaskResult, Task
 from ratchet.tune.records import Evaluation
 from ratchet.tune.ray_stations import ray_actors
 
@@ -52,7 +52,7 @@ class Toy:
                 configuration=dict(task.configurations[0]), outcome="correct", samples_ms=(1.0,), median_ms=1.0, normalised=1.0,
                 at=datetime.now(UTC),
             )
-            self.report(Done(task=task, place=self.places[0], evaluation=evaluation))
+            self.report(TaskResult(task=task, place=self.places[0], evaluation=evaluation))
 
     def withdraw(self): ...
 

@@ -14,7 +14,6 @@ from ratchet.core.config import (
     OF_EACH_TREE,
     OTHER_VARIABLES,
     Settings,
-    describe_settings,
     load_settings,
     parse_duration,
     parse_fraction,
@@ -23,6 +22,7 @@ from ratchet.core.config import (
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.run import Policy
 from ratchet.github.thresholds import origin_of_thresholds
+from ratchet.manual.settings import describe_settings
 
 ROOT = Path(__file__).parents[2]
 

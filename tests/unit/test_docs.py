@@ -10,11 +10,13 @@ from pathlib import Path
 import click
 import pytest
 
-from ratchet.core import errors, guide
+from ratchet.common import installation
+from ratchet.core import errors
 from ratchet.core.cli import COMMANDS, cli
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.records.verdict import Outcome
 from ratchet.github import errors as github_errors
+from ratchet.manual import guide
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")]
@@ -174,9 +176,10 @@ def test_a_word_that_no_page_has() -> None:
 def test_addresses_are_those_of_the_installed_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where ratchet was installed from a repository, what it does not have itself is linked at that commit."""
     source = {"url": "https://github.com/octocat/ratchet.git", "vcs_info": {"vcs": "git", "commit_id": "a" * 40}}
-    monkeypatch.setattr(guide, "_installed", lambda: source)
+    monkeypatch.setattr(installation, "installed_from", lambda: source)
+    monkeypatch.setattr(guide, "installed_from", lambda: source)
     assert f"https://github.com/octocat/ratchet/blob/{'a' * 40}/docs/decisions/0003-rule.md" in guide.explain("measuring")
-    monkeypatch.setattr(guide, "_installed", dict)
+    monkeypatch.setattr(installation, "installed_from", dict)
     assert "decisions/0003-rule.md" not in guide.explain("measuring")
 
 

@@ -19,7 +19,7 @@ from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.judge.verdict import ending
 from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.core.report.exchange import SourceLine, defined_at, junit_text, sarif_text, seed_text
+from ratchet.exchange.texts import SourceLine, defined_at, junit_text, sarif_text, seed_text
 from ratchet.harness.results import read_results
 from tests import examples, reports
 

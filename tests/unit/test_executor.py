@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ratchet.tune.executor import LocalExecutor, Report
-from ratchet.tune.records import Done, Evaluation, Task
+from ratchet.tune.records import Evaluation, Task, TaskResult
 
 
 class FakeStation:
@@ -31,7 +31,7 @@ class FakeStation:
     def submit(self, task: Task) -> None:
         self.tasks.append(task)
 
-    def results(self, timeout_s: float) -> list[Done]:
+    def results(self, timeout_s: float) -> list[TaskResult]:
         return []
 
     def withdraw(self) -> None:
@@ -45,12 +45,12 @@ class FakeStation:
         found = Evaluation(
             configuration=task.configurations[0], outcome="crash", reason="told to", at=datetime(2026, 1, 1, tzinfo=UTC)
         )
-        self._report(Done(task=task, place=self.name, evaluation=found))
+        self._report(TaskResult(task=task, place=self.name, evaluation=found))
 
     def lose(self) -> None:
         lost, self.tasks = self.tasks, []
         for task in lost:
-            self._report(Done(task=task, place=self.name, lost="gone"))
+            self._report(TaskResult(task=task, place=self.name, lost="gone"))
 
 
 def task(number: int) -> Task:

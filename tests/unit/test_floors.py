@@ -21,13 +21,13 @@ pytestmark = pytest.mark.no_cover
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
 CORE = "ratchet.core."
-COMMAND_MODULES = ("check", "run", "recorded", "machine", "pythons", "request", "trees", "command_result")
+COMMAND_MODULES = ("check", "run", "recorded", "machine", "request", "trees", "command_result")
 FLOORS: dict[str, int] = {
     "cli": 4,
     **dict.fromkeys(COMMAND_MODULES, 3),
     **dict.fromkeys(("bench", "device", "report", "git", "actions"), 2),
     "judge": 1,
-    **dict.fromkeys(("records", "config", "units", "errors", "guide", "workload", "cache", "untrusted", "processes"), 0),
+    **dict.fromkeys(("records", "config", "units", "errors", "workload", "cache", "untrusted", "processes"), 0),
 }
 """Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""
 NEIGHBOURS = (

@@ -12,11 +12,15 @@ import pytest
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.config import Settings
 from ratchet.core.device.gpu import ComputeProcess
-from ratchet.core.device.vendor import NvidiaGpu, choose_gpu, find_gpus, load_nvml
+from ratchet.core.device.vendor import Nvidia, NvidiaGpu, find_gpus, load_nvml
 from ratchet.core.errors import UsageError
 from ratchet.core.machine import Machine, joined
 from ratchet.core.trees import tree_spec
 from tests.fake_nvml import driver, refuse
+
+
+def choose_gpu(index: int | None, visible: str | None, nvml: Any) -> NvidiaGpu | None:
+    return Nvidia(nvml).choose_gpu(index, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
 
 
 def process(pid: int, memory: int | None) -> SimpleNamespace:
@@ -168,7 +172,7 @@ def test_no_driver() -> None:
 
 def test_real_binding() -> None:
     """The real binding answers with a list, whether this machine has a driver or not."""
-    assert isinstance(find_gpus(), list)
+    assert isinstance(find_gpus(load_nvml()), list)
 
 
 @pytest.mark.parametrize(

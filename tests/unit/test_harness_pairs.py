@@ -13,7 +13,7 @@ from ratchet.core.bench.tree_spec import Timeouts, TreeSpec
 from ratchet.core.errors import HostError, UsageError
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import SIDES, Plan, Side
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.harness.pairs import Harness, list_harness, measure_harness
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
@@ -47,7 +47,7 @@ class Trees:
         plan = Plan(pairs=pairs, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm")
         task = CaseTask(plan, patterns, 0.95, Rule((pairs,)))
         command = Harness((sys.executable, "-S", "bench.py", "{out}"), "json", time_limit_s)
-        return measure_harness(self.specs, command, task, SilentProgress(), ENVIRON)
+        return measure_harness(self.specs, command, task, Progress(), ENVIRON)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_path_into_the_checkout_is_refused_unless_it_is_an_environment(trees: 
     assert list_harness(trees.specs["head"], command, (), ENVIRON)
     task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
     with pytest.raises(UsageError, match="the same file for both sides"):
-        measure_harness(trees.specs, Harness((str(checkout / "bench"), "{out}"), None, 60.0), task, SilentProgress(), ENVIRON)
+        measure_harness(trees.specs, Harness((str(checkout / "bench"), "{out}"), None, 60.0), task, Progress(), ENVIRON)
 
 
 HYPERFINE = """\
@@ -174,7 +174,7 @@ def test_a_skip_that_ends_leaves_no_samples_of_a_skipped_case(trees: Trees) -> N
     trees.add("head", HYPERFINE.replace("NONE", "0"))
     task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
     harness = Harness((sys.executable, "-S", "bench.py", "{out}"), "hyperfine", 60.0)
-    cases = {case.name: case for case in measure_harness(trees.specs, harness, task, SilentProgress(), ENVIRON).cases}
+    cases = {case.name: case for case in measure_harness(trees.specs, harness, task, Progress(), ENVIRON).cases}
     assert cases["a/default"].skipped
     assert (cases["a/default"].head, cases["a/default"].reference) == ((), ())
     assert len(cases["b/default"].head) == 3

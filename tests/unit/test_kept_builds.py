@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.bench.build import KeptBuild, build_tree, kept_folder, restore_kept
+from ratchet.core.bench.build import build_tree
 from ratchet.core.records.files import load, save
+from ratchet.kept_builds.files import KeptBuild, kept_folder, restore_kept
 
 pytestmark = pytest.mark.no_cover
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.bench.messages import CaseListed, Checked, Listing, Prepared, Ready, Sampled, Trouble, parse
+from ratchet.core.bench.messages import BuiltCase, CaseListed, Checked, Listing, Ready, Sampled, Trouble, parse
 from ratchet.core.bench.wire import ProtocolError
 
 PREPARED: dict[str, Any] = {
@@ -29,7 +29,7 @@ PREPARED: dict[str, Any] = {
 
 def test_prepared() -> None:
     """A worker's whole answer is understood, and parameters keep their types."""
-    found = parse(PREPARED, Prepared)
+    found = parse(PREPARED, BuiltCase)
     assert found.stages == ("scores",)
     assert [type(value) for value in found.workload.parameters.values()] == [int, float, bool, str]
 
@@ -57,11 +57,11 @@ def test_listing() -> None:
         ({"samples_ms": 3}, Sampled, "samples_ms"),
         ({"samples_ms": [1e400]}, Sampled, "samples_ms.0"),
         ({"error": -1}, Checked, "error"),
-        (PREPARED | {"peak_memory_bytes": 1.5}, Prepared, "peak_memory_bytes"),
+        (PREPARED | {"peak_memory_bytes": 1.5}, BuiltCase, "peak_memory_bytes"),
         ({"stage": "x", "trouble": None, "last_lines": []}, Trouble, "trouble"),
         ({"stage": "\udcff", "trouble": "", "last_lines": []}, Trouble, ""),
-        (PREPARED | {"workload": PREPARED["workload"] | {"cache": "hot"}}, Prepared, "workload.cache"),
-        (PREPARED | {"tuning": {"BLOCK": [1]}}, Prepared, "tuning.BLOCK.int"),
+        (PREPARED | {"workload": PREPARED["workload"] | {"cache": "hot"}}, BuiltCase, "workload.cache"),
+        (PREPARED | {"tuning": {"BLOCK": [1]}}, BuiltCase, "tuning.BLOCK.int"),
     ],
 )
 def test_refused(message: dict[str, object], kind: Any, place: str) -> None:

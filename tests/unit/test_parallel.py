@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from ratchet.core.machine import in_parallel
-from ratchet.core.report.progress import Progress, SilentProgress
+from ratchet.core.report.progress import Progress
 
 PARTS = [("gpu 0", 1), ("gpu 1", 2), ("gpu 2", 3)]
 
 
-class Told(SilentProgress):
+class Told(Progress):
     """Keeps what it was told."""
 
     def __init__(self) -> None:

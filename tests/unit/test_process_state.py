@@ -17,7 +17,7 @@ from ratchet.core.bench.child.calls import seed_all
 from ratchet.core.bench.child.host import load
 from ratchet.core.bench.child.loader import LoadedTree
 from ratchet.core.bench.child.worker import Worker
-from ratchet.core.bench.messages import Prepared, Restored, parse
+from ratchet.core.bench.messages import BuiltCase, Restored, parse
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from tests.forked import forked
@@ -160,11 +160,11 @@ def spec_of(folder: Path, files: dict[str, str]) -> TreeSpec:
     return TreeSpec.of(Settings(), tree, checkout=tree, device="cpu", gpu_uuid=None)
 
 
-def prepare(worker: Worker, case: str) -> Prepared:
+def prepare(worker: Worker, case: str) -> BuiltCase:
     asked = {"seed": 1, "clock": "auto", "cache": "cold", "placements": 1, "check": True}
     answer = worker.answer({"op": "prepare", "case": case, **asked})
     assert "trouble" not in answer, answer
-    return parse(answer, Prepared)
+    return parse(answer, BuiltCase)
 
 
 def seen(expression: str) -> str:

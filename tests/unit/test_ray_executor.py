@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.core.errors import HostError
 from ratchet.tune.ray_stations import RayExecutor
-from ratchet.tune.records import Done, Task
+from ratchet.tune.records import Task, TaskResult
 
 
 class Call:
@@ -42,7 +42,7 @@ class Actor:
         self.begun.answer = (name, room)
 
     def finish(self, number: int) -> None:
-        self.tasks[number].answer = Done(task=task(number), place="there").model_dump_json()
+        self.tasks[number].answer = TaskResult(task=task(number), place="there").model_dump_json()
 
     def die(self) -> None:
         for call in (self.begun, *self.tasks.values()):

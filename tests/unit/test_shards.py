@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.core.errors import Exit, IncompleteError, UsageError
-from ratchet.core.judge.shards import joined, policy_of_part
 from ratchet.core.records.run import CaseRun, RunRecord, Shard
+from ratchet.shards.judge import joined
 from tests.examples import run_of
 from tests.history_examples import timed
 
@@ -23,7 +23,7 @@ WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number 
 def split(cases: Sequence[CaseRun], of: int, **changes: Any) -> list[RunRecord]:
     """The shards of a check of these cases, as `ratchet check --shard` records them."""
     whole = run_of(*cases)
-    policy = policy_of_part(whole.policy, of)
+    policy = whole.policy.for_one_of(of)
     shards = [Shard(number=number, of=of) for number in range(1, of + 1)]
     return [run_of(*shard.part(cases), shard=shard, policy=policy, **changes) for shard in shards]
 

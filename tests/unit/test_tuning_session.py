@@ -10,9 +10,9 @@ import pytest
 
 from ratchet.core.errors import HostError
 from ratchet.core.records.files import load
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.tune.executor import Budget
-from ratchet.tune.records import Configuration, Confirmation, Done, Evaluation, Task, TuningRecord
+from ratchet.tune.records import Configuration, Confirmation, Evaluation, Task, TaskResult, TuningRecord
 from ratchet.tune.session import TuningSession, finalists
 from tests import tuning_examples as sample
 
@@ -42,7 +42,7 @@ class Stations:
 
     places = ("NVIDIA H200 [0]", "NVIDIA H200 [1]")
 
-    def __init__(self, answer: Callable[[Task, int], Done], room: int = 4) -> None:
+    def __init__(self, answer: Callable[[Task, int], TaskResult], room: int = 4) -> None:
         self._answer, self._most = answer, room
         self.waiting: list[Task] = []
         self.submitted: list[Task] = []
@@ -57,7 +57,7 @@ class Stations:
         self.submitted.append(task)
         self.most_at_once = max(self.most_at_once, len(self.waiting))
 
-    def results(self, timeout_s: float) -> list[Done]:
+    def results(self, timeout_s: float) -> list[TaskResult]:
         return [self._answer(self.waiting.pop(), len(self.submitted))] if self.waiting else []
 
     def withdraw(self) -> None:
@@ -66,19 +66,19 @@ class Stations:
     def close(self) -> None: ...
 
 
-def answer(task: Task, number: int) -> Done:
+def answer(task: Task, number: int) -> TaskResult:
     """Every second evaluation is done by a GPU that takes twice as long for everything."""
     configuration, slow = task.configurations[0], number % 2
     cost = sample.cost_of(configuration)
     found = sample.evaluation(configuration, number, gpu=Stations.places[slow], median_ms=0.053 * cost * (1 + slow))
-    return Done(task=task, place=Stations.places[slow], evaluation=found)
+    return TaskResult(task=task, place=Stations.places[slow], evaluation=found)
 
 
 def session(
     tmp_path: Path, most: int | None = None, before: tuple[Evaluation, ...] = (), seconds: float | None = None
 ) -> TuningSession:
     record = sample.record(evaluations=before, confirmations=(), others=(), best=None, verdict="")
-    return TuningSession(record, tmp_path / "x.json", Budget(time.monotonic(), seconds), most, SilentProgress())
+    return TuningSession(record, tmp_path / "x.json", Budget(time.monotonic(), seconds), most, Progress())
 
 
 def test_a_slow_gpu_neither_wins_nor_loses(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_everything_is_written_at_once(tmp_path: Path) -> None:
     """Whenever a station is asked for more, what it gave before is in the file."""
     made, seen = session(tmp_path), []
 
-    def looking(task: Task, number: int) -> Done:
+    def looking(task: Task, number: int) -> TaskResult:
         seen.append(len(load(tmp_path / "x.json", TuningRecord).evaluations) if seen else 0)
         return answer(task, number)
 
@@ -133,7 +133,7 @@ def test_no_time_means_no_evaluation(tmp_path: Path) -> None:
 
 def test_without_a_station_the_search_ends(tmp_path: Path) -> None:
     """A task that no station is left for ends the search with the reason."""
-    lost = Stations(lambda task, _: Done(task=task, place="x", lost="the driver went away"))
+    lost = Stations(lambda task, _: TaskResult(task=task, place="x", lost="the driver went away"))
     with pytest.raises(HostError, match="No station is left: the driver went away"):
         session(tmp_path).search(Asked(sample.every_configuration()), lost)
 
@@ -154,12 +154,12 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_another(tmp_path: Path, 
     """A confirmation that arrives while the next one is waited for is left out, and the next one's own answer is taken."""
     candidates = sample.every_configuration()[:2]
 
-    def confirmed(task: Task) -> Done:
+    def confirmed(task: Task) -> TaskResult:
         told = tuple(Confirmation(configuration=each, config="x", reason=task.case) for each in task.configurations)
-        return Done(task=task, place="x", confirmations=told)
+        return TaskResult(task=task, place="x", confirmations=told)
 
     class Late(Stations):
-        def results(self, timeout_s: float) -> list[Done]:
+        def results(self, timeout_s: float) -> list[TaskResult]:
             if len(self.submitted) == 1:
                 time.sleep(timeout_s)
                 return []

@@ -12,7 +12,7 @@ from ratchet.core.config import Settings
 from ratchet.core.errors import Exit, RatchetError
 from ratchet.core.machine import Machine
 from ratchet.core.records.run import CaseRun, Config
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.tune.subject import TuningSite, space_of
 
 
@@ -33,7 +33,7 @@ class Refusing:
 
 def refusal(trouble: str, tmp_path: Path, stage: str = "space") -> RatchetError:
     machine = Machine("cpu", None, (), ())
-    site = TuningSite(tmp_path, Settings(), (machine,), (), SilentProgress(), {})
+    site = TuningSite(tmp_path, Settings(), (machine,), (), Progress(), {})
     case = CaseRun(name="knobs/small", benchmark="knobs", config=Config(name="small", parameters={}))
     with pytest.raises(RatchetError) as raised:
         space_of(cast("HostClient", Refusing(trouble, stage)), case, site, tmp_path / "codes.npy")

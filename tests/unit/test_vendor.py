@@ -23,7 +23,7 @@ from ratchet.core.records.environment import Environment, Fingerprint
 from ratchet.core.records.files import load, save
 from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import RunRecord
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.core.request import DeviceChoice
 from ratchet.explain import sides
 from ratchet.explain.ncu import NcuOptions
@@ -80,7 +80,7 @@ def test_whoever_asks_for_a_gpu_is_told(choice: DeviceChoice, settings: Settings
     """One sentence says that there is no support, whichever option asked for a GPU."""
     with (
         pytest.raises(UnfitError, match=f"given, but {UNSUPPORTED}\\.|asked for, but {UNSUPPORTED}\\."),
-        machine.machines_of(choice, settings, "a test", SilentProgress(), {}),
+        machine.machines_of(choice, settings, "a test", Progress(), {}),
     ):
         pass
 

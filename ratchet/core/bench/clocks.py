@@ -247,7 +247,7 @@ class EventClock:
         return Samples(tuple(start.elapsed_ms(end) for start, end in events), exposed)
 
 
-class GraphClock:
+class GraphClock(EventClock):
     """A clock for calls that are replayed back to back with no host in between, for kernels shorter than a launch.
 
     One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them. With ``before`` (restoring
@@ -256,35 +256,19 @@ class GraphClock:
     """
 
     name = "graph"
-    cache: Literal["cold", "warm"] = "warm"
 
     def __init__(self, call: Call, before: Call | None = None) -> None:
-        self._before = before
         self._calls = CALLS if before is None else 1
         warm_up(call, before)
-        self._graph = _new_graph()
-        with _capture(self._graph):
+        graph = _new_graph()
+        with _capture(graph):
             for _ in range(self._calls):
                 call()
-        self._lead = LaunchDelay()
+        super().__init__(functools.partial(_replay, graph), "warm", before=before)
 
     def take(self, count: int) -> Samples:
-        pairs = [(TimedEvent(), TimedEvent()) for _ in range(count)]
-        stream, before = current_stream(), self._before
-        _release_persisting_l2()
-        self._lead.give(count + 1)
-        if before is not None:
-            before()
-        _replay(self._graph)
-        for start, end in pairs:
-            if before is not None:
-                before()
-            start.record(stream)
-            _replay(self._graph)
-            end.record(stream)
-        exposed = self._lead.judge(pairs[max(0, count - 2)][1])
-        synchronize()
-        return Samples(tuple(start.elapsed_ms(end) / self._calls for start, end in pairs), exposed)
+        taken = super().take(count)
+        return Samples(tuple(time / self._calls for time in taken.times_ms), taken.exposed)
 
 
 class ColdGraphClock:

@@ -22,8 +22,6 @@ from ratchet.core.bench.lost import (
     CHECK_WORK,
     always_on_head,
     could_not_measure,
-    impossible_head,
-    impossible_on_both,
     in_every_try,
     worth_repeating,
 )
@@ -31,7 +29,7 @@ from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
-from ratchet.core.bench.ready.workers import PairWorkers, Variant, Workers
+from ratchet.core.bench.ready.workers import SideWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
 from ratchet.core.bench.wire import LONGEST_SILENCE_S
@@ -40,7 +38,7 @@ from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import HostError
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.environment import Peaks, Telemetry
-from ratchet.core.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, CaseRun, Plan, Side
+from ratchet.core.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, CaseRun, Plan, Side, WorkerSamples
 from ratchet.core.units import plural
 
 KERNEL_PAIRS, KERNEL_SAMPLES = 40, 5
@@ -183,6 +181,10 @@ class Duet:
     def _measure_light(self, rule: Rule, first_pair: int) -> None:
         """Take light pairs, for cases that may be slow in few processes: fresh workers that time one block each."""
         pair, deadline = first_pair, 0.0
+
+        def has_time(_: str) -> bool:
+            return time.monotonic() < deadline
+
         for look, count in enumerate(rule.processes):
             names = rule.totals(self.so_far(), look)
             going = [case for case in self._measured.values() if case.name in names and case.remaining_sides == SIDES]
@@ -197,7 +199,7 @@ class Duet:
                     break
                 numbers = range(pair, pair + self.ready.together)
                 batch = [NumberedPair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
-                for name in self._measured_batch(batch, partial(_is_before, deadline)):
+                for name in self._measured_batch(batch, has_time):
                     if time.monotonic() - said >= LONGEST_SILENCE_S:
                         said = time.monotonic()
                         self.progress.stage(f"{what}: {len(self._measured[name].workers['head'])} of {name}")
@@ -218,7 +220,7 @@ class Duet:
                     yield case.name
         for case in batch[0].order:
             for workers in case.workers.values():
-                workers.sort(key=lambda one: one.pair)
+                workers.sort(key=lambda one: one.samples.pair)
             if not batch[0].is_light:
                 self._time_kernels(batch, case)
         for pair in batch:  # not before: the end of a process would disturb the next pair, which is ready
@@ -294,10 +296,11 @@ class Duet:
         known = other not in case.remaining_sides or case.workers[other]
         trouble = None if known else self._trouble_alone(other, pair, case.name)
         if isinstance(trouble, Impossible):
-            case.unfit = impossible_on_both(error.message)
+            blame = "the workload declares wrong bytes or FLOPs, or its run() does not queue its work on the current stream"
+            case.unfit = f"Impossible on both sides, since {error.message}: {blame}."
         elif error.side == "head" and trouble is None:
-            message = impossible_head(error.message, compared=other in case.remaining_sides)
-            case.failures.append(error.failure(message))
+            beside = "; the reference's time is possible" if other in case.remaining_sides else ""
+            case.failures.append(error.failure(f"impossible: {error.message}{beside}: {CHECK_WORK}"))
         else:
             case.unfit = f"{error.no_verdict}: {CHECK_WORK}"
 
@@ -323,12 +326,16 @@ class Duet:
         ready = self.ready.next_pair(case, pair, sides, concurrent=concurrent)
         workers = {
             side: WorkerResult(
-                pair.number,
-                side == sides[0],
-                ready.workers[side].ready_s,
-                ready.prepared[side].peak_memory_bytes,
-                session=self._session,
-                is_light=pair.is_light,
+                WorkerSamples(
+                    pair=pair.number,
+                    started_first=side == sides[0],
+                    blocks=(),
+                    ready_s=ready.workers[side].ready_s,
+                    peak_memory_bytes=ready.prepared[side].peak_memory_bytes,
+                    error=None,
+                    session=self._session,
+                    is_light=pair.is_light,
+                )
             )
             for side in sides
         }
@@ -339,7 +346,7 @@ class Duet:
             timer.take_light(workers, turns, cores, self._samples_of_block[case])
             return workers
         timer.take(workers, turns, cores)
-        self._samples_of_block[case] = len(workers[sides[0]].blocks[0].block.samples_ms)
+        self._samples_of_block[case] = len(workers[sides[0]].samples.blocks[0].samples_ms)
         if self._is_checked(pair.number, case):
             self._check(ready, sides, workers, self._plan.seed + 2 * pair.number + 1, concurrent=concurrent)
         return workers
@@ -349,7 +356,7 @@ class Duet:
 
         This comes after everything else that their processes time: a tracer that was started once stays there and disturbs it.
         """
-        workers = {(side, one.pair): one for side in case.sides for one in case.workers[side]}
+        workers = {(side, one.samples.pair): one for side in case.sides for one in case.workers[side]}
         waited = [
             pair
             for pair in batch
@@ -367,7 +374,7 @@ class Duet:
                 for side in sides:
                     asked = planted.count(side) if planted else KERNEL_SAMPLES
                     kernels_ms = ready.workers[side].ask("kernels", KernelTimes, samples=asked).samples_ms
-                    workers[side, pair.number].kernels_ms = planted.sample(kernels_ms) if planted else kernels_ms
+                    workers[side, pair.number].note(kernels_ms=planted.sample(kernels_ms) if planted else kernels_ms)
             except CaseTrouble as error:
                 self.workers.stop_workers(pair)
                 self._note(error, pair, case)
@@ -381,7 +388,7 @@ class Duet:
         return drawn < self._checked_share
 
     def _check(
-        self, ready: PairWorkers, sides: Sequence[Side], workers: Mapping[Side, WorkerResult], seed: int, *, concurrent: bool
+        self, ready: SideWorkers, sides: Sequence[Side], workers: Mapping[Side, WorkerResult], seed: int, *, concurrent: bool
     ) -> None:
         """Check both sides once more, on inputs that neither has seen. Raises CaseTrouble."""
         compared = len(sides) == 2 and not ready.prepared["head"].has_reference
@@ -393,7 +400,7 @@ class Duet:
                 raise CaseTrouble("head", "check", apart.problem, ())
             checked["head"] = checked["head"].model_copy(update={"error": apart.error})
         for side in sides:
-            workers[side].checked = checked[side]
+            workers[side].note(error=checked[side].error)
 
 
 @contextlib.contextmanager
@@ -415,10 +422,6 @@ def open_bench(
         hosts = stack.enter_context(Hosts(trees, environ)).sides
         sampler = stack.enter_context(Sampler(gpu, idle=idle)) if gpu else None
         yield Duet(hosts, plan, progress, sampler, peaks=peaks)
-
-
-def _is_before(deadline: float, _: str) -> bool:
-    return time.monotonic() < deadline
 
 
 def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:

@@ -48,7 +48,8 @@ def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:
 def could_not_measure(lost: Sequence[LostWorker]) -> str:
     """Say why a case has no verdict, and what to do."""
     counts = Counter((one.side, one.how) for one in lost)
-    parts = [f"the {side}'s worker {how}{_times(count)}" for (side, how), count in counts.items()]
+    often = {1: "", 2: " twice", 3: " three times"}
+    parts = [f"the {side}'s worker {how}{often.get(count, f' {count} times')}" for (side, how), count in counts.items()]
     what = " and ".join(parts)
     advice = next((text for start, text in _ADVICE.items() if lost[-1].how.startswith(start)), "")
     return f"{what[:1].upper()}{what[1:]}. {advice or 'Find what ends it, and measure again.'}"
@@ -68,10 +69,6 @@ def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
                 what = f"1 pair of {case.name} was" if len(pairs) == 1 else f"{len(pairs)} pairs of {case.name} were"
                 what = f"{what} measured again"
             yield f"{what}: the {side}'s worker {' and '.join(dict.fromkeys(one.how for one in lost))}."
-
-
-def _times(count: int) -> str:
-    return {1: "", 2: " twice", 3: " three times"}.get(count, f" {count} times")
 
 
 # Whether samples can be true. A benchmark's code runs in the process that times it, so its answers are compared with what the
@@ -136,15 +133,3 @@ def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, pea
 
 
 CHECK_WORK = "check what the workload declares, and that run() queues its work on the current stream"
-
-
-def impossible_head(clause: str, *, compared: bool) -> str:
-    """Say why the time of a head is impossible, beside a reference whose time is not, or alone."""
-    beside = "; the reference's time is possible" if compared else ""
-    return f"impossible: {clause}{beside}: {CHECK_WORK}"
-
-
-def impossible_on_both(clause: str) -> str:
-    """Say that the times of both sides are impossible, so that the workload is to blame rather than the head."""
-    blame = "the workload declares wrong bytes or FLOPs, or its run() does not queue its work on the current stream"
-    return f"Impossible on both sides, since {clause}: {blame}."

@@ -104,7 +104,7 @@ class Evidence(Record):
     """Digest of a part that has to be the same."""
 
 
-class Prepared(Record):
+class BuiltCase(Record):
     """A case that a worker has built and called a few times; ``error`` is 0 where no check was asked for."""
 
     workload: WorkloadIdentity
@@ -134,7 +134,7 @@ class Prepared(Record):
 
 
 class ImportedLate(Record):
-    """How a host fared that was to import `Prepared.late`."""
+    """How a host fared that was to import `BuiltCase.late`."""
 
     seconds: NotNegative
     changed: tuple[Line, ...] = ()

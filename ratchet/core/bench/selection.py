@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ratchet.core.bench.child.registry import select, unmatched
-from ratchet.core.bench.messages import CaseListed, FileBroken, Listing
+from ratchet.core.bench.messages import CaseListed, Listing
 from ratchet.core.errors import UsageError
 from ratchet.core.records.run import CaseRun, Config, Failure, Side
 from ratchet.core.units import did_you_mean
@@ -29,7 +29,10 @@ def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[st
         "reference": _lost("reference", reference or Listing(), heads) | _faulty("reference", reference or Listing()),
     }
     names = list(dict.fromkeys([*heads, *others, *lost["head"], *lost["reference"]]))
-    _refuse_unmatched(names, patterns)
+    for pattern in unmatched(names, patterns):
+        known = sorted({part for name in names for part in (name, *name.split("/"))})
+        meant = f"No case, benchmark or config is called {pattern}. {did_you_mean(pattern, known)}"
+        raise UsageError(meant.rstrip(), "See `ratchet doctor cases`.")
     return [
         _case(name, heads.get(name), others.get(name), [lost[side][name] for side in lost if name in lost[side]], reference)
         for name in select(names, patterns)
@@ -41,7 +44,10 @@ def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[s
     found: dict[str, Failure] = {}
     for broken in listing.broken:
         names = (*broken.cases, *(case.name for case in others.values() if case.file == broken.file))
-        found |= dict.fromkeys(names or (_file_case(broken),), _import_failure(side, broken))
+        stand_in = f"{broken.file.removesuffix('.py')}/*"  # the file must not vanish from the report
+        lines = tuple(clean(line) for line in broken.last_lines)
+        failure = Failure(side=side, stage="import", message=clean(f"{broken.file}: {broken.message}"), last_lines=lines)
+        found |= dict.fromkeys(names or (stand_in,), failure)
     return found
 
 
@@ -78,16 +84,6 @@ def _undeclared(head: Listing, others: dict[str, CaseListed]) -> dict[str, Failu
     }
 
 
-def _file_case(broken: FileBroken) -> str:
-    """Return a stand-in where it is unknown which cases a broken file has: the file must not vanish from the report."""
-    return f"{broken.file.removesuffix('.py')}/*"
-
-
-def _import_failure(side: Side, broken: FileBroken) -> Failure:
-    lines = tuple(clean(line) for line in broken.last_lines)
-    return Failure(side=side, stage="import", message=clean(f"{broken.file}: {broken.message}"), last_lines=lines)
-
-
 def _case(
     name: str, head: CaseListed | None, other: CaseListed | None, failures: list[Failure], reference: Listing | None
 ) -> CaseRun:
@@ -106,10 +102,3 @@ def _case(
         in_head=head is not None or "head" in broken,
         in_reference=reference is None or other is not None or "reference" in broken,
     )
-
-
-def _refuse_unmatched(names: Sequence[str], patterns: Sequence[str]) -> None:
-    for pattern in unmatched(names, patterns):
-        known = sorted({part for name in names for part in (name, *name.split("/"))})
-        meant = f"No case, benchmark or config is called {pattern}. {did_you_mean(pattern, known)}"
-        raise UsageError(meant.rstrip(), "See `ratchet doctor cases`.")

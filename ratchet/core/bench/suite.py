@@ -143,7 +143,8 @@ def measure_suite(
         late: list[str] = []
         import_late = partial(_import_late, sessions, duet, late)
         names = {case.name for case in cases if not case.skipped}
-        import_late([_imports_first(host.listing(), names) for host in hosts.values()])
+        chosen = [[case for case in host.listing().cases if case.name in names] for host in hosts.values()]
+        import_late([[module for case in of_host for module in case.imports_first] for of_host in chosen])
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes, import_late=import_late))
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
@@ -198,10 +199,6 @@ def _choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator
         for kernel in head.keys() & reference.keys():
             if head[kernel] != reference[kernel]:
                 yield clean(_CHOICES_DIFFER.format(name, head[kernel], kernel, reference[kernel]), 500)
-
-
-def _imports_first(listing: Listing, names: Collection[str]) -> list[str]:
-    return list(dict.fromkeys(module for case in listing.cases if case.name in names for module in case.imports_first))
 
 
 def completed(
@@ -261,7 +258,7 @@ def _survey(
     """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
     sides = [side for side in reversed(SIDES) if side in duet.hosts]
-    wanted = {side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in sides}
+    wanted = {side: [case.name for case in cases if not case.skipped and case.may_run(side)] for side in sides}
     identify = identify and len(duet.hosts) == len(SIDES)
     surveyed = survey(
         duet.workers,
@@ -298,11 +295,6 @@ def _suits_two_cores(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> b
 def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     """Return whether one work queue is known to be enough for all that is timed; nobody has looked at stages."""
     return all(isinstance(one, PreparedCase) and one.one_by_one and not one.prepared.stages for one in answers.values())
-
-
-def _has(case: CaseRun, side: Side) -> bool:
-    present = case.in_head if side == "head" else case.in_reference
-    return present and not any(failure.side == side for failure in case.failures)
 
 
 def _with_survey(

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.core.bench.messages import OPENED_ELSEWHERE, HostCode, Identified, Prepared
-from ratchet.core.bench.ready.workers import PairWorkers, Workers
+from ratchet.core.bench.messages import OPENED_ELSEWHERE, BuiltCase, HostCode, Identified
+from ratchet.core.bench.ready.workers import Workers
 from ratchet.core.records.run import SIDES, Failure, LostWorker, Resources, Side
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
 class PreparedCase:
     """A case that can be built, and the identity of its code where that was asked for."""
 
-    prepared: Prepared
+    prepared: BuiltCase
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
@@ -78,7 +78,7 @@ class _Survey:
     cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
-    """Modules that cases import when they are called (`Prepared.late`)."""
+    """Modules that cases import when they are called (`BuiltCase.late`)."""
     ended: set[str] = field(default_factory=set)
     """Cases that a worker has prepared, or failed to."""
 
@@ -123,12 +123,12 @@ def survey(
     ):
         if workers.in_parallel:
             lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
-            workers.run_concurrently([partial(_survey_lane, workers, survey) for survey in lanes_of])
+            workers.run_concurrently([partial(_survey_cases, workers, survey, crowded=True) for survey in lanes_of])
             workers.wait_for_ends()
             import_late([survey.late for survey in surveys.values()])
         for side, names in cases.items():
             surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
-            _survey_alone(workers, surveys[side])
+            _survey_cases(workers, surveys[side], crowded=False)
         workers.wait_for_ends()
         import_late([survey.late for survey in surveys.values()])
         if identify and workers.on_gpu:
@@ -144,52 +144,37 @@ def _taken(left: deque[T]) -> Iterator[T]:
             yield left.popleft()
 
 
-def _survey_lane(workers: Workers, survey: _Survey) -> None:
-    """Survey cases with a worker of its own. Those that fail, or that time their own code, are left to be done alone."""
+def _survey_cases(workers: Workers, survey: _Survey, *, crowded: bool) -> None:
+    """Survey cases one after the other. Where a worker is lost, the case comes again after the others.
+
+    ``crowded``: other workers do so at the same time. What fails or times its own code is then left to be done alone.
+    """
     worker: WorkerClient | None = None
     for name in _taken(survey.left):
+        spent = True
         try:
-            worker = worker or workers.fork(survey.side, one_queue=True, watched=survey.identify)  # nothing is timed in it
+            # Where others work, nothing is timed, so that one work queue is enough.
+            worker = worker or workers.fork(survey.side, one_queue=crowded, watched=survey.identify)
             with survey.preparing(workers, name, worker):
-                case, spent = _survey_case(workers, survey, worker, name, crowded=True)
-            if not case.prepared.times_itself:
+                case, spent = _survey_case(workers, survey, worker, name, crowded=crowded)
+            if case.prepared.times_itself and not crowded:
+                workers.prepared_alone.add(name)
+            if not (case.prepared.times_itself and crowded):
                 survey.cases[name] = case
+        except Lost as error:
+            lost = survey.note_lost(name, error)
+            if isinstance(error, Hung) or not (crowded or worth_repeating(lost)):
+                survey.cases[name] = _given_up(lost, error)
+            elif not crowded:
+                survey.left.append(name)
         except CaseTrouble as error:
-            spent = True
-            if isinstance(error, Hung):
-                survey.cases[name] = _given_up(survey.note_lost(name, error), error)
-            elif isinstance(error, Lost):
-                survey.note_lost(name, error)
+            if not crowded:
+                survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
         if spent and worker:
             workers.let_go(worker)
             worker = None
     if worker:
         workers.let_go(worker)
-
-
-def _survey_alone(workers: Workers, survey: _Survey) -> None:
-    """Survey the cases that are left, with nothing beside them. A case whose worker is lost comes again after the others."""
-    alone, side = PairWorkers(), survey.side
-    while survey.left:
-        name, spent = survey.left.popleft(), True
-        workers.fork_missing(alone, side, name, watched=survey.identify)
-        try:
-            with survey.preparing(workers, name, alone.workers[side]):
-                case, spent = _survey_case(workers, survey, alone.workers[side], name, crowded=False)
-            survey.cases[name] = case
-            if case.prepared.times_itself:
-                workers.prepared_alone.add(name)
-        except Lost as error:
-            lost = survey.note_lost(name, error)
-            if worth_repeating(lost) and not isinstance(error, Hung):
-                survey.left.append(name)
-            else:
-                survey.cases[name] = _given_up(lost, error)
-        except CaseTrouble as error:
-            survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
-        if spent:
-            workers.stop_workers(alone)
-    workers.stop_workers(alone)
 
 
 def _given_up(lost: tuple[LostWorker, ...], error: Lost) -> UnpreparedCase:

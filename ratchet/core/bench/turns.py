@@ -15,60 +15,37 @@ import statistics
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ratchet.core.bench.client import Implausible, Impossible, WorkerClient
 from ratchet.core.bench.lost import CHECK_WORK, beyond_hardware, problem_of
-from ratchet.core.bench.messages import Checked, Prepared, Sampled, UsedCores
+from ratchet.core.bench.messages import BuiltCase, Sampled, UsedCores
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import SIDES, Block, CaseRun, Failure, LostWorker, Plan, Side, WorkerSamples
 
 
 @dataclass
-class TimedBlock:
-    """A block, and the time in which it was measured."""
-
-    block: Block
-    window: Window
-
-
-@dataclass
 class WorkerResult:
-    """The samples of one worker for one case, before blocks are marked as slowed down."""
+    """The samples of one worker for one case, as they grow, and when each of its blocks was measured."""
 
-    pair: int
-    started_first: bool
-    ready_s: float
-    peak_memory_bytes: int
-    blocks: list[TimedBlock] = field(default_factory=list)
-    stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    kernels_ms: tuple[float, ...] = ()
-    checked: Checked | None = None
-    """The check after timing; None in a pair that was timed alone."""
-    session: int = 0
-    is_light: bool = False
+    samples: WorkerSamples
+    windows: list[Window] = field(default_factory=list)
+
+    def note(self, **found: Any) -> None:
+        """Give fields of the record other values."""
+        self.samples = replace(self.samples, **found)
 
     @property
     def waited_for_host(self) -> bool:
         """Return whether the GPU waited for the host in every block."""
-        return all(taken.block.exposed for taken in self.blocks)
+        return all(block.exposed for block in self.samples.blocks)
 
-    def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
-        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
-        return WorkerSamples(
-            pair=self.pair,
-            started_first=self.started_first,
-            blocks=tuple(
-                replace(taken.block, throttled=sampler is not None and sampler.slowed(taken.window)) for taken in self.blocks
-            ),
-            ready_s=self.ready_s,
-            peak_memory_bytes=self.peak_memory_bytes,
-            error=None if self.checked is None else self.checked.error,
-            stages_ms=self.stages_ms,
-            kernels_ms=self.kernels_ms,
-            session=self.session,
-            is_light=self.is_light,
-        )
+    def marked(self, sampler: Sampler | None) -> WorkerSamples:
+        """Return the record, with a mark at each block during which ``sampler`` saw the GPU slowed."""
+        timed = zip(self.samples.blocks, self.windows, strict=True)
+        blocks = (replace(block, throttled=sampler is not None and sampler.slowed(window)) for block, window in timed)
+        return replace(self.samples, blocks=tuple(blocks))
 
 
 @dataclass
@@ -101,11 +78,11 @@ class Measured:
 
     def windows(self) -> list[Window]:
         """Return when its blocks were measured."""
-        return [taken.window for side in SIDES for one in self.workers[side] for taken in one.blocks]
+        return [window for side in SIDES for one in self.workers[side] for window in one.windows]
 
     def record(self, sampler: Sampler | None) -> CaseRun:
         """Return the case with its samples so far."""
-        sides = {side: tuple(one.samples(sampler) for one in self.workers[side]) for side in SIDES}
+        sides = {side: tuple(one.marked(sampler) for one in self.workers[side]) for side in SIDES}
         return self.case.model_copy(
             update={
                 "head": sides["head"],
@@ -173,7 +150,7 @@ class PairTimer:
     def __init__(
         self,
         workers: Mapping[Side, WorkerClient],
-        prepared: Mapping[Side, Prepared],
+        prepared: Mapping[Side, BuiltCase],
         plan: Plan,
         peaks: Peaks | None,
         planted: Planted | None,
@@ -205,8 +182,7 @@ class PairTimer:
             if self._suffices(index + 1, results.values()):
                 break
         for side in first:
-            for stage in self._prepared[side].stages:
-                results[side].stages_ms[stage] = self._sample_stage(side, stage, count)
+            results[side].note(stages_ms={name: self._sample_stage(side, name, count) for name in self._prepared[side].stages})
         if cores:
             self._use_cores(())
 
@@ -230,9 +206,9 @@ class PairTimer:
         asked = planted.count(side) if planted else count
         sampled, window = self._sample(side, "block", asked, place=place, untimed=untimed)
         times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
-        result.blocks.append(
-            TimedBlock(Block(index=index, position=position, samples_ms=times_ms, exposed=sampled.exposed), window)
-        )
+        block = Block(index=index, position=position, samples_ms=times_ms, exposed=sampled.exposed)
+        result.note(blocks=(*result.samples.blocks, block))
+        result.windows.append(window)
 
     def _use_cores(self, cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
@@ -247,10 +223,12 @@ class PairTimer:
         favours neither.
         """
         on_host = any(one.workload.clock == "cpu" for one in self._prepared.values())
-        if on_host and any(len(one.blocks[-1].block.samples_ms) > 1 for one in workers):
+        if on_host and any(len(one.samples.blocks[-1].samples_ms) > 1 for one in workers):
             return False
         half = max(FEWEST_BLOCKS, self._plan.blocks // 2)
-        return blocks >= half and blocks % 2 == 0 and not any(one.block.exposed for worker in workers for one in worker.blocks)
+        return (
+            blocks >= half and blocks % 2 == 0 and not any(block.exposed for worker in workers for block in worker.samples.blocks)
+        )
 
     def _warm_up(self, sides: Sequence[Side]) -> int:
         """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load.
@@ -275,7 +253,7 @@ class PairTimer:
             most = min(MOST, max(fewest, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
             count = min(most, max(fewest, round(self._plan.block_ms / max(call_ms, 1e-9))))
             enough = 2 if count == 1 else 3  # the first turn may be slow for reasons of its own
-            if all(_settled(values) for values in medians.values()) or (rounds >= enough and time.monotonic() > deadline):
+            if all(map(_settled, medians.values())) or (rounds >= enough and time.monotonic() > deadline):
                 return count
 
     def _sample(self, side: Side, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:

@@ -28,14 +28,6 @@ from ratchet.core.units import did_you_mean
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Begin": {
         "doctor cases": ("ratchet.core.cli.check:list_command", "List the cases of this checkout."),
-        "doctor settings": (
-            "ratchet.core.cli.results:settings_command",
-            "Show every setting: its value, its source, its meaning.",
-        ),
-        "doctor explain": (
-            "ratchet.core.cli.results:explain_command",
-            "Print what the documentation says about a word, an outcome or an exit code.",
-        ),
     },
     "Compare two states of the code": {
         "check": ("ratchet.core.cli.check:check_command", "Is this checkout slower than an earlier commit?"),
@@ -47,7 +39,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Main over time": {},
     "In workflows": {
         "ci": ("", "What workflows call: publish, command, notify, merge, push."),
-        "ci merge": ("ratchet.core.cli.results:merge_command", "Join the shards of one check into one verdict."),
     },
 }
 """Section of ``ratchet --help`` → words of a command → where it is, and its line of help. Tools add theirs (`ratchet.tools`).
@@ -59,12 +50,9 @@ for _section, _commands in tools.commands():
     SECTIONS[_section] |= _commands
 COMMANDS = {words: command for commands in SECTIONS.values() for words, command in commands.items()}
 RENAMED = {
-    "explain": "doctor explain",
     "list": "doctor cases",
-    "settings": "doctor settings",
     "open": "check --open",
     "report": "compare",
-    "merge": "ci merge",
     **tools.renamed(),
 }
 """Words that commands had → their words now. They are answered without a word about it, and no help page names them."""
@@ -90,25 +78,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "check --open": ("ratchet check --open",),
     "ci": ("ratchet ci merge shard-1/current.json shard-2/current.json",),
-    "ci merge": ("ratchet ci merge shard-1/current.json shard-2/current.json",),
     "compare": (
         "ratchet compare before/current.json after/current.json",
         "ratchet compare old/current.json --gate 5%    judge one run again, write its report",
         "ratchet compare before.json after.json --format hyperfine",
     ),
-    "doctor explain": (
-        "ratchet doctor explain INCONCLUSIVE",
-        "ratchet doctor explain the-machine-is-not-fit",
-        "ratchet doctor explain benchmarks",
-    ),
     "doctor cases": (
         "ratchet doctor cases",
         "ratchet doctor cases 'norm/*' --json",
-    ),
-    "doctor settings": (
-        "ratchet doctor settings",
-        "ratchet doctor settings --json",
-        "RATCHET_PAIRS=40 ratchet doctor settings",
     ),
     "run": (
         "ratchet run",
@@ -189,7 +166,8 @@ class Commands(click.Group):
                 name, rest = f"{name} {word}", [*rest[:place], *rest[place + 1 :]]
                 break
         command = self.get_command(ctx, name)
-        if command is None or (rest[:1] and rest[0][:1] != "-" and not _takes_words(command)):
+        takes_words = command is not None and any(isinstance(parameter, click.Argument) for parameter in command.params)
+        if command is None or (rest[:1] and rest[0][:1] != "-" and not takes_words):
             words = " ".join([name] if command is None else [name, rest[0]])
             ctx.fail(" ".join(filter(None, (f"No such command '{words}'.", did_you_mean(words, list(COMMANDS))))))
         return name, command, rest
@@ -199,10 +177,6 @@ class Commands(click.Group):
         for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{words:{widest}}", line) for words, (_, line) in commands.items() if " " not in words])
-
-
-def _takes_words(command: click.Command) -> bool:
-    return any(isinstance(parameter, click.Argument) for parameter in command.params)
 
 
 @click.group(

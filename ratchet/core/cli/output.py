@@ -16,6 +16,7 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from ratchet import tools
 from ratchet.core.cli import discard_output
 from ratchet.core.cli.options import request_of
 from ratchet.core.records.files import save_text
@@ -81,15 +82,14 @@ def write_exchange(done: CommandResult, options: dict[str, Any], environ: Mappin
     junit, sarif, seed = (options.get(name) for name in ("junit", "sarif", "seed_format"))
     if not (junit or sarif or seed):
         return
-    from ratchet.core.report.exchange import defined_at, junit_text, sarif_text, seed_text
-
+    texts = tools.part("exchange")
     if junit:
-        save_text(junit, junit_text(done.report))
+        save_text(junit, texts.junit_text(done.report))
     if sarif:
         root, settings = settings_of(request_of((), options), environ)
-        save_text(sarif, sarif_text(done.report, defined_at(root, settings.bench)))
+        save_text(sarif, texts.sarif_text(done.report, texts.defined_at(root, settings.bench)))
     if seed:
-        save_text(seed, seed_text(done.run))
+        save_text(seed, texts.seed_text(done.run))
 
 
 def shown(path: Path) -> str:

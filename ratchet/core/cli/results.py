@@ -1,4 +1,4 @@
-"""Commands about what is written: settings, the documentation, the last report (check --open), recorded runs (compare, ci merge).
+"""Commands about what is written: the last report (check --open), recorded runs (compare).
 
 Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; those that judge one
 run write files. What judges and renders loads where it is used, since the others do not need it.
@@ -6,7 +6,6 @@ run write files. What judges and renders loads where it is used, since the other
 
 from __future__ import annotations
 
-import json
 import os
 import webbrowser
 from pathlib import Path
@@ -14,58 +13,11 @@ from typing import Any
 
 import click
 
-from ratchet import tools
 from ratchet.core.cli.options import common, exchange, harness_format, judging, machine, request_of
-from ratchet.core.cli.output import print_paths, print_result, show, tolerating_closed_pipe, write_exchange
-from ratchet.core.config import describe_settings
+from ratchet.core.cli.output import print_paths, print_result, show, write_exchange
 from ratchet.core.errors import Exit, UsageError
-from ratchet.core.guide import contents, explain
-from ratchet.core.request import PAGE, results_folder, root_of
+from ratchet.core.request import PAGE, results_folder
 from ratchet.core.untrusted import clean
-
-
-@click.command("settings")
-@click.option(
-    "--schema", metavar="FILE", help="Print the JSON Schema of a file instead: run, baseline, report, …; `list` names them."
-)
-@common
-def settings_command(schema: str | None, **options: Any) -> int:
-    """Show every setting: its value, where that comes from, and what it means."""
-    if schema:
-        return _print_schema(schema)
-    request = request_of((), options)
-    shown = describe_settings(root_of(request.folder), os.environ, request.options, request.folder)
-    fields = [{"name": each.name, "value": each.value, "source": each.source, "meaning": each.meaning} for each in shown]
-    width = max(len(each.name) for each in shown)
-    lines = [
-        line
-        for each in shown
-        for line in (f"{each.name:<{width}} = {json.dumps(each.value)}  ({each.source})", f"{'':<{width}}   {each.meaning}")
-    ]
-    print_result(fields, lines, as_json=options["as_json"])
-    return int(Exit.PASS)
-
-
-def _print_schema(name: str) -> int:
-    schemas = tools.part("schemas")
-    if name != "list" and name not in schemas.SCHEMAS:
-        raise UsageError(f"There is no schema of {clean(name)}.", f"There is one of {', '.join(schemas.SCHEMAS)}.")
-    print_result(None if name == "list" else schemas.schema(name), schemas.SCHEMAS, as_json=name != "list")
-    return int(Exit.PASS)
-
-
-@click.command("explain")
-@click.argument("word", required=False, metavar="[WORD|PAGE|SECTION]")
-def explain_command(word: str | None) -> int:
-    """Print what the documentation says about a word, an outcome or an exit code; a page or a section as a whole."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    text = explain(word) if word else contents()
-    console = Console(soft_wrap=False)
-    with tolerating_closed_pipe():
-        console.print(Markdown(text, hyperlinks=False), width=min(console.width, 100))
-    return int(Exit.PASS)
 
 
 @click.command("open")
@@ -112,21 +64,4 @@ def compare_command(files: tuple[Path, ...], **options: Any) -> int:
     show(done.report, as_json=options["as_json"])
     print_paths(write_report(done), quiet=options["as_json"])
     write_exchange(done, options, os.environ)
-    return done.report.exit_code
-
-
-@click.command("merge")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@common
-def merge_command(runs: tuple[Path, ...], **options: Any) -> int:
-    """Join the shards of one check (see `ratchet check --shard`) into one run and one verdict.
-
-    RUNS are the current.json of all shards; profiles beside them come along.
-    """
-    from ratchet.core.command_result import write
-    from ratchet.core.recorded import merge
-
-    done = merge(runs, request_of((), options), os.environ)
-    show(done.report, as_json=options["as_json"])
-    print_paths(write(done, os.environ), quiet=options["as_json"])
     return done.report.exit_code

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from ratchet.core.errors import UsageError
 from ratchet.core.records.environment import Card
 
 
@@ -132,20 +131,3 @@ class Vendor(Protocol):
     def environ(self, address: str | None) -> dict[str, str]:
         """Return the variables with which a process sees this GPU alone, or none for None."""
         ...
-
-
-AnyGpu = TypeVar("AnyGpu", bound=Gpu)
-
-
-def numbered(gpus: Sequence[AnyGpu], index: int | None, vendor: str, variable: str, visible: str | None) -> AnyGpu | None:
-    """Return the GPU of this number, the first one for None. Raises UsageError where there is none of that number.
-
-    ``visible`` is the value of the ``variable`` that shows these GPUs and may hide others.
-    """
-    if index is None:
-        return gpus[0] if gpus else None
-    if 0 <= index < len(gpus):
-        return gpus[index]
-    where = "on this machine" if visible is None else f"within {variable}={visible!r}"
-    there = {0: f"there is no usable {vendor} GPU", 1: "there is 1 GPU, number 0,"}.get(len(gpus), f"there are {len(gpus)} GPUs")
-    raise UsageError(f"There is no GPU {index}: {there} {where}.", "Choose another with --gpu, or leave it out.")

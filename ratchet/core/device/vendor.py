@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.core.device.environment import told_by_torch
-from ratchet.core.device.gpu import ComputeProcess, Gpu, Reading, Vendor, numbered
+from ratchet.core.device.gpu import ComputeProcess, Gpu, Reading, Vendor
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.roofs import highest
 from ratchet.core.records.environment import Card, Peaks
@@ -75,7 +75,9 @@ class NvidiaGpu:
         self._nvml = nvml
         self._handle = handle
         # A slice has memory and processes of its own; clocks, heat and power belong to the chip around it.
-        chip = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle") if self._is_slice() else None
+        answer = self._ask("nvmlDeviceIsMigDeviceHandle")
+        is_slice = getattr(answer, "value", answer)  # the binding hands out the C integer itself
+        chip = self._ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle") if is_slice else None
         self._chip = handle if chip is None else chip
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         power_mw = self._ask_chip("nvmlDeviceGetPowerManagementLimit") or self._ask_chip("nvmlDeviceGetEnforcedPowerLimit")
@@ -92,10 +94,6 @@ class NvidiaGpu:
         self.driver: str | None = driver
         self.sm_clock_max_mhz: int | None = self._ask_chip("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM)
         self.compute_capability: str | None = None if capability is None else f"{capability[0]}.{capability[1]}"
-
-    def _is_slice(self) -> bool:
-        answer = self._ask("nvmlDeviceIsMigDeviceHandle")
-        return bool(getattr(answer, "value", answer))  # the binding hands out the C integer itself
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         return ask(self._nvml, name, self._handle, *arguments)
@@ -176,6 +174,9 @@ def ask(nvml: Any, name: str, *arguments: Any) -> Any:
         return None
 
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
 class Nvidia:
     """NVIDIA, a `gpu.Vendor`: NVML, counters of ncu, machine code and launches through the CUDA driver."""
 
@@ -187,41 +188,33 @@ class Nvidia:
         self._nvml = nvml
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> NvidiaGpu | None:
-        return choose_gpu(index, environ.get("CUDA_VISIBLE_DEVICES"), self._nvml)
+        """As `gpu.Vendor` says. CUDA may number GPUs of different speeds in its own order, so hand the GPU on by its UUID."""
+        gpus, visible = self.visible_gpus(environ), environ.get(_VISIBLE)
+        if index is None:
+            return gpus[0] if gpus else None
+        if 0 <= index < len(gpus):
+            return gpus[index]
+        where = "on this machine" if visible is None else f"within {_VISIBLE}={visible!r}"
+        there = {0: "there is no usable NVIDIA GPU", 1: "there is 1 GPU, number 0,"}.get(len(gpus), f"there are {len(gpus)} GPUs")
+        raise UsageError(f"There is no GPU {index}: {there} {where}.", "Choose another with --gpu, or leave it out.")
 
     def visible_gpus(self, environ: Mapping[str, str]) -> Sequence[NvidiaGpu]:
-        return visible_gpus(environ.get("CUDA_VISIBLE_DEVICES"), self._nvml)
+        nvml, visible = self._nvml or load_nvml(), environ.get(_VISIBLE)
+        gpus = find_gpus(nvml)
+        return gpus if visible is None else _visible(nvml, gpus, visible)
 
     def environ(self, address: str | None) -> dict[str, str]:
-        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": address or ""}
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", _VISIBLE: address or ""}
 
 
-def find_gpus(nvml: Any = None) -> list[NvidiaGpu]:
+def find_gpus(nvml: Any) -> list[NvidiaGpu]:
     """Return all GPUs in the order of nvidia-smi; none where there is no driver."""
-    nvml = load_nvml() if nvml is None else nvml
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
         return []
     handles = [ask(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(ask(nvml, "nvmlDeviceGetCount") or 0)]
     return [NvidiaGpu(nvml, handle) for handle in handles if handle is not None]
-
-
-def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> NvidiaGpu | None:
-    """Return the GPU to measure on. ``visible`` is CUDA_VISIBLE_DEVICES; as in CUDA, ``index`` counts within it.
-
-    None means that this machine, or CUDA_VISIBLE_DEVICES, offers no GPU and the caller asked for none by number.
-    CUDA may number GPUs of different speeds in its own order, so hand the chosen one on by its UUID. Raises UsageError where
-    there is no GPU of this number, or CUDA_VISIBLE_DEVICES names none of this machine.
-    """
-    return numbered(visible_gpus(visible, nvml), index, "NVIDIA", "CUDA_VISIBLE_DEVICES", visible)
-
-
-def visible_gpus(visible: str | None, nvml: Any = None) -> list[NvidiaGpu]:
-    """Return the GPUs to choose from, in the order of nvidia-smi or of ``visible`` (CUDA_VISIBLE_DEVICES). Raises UsageError."""
-    nvml = load_nvml() if nvml is None else nvml
-    gpus = find_gpus(nvml)
-    return gpus if visible is None else _visible(nvml, gpus, visible)
 
 
 def _visible(nvml: Any, gpus: Sequence[NvidiaGpu], visible: str) -> list[NvidiaGpu]:

@@ -306,7 +306,8 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     ratio = float(heads.sum() / references.sum())
     away = (heads - ratio * references) / heads.mean()
     half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))
-    logs = _log_array(heads / references)
+    # By the C library, since the last digit of numpy's logarithm depends on the processor.
+    logs = np.array(list(map(math.log, (heads / references).tolist())))
     sessions = session_medians(logs.tolist(), [one.session for one in totals])
     [(factor, slow)] = _slow_of([(heads, references)], SLOW_PROCESS)
     alike: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}  # looked at together, since a large run has many
@@ -358,11 +359,6 @@ def _middle(rows: Floats) -> tuple[Floats, Floats]:
     low, high = (rows.shape[1] - 1) // 2, rows.shape[1] // 2
     parted = np.partition(rows, (low, high), axis=1)  # `numpy.median` takes several times as long
     return parted[:, low], parted[:, high]
-
-
-def _log_array(ratios: Floats) -> Floats:
-    """Return the logs by the C library, since the last digit of numpy's depends on the processor."""
-    return np.array(list(map(math.log, ratios.tolist())))
 
 
 # Resolution: a clock that counts in steps, or a file that keeps few digits.

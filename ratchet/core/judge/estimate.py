@@ -147,6 +147,7 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
     other = data if left_out > data.size / DOUBTFUL_OUTLIERS else without_outliers(data, data.size)
     if other.size != kept.size:
         bound = max(bound, bootstrap_interval(other, confidence)[2])
+    ordered, apart = np.sort(data), data.size // VALUES_PER_EXCEPTION
     return Estimate(
         centre,
         error,
@@ -158,7 +159,7 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
         outliers=left_out,
         correlation=_correlation(kept),
         effective_pairs=independent,
-        decile_bounds=_decile_bounds(data),
+        decile_bounds=(float(ordered[apart]), float(ordered[-1 - apart])),
     )
 
 
@@ -278,11 +279,6 @@ def independent_values(values: Floats) -> float:
     noisy = min(1.0, max(0.0, (float(np.std(values)) - QUIET) / (NOISY - QUIET)))
     rho = min(0.99, max(0.0, _correlation(values) + noisy * ERRORS_OF_CORRELATION / math.sqrt(values.size)))
     return values.size * (1 - rho) / (1 + rho)
-
-
-def _decile_bounds(values: Floats) -> tuple[float, float]:
-    ordered, left_out = np.sort(values), values.size // VALUES_PER_EXCEPTION
-    return float(ordered[left_out]), float(ordered[-1 - left_out])
 
 
 def _mean(data: Floats) -> tuple[float, float]:

@@ -223,14 +223,10 @@ def _before_times(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     if case.unfit is not None:
         return Outcome.UNFIT, f"{phrase(case.unfit)}."
     if not case.head and case.identical:
-        return Outcome.IDENTICAL, _same(case)
+        launched = "The same machine code, launched in the same way on both sides; it was not timed."
+        read = "All that it runs and reads in the tree is the same on both sides; it was not timed."
+        return Outcome.IDENTICAL, launched if case.launches_the_same else read
     return over_limit(case, policy) or (None if case.head else (Outcome.UNFIT, "Nothing was measured."))
-
-
-def _same(case: CaseRun) -> str:
-    if case.launches_the_same:
-        return "The same machine code, launched in the same way on both sides; it was not timed."
-    return "All that it runs and reads in the tree is the same on both sides; it was not timed."
 
 
 def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Judgement:

@@ -86,6 +86,10 @@ class Policy(Record):
         """The least slowdown, as a fraction, that counts as one part of a slowdown that several changes made together."""
         return self.regression / 4
 
+    def for_one_of(self, parts: int) -> Policy:
+        """Return the policy for one of several parts: together they are falsely red no more often than this one says."""
+        return self.model_copy(update={"false_alarm": self.false_alarm / parts})
+
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 
@@ -287,6 +291,10 @@ class CaseRun(Record):
     def failure(self, side: Side) -> Failure | None:
         """Return the first reason why a side gave no time; None where it did."""
         return next((failure for failure in self.failures if failure.side == side), None)
+
+    def may_run(self, side: Side) -> bool:
+        """Return whether a side has the case, and nothing is wrong with it there."""
+        return (self.in_head if side == "head" else self.in_reference) and self.failure(side) is None
 
     @property
     def identical(self) -> bool:

@@ -162,7 +162,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_finalize,
+        finalize=lambda value: value if isinstance(value, Markdown) else untrusted.markdown(value),
     )
     environment.filters |= {
         "code": untrusted.name,
@@ -191,7 +191,7 @@ def _environment() -> jinja2.Environment:
         "stage": lambda side, stage: (
             units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
         ),
-        "names": _names,
+        "names": lambda names, most=10: Markdown(units.listed(names, most, untrusted.name)),
         "findings": profile_text.findings_of,
         "profile_notes": profile_text.notes,
         "first_sentence": profile_text.first_sentence,
@@ -211,10 +211,6 @@ def template_source(file: str) -> str:
     """Return the text of a template: ``report.md.j2``, or of a tool, ``github/comment.md.j2``."""
     tool, _, name = file.rpartition("/")
     return (files(f"ratchet.{tool or 'core.report'}") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _finalize(value: Any) -> str:
-    return value if isinstance(value, Markdown) else untrusted.markdown(value)
 
 
 def machine(fingerprint: Fingerprint) -> dict[str, object]:
@@ -305,7 +301,3 @@ def _memory(case: CaseVerdict) -> str:
     if not sides:
         return words.NOTHING  # another harness does not say
     return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
-
-
-def _names(names: tuple[str, ...], most: int = 10) -> Markdown:
-    return Markdown(units.listed(names, most, untrusted.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ratchet.core import units, untrusted
 
@@ -22,8 +22,8 @@ _LINE_S = 1.0
 """Least time between two drawings of the bar, and between two lines for pairs."""
 
 
-class Progress(Protocol):
-    """Receives the progress of a run. Every call is cheap and may be made often."""
+class Progress:
+    """Receives the progress of a run, and shows nothing, as for ``--json`` and ``--quiet``. Every call is cheap."""
 
     def start(self, total_cases: int, pairs: int) -> None:
         """Note that measuring begins: this many cases, each in at most this many pairs."""
@@ -44,21 +44,7 @@ class Progress(Protocol):
         """Note that the run ended, well or not. May be called twice, and without `start`."""
 
 
-class SilentProgress:
-    """A progress that shows nothing, for ``--json`` and ``--quiet``."""
-
-    def start(self, total_cases: int, pairs: int) -> None: ...
-
-    def announce(self, text: str) -> None: ...
-
-    def stage(self, text: str) -> None: ...
-
-    def case(self, name: str, pair: int, done: int) -> None: ...
-
-    def finish(self) -> None: ...
-
-
-class LineProgress:
+class LineProgress(Progress):
     """A line for each stage, and one for each finished pair unless the last line is younger than a second."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -99,7 +85,7 @@ class LineProgress:
         self._last = self._clock()
 
 
-class LiveProgress:
+class LiveProgress(Progress):
     """A bar that is redrawn at most five times a second and leaves nothing behind."""
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -159,5 +145,5 @@ class LiveProgress:
 def choose_progress(stream_is_terminal: bool, quiet: bool) -> Progress:
     """Return the progress for this run, which writes to stderr."""
     if quiet:
-        return SilentProgress()
+        return Progress()
     return LiveProgress() if stream_is_terminal else LineProgress()

@@ -24,7 +24,7 @@ def load_ahead(tree: LoadedTree) -> None:
     """Load what the modules of this tree will need.
 
     torch's compiler only where they name it, since it takes 3 s. If a library compiles, a worker says so
-    (`messages.Prepared.compiles`), and its host loads the compiler then.
+    (`messages.BuiltCase.compiles`), and its host loads the compiler then.
     """
     sources = list(tree.provenance.sources())
     if any("torch.compile" in source for source in sources):

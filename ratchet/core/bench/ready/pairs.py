@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from ratchet.core.bench.client import CaseTrouble, Lost
-from ratchet.core.bench.messages import Prepared
-from ratchet.core.bench.ready.workers import PairWorkers, Workers
+from ratchet.core.bench.messages import BuiltCase
+from ratchet.core.bench.ready.workers import SideWorkers, Workers
 from ratchet.core.bench.turns import Measured, in_turn, order_of_pair
 from ratchet.core.records.run import LostWorker, Side
 
 
 @dataclass(kw_only=True)
-class NumberedPair(PairWorkers):
+class NumberedPair(SideWorkers):
     """A pair of workers, and the cases that it measures, in its own order."""
 
     number: int
@@ -51,7 +51,7 @@ class ReadyPairs:
 
     def next_pair(
         self, case: str, pair: NumberedPair, sides: Sequence[Side], *, concurrent: bool = True, placements: int | None = None
-    ) -> PairWorkers:
+    ) -> SideWorkers:
         """Return a pair whose sides have built the case, in this order. Raises CaseTrouble, and HostError for lack of a worker.
 
         ``concurrent`` lets both sides build at once, which takes the memory of both.
@@ -87,7 +87,7 @@ class ReadyPairs:
 
     def _build(
         self, pair: NumberedPair, sides: Sequence[Side], case: str, placements: int | None, *, concurrent: bool
-    ) -> dict[Side, Prepared]:
+    ) -> dict[Side, BuiltCase]:
         """Build the case in the workers of a pair. Raises CaseTrouble."""
         prepare, seed = self._workers.prepare, self._plan.seed + 2 * pair.number
         calls = [partial(prepare, side, pair.workers[side], case, seed, check=False, placements=placements) for side in sides]

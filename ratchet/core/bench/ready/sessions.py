@@ -88,7 +88,7 @@ class Sessions:
         ``modules`` are those of each side, in their order. Return the hosts to go on with, and how it went: where anything else
         would change, none has imported it. No worker may live. Raises HostLost.
         """
-        of_all = (name for name in modules[0] if all(name in each for each in modules[1:]))
+        of_all = (name for name in dict.fromkeys(modules[0]) if all(name in each for each in modules[1:]))
         late = tuple(name for name in of_all if name not in self._tried)
         if not late or not self._imports_late:
             return hosts, ImportedLate(seconds=0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
-from ratchet.core.bench.messages import Prepared, Restored
+from ratchet.core.bench.messages import BuiltCase, Restored
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.device.telemetry import Sampler
@@ -44,12 +44,12 @@ class Variant:
 
 
 @dataclass
-class PairWorkers:
-    """The workers of one pair, and the case that they have built already."""
+class SideWorkers:
+    """A worker of each side, or of one alone, and the case that they have built already."""
 
     workers: dict[Side, WorkerClient] = field(default_factory=dict)
     case: str = ""
-    prepared: dict[Side, Prepared] = field(default_factory=dict)
+    prepared: dict[Side, BuiltCase] = field(default_factory=dict)
 
 
 class InWork:
@@ -147,7 +147,7 @@ class Workers:
         check: bool,
         crowded: bool = False,
         placements: int | None = None,
-    ) -> Prepared:
+    ) -> BuiltCase:
         """Build a case in a worker. Raises CaseTrouble, and ForeignModuleError for a module from outside the tree.
 
         ``crowded``: other workers use the device meanwhile. ``placements``: at most so many, instead of those of the plan.
@@ -157,7 +157,7 @@ class Workers:
         with self.in_work.during(worker, f"{name} ({side})"):
             prepared = worker.ask(
                 "prepare",
-                Prepared,
+                BuiltCase,
                 case=variant.case,
                 seed=seed,
                 check=check,
@@ -217,18 +217,15 @@ class Workers:
         are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def fork_missing(self, pair: PairWorkers, side: Side, name: str, *, watched: bool = False) -> None:
-        """Fork a worker of this side for the pair, unless it has one that may take this case. Raises HostError.
-
-        ``watched`` as in `HostClient.fork`.
-        """
+    def fork_missing(self, pair: SideWorkers, side: Side, name: str) -> None:
+        """Fork a worker of this side for the pair, unless it has one that may take this case. Raises HostError."""
         worker = pair.workers.get(side)
         if worker and worker.case not in ("", name):
             pair.case, pair.prepared = "", {}
             if not (self.on_gpu and self.restored(side, worker)):
                 self.let_go(pair.workers.pop(side))
         if side not in pair.workers:
-            pair.workers[side] = self.fork(side, one_queue=self.one_queue, watched=watched)
+            pair.workers[side] = self.fork(side, one_queue=self.one_queue)
 
     def restored(self, side: Side, worker: WorkerClient) -> bool:
         """Return whether a worker may take another case: its process is as it was before the last one.
@@ -266,7 +263,7 @@ class Workers:
             if self._sampler is not None:
                 self._sampler.own = frozenset(self._pids)
 
-    def stop_workers(self, pair: PairWorkers) -> None:
+    def stop_workers(self, pair: SideWorkers) -> None:
         """Let go of the workers of a pair, and of what they have built; it can get others."""
         pair.case, pair.prepared = "", {}
         for side in list(pair.workers):

@@ -6,14 +6,13 @@ what is printed is always of the ratchet that runs. Messages name a page or a se
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ratchet.common.installation import installed_commit, installed_from
 from ratchet.core.errors import UsageError
 from ratchet.core.units import did_you_mean, listed
 
@@ -78,23 +77,9 @@ def contents() -> str:
 
 def web_page(path: str) -> str:
     """Return the address of a file of this very commit of ratchet; empty where it was not installed from a repository."""
-    about = _installed()
+    about = installed_from()
     url = re.sub(r"(\.git)?/*$", "", str(about.get("url", "")))
     return f"{url}/blob/{installed_commit()}/{path}" if url.startswith("https://") and installed_commit() else ""
-
-
-def installed_commit() -> str:
-    """Return the commit that this ratchet was installed from, as pip and uv write it down; empty where nobody knows."""
-    source = _installed().get("vcs_info")
-    return str(source.get("commit_id", "")) if isinstance(source, dict) else ""
-
-
-def _installed() -> dict[str, object]:
-    try:
-        about = json.loads(importlib.metadata.distribution("gpu-ratchet").read_text("direct_url.json") or "{}")
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
 
 
 def _sections(page: str, text: str) -> Iterator[PageSection]:

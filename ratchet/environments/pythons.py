@@ -1,7 +1,7 @@
 """Find or make the Python environment of each side of `ratchet check --env`, and say how the two differ.
 
-`check` calls `side_pythons`; `tree_spec` names an environment's interpreter and folders to the processes of its side. It runs
-that interpreter once, and installs packages with uv, or else pip, below `cache.cache_root`. It imports nothing of what it finds.
+`ratchet check` and `ratchet bisect` call `side_pythons`. It runs each interpreter once, and installs packages
+with uv, or else pip, below `cache.cache_root`. It imports nothing of what it finds.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet.core.cache import cache_root
 from ratchet.core.errors import UsageError
+from ratchet.core.machine import ONE_FOR_BOTH, OURS, PythonEnvironment, SidePythons
 from ratchet.core.processes import run
 from ratchet.core.records.environment import PackageDifference
 from ratchet.core.records.run import SIDES, Side
@@ -43,42 +43,6 @@ for each in importlib.metadata.distributions():
 missing = [name for name in sys.argv[1:] if not importlib.util.find_spec(name)]
 print("{_MARK}" + json.dumps({{"version": sys.version_info[:3], "packages": found, "missing": missing}}))
 """
-
-
-@dataclass(frozen=True)
-class PythonEnvironment:
-    """An interpreter with packages, and folders whose packages come before its own."""
-
-    python: str
-    first: tuple[str, ...] = ()
-
-    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a process in this environment: its programs and folders come first."""
-        if self == OURS:
-            return dict(environ)
-        programs = str(Path(self.python).parent)
-        kept = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
-        path = os.pathsep.join(filter(None, (programs, environ.get("PATH", ""))))
-        folders = os.pathsep.join(filter(None, (*self.first, environ.get("PYTHONPATH", ""))))
-        return kept | {"PATH": path, "PYTHONPATH": folders}
-
-
-OURS = PythonEnvironment(sys.executable)
-
-
-@dataclass(frozen=True)
-class SidePythons:
-    """The environment of each side, and the packages that differ; empty where both sides have ours."""
-
-    sides: Mapping[Side, PythonEnvironment] = field(default_factory=dict)
-    differs: tuple[PackageDifference, ...] = ()
-
-    def variables(self, side: Side, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the variables of a program that works for a side, such as its build."""
-        return self.sides[side].variables(environ) if side in self.sides else environ
-
-
-ONE_FOR_BOTH = SidePythons()
 
 
 def side_pythons(wanted: Mapping[Side, str], environ: Mapping[str, str], progress: Progress) -> SidePythons:

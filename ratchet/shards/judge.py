@@ -1,6 +1,6 @@
 """Shards of one check, measured on several runners: the run that they are together.
 
-`ratchet ci merge` calls `joined`; a check that measures several parts divides its false alarms with `policy_of_part`. Pure.
+`ratchet ci merge` calls `joined`. Pure.
 """
 
 from __future__ import annotations
@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ratchet.core.errors import IncompleteError, UsageError
-from ratchet.core.records.run import CaseRun, Policy, RunRecord
-
-
-def policy_of_part(policy: Policy, parts: int) -> Policy:
-    """Return the policy for one of several parts: together they are falsely red no more often than the run's policy says."""
-    return policy.model_copy(update={"false_alarm": policy.false_alarm / parts})
+from ratchet.core.records.run import CaseRun, RunRecord
 
 
 def joined(shards: Sequence[RunRecord]) -> RunRecord:

@@ -1,0 +1,1 @@
+"""The Python environments of `--env`: found or made for each side, and compared."""

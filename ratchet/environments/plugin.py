@@ -1,0 +1,3 @@
+"""Additions of this tool to the core; `ratchet.tools` explains each name."""
+
+PARTS = {"environments": "ratchet.environments.pythons"}

@@ -1,0 +1,1 @@
+"""The manual: what ratchet says of itself, its pages, its settings and the schemas of its files."""
