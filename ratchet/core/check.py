@@ -26,6 +26,7 @@ from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
+from ratchet.core.judge.gates import gated_overheads
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.shards import policy_of_part
 from ratchet.core.judge.verdict import judge_run
@@ -320,6 +321,7 @@ class Comparer:
                 shard=shard,
                 cores=part_of_cores(machines.index(machine), len(machines)),
                 observer=explainer.observer(policy, timing.pairs, early=early) if explainer else Observer(),
+                overheads=gated_overheads(policy) if pairing.explained != "no" else (),
             )
             if pairing.pairs:
                 task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))

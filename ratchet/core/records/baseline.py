@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Fingerprint
-from ratchet.core.records.run import WorkloadIdentity
+from ratchet.core.records.run import GateName, WorkloadIdentity
 
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -118,6 +118,8 @@ class Figures(PlainFigures):
     workload: WorkloadIdentity
     pair_medians_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
     """The median of each worker, for a check that cannot build this commit again."""
+    takes: dict[GateName, NotNegative] = {}
+    """What a call takes besides time, as gates know it: in bytes, in seconds or as a count."""
 
     @model_validator(mode="after")
     def _interval_holds_median(self) -> Figures:
