@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.core.records.run import GateName
 from ratchet.core.records.verdict import Outcome
-from tests.integration.playground import LENIENT, Finished, Playground, commit, new_repository
+from tests.integration.playground import Finished, Playground, commit, new_repository
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -64,7 +64,7 @@ PLANTED: dict[GateName, str] = {
     "compile_time": "8, {}, 1, 0, 0, 2.0",
     "host_time": "8, {}, 1, 0, 0.001, 0.0",
 }
-"""What each gate catches: warps, options, launches, floats that a call takes more, seconds that it and that the first one waits."""
+"""What each gate catches: warps, options, launches, floats more, seconds that a call waits, and the first one."""
 SAYS: dict[GateName, str] = {
     "memory": "of memory",
     "spills": "to memory",
