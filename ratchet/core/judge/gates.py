@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units
+from ratchet.core.records.baseline import BaselineEntry
 from ratchet.core.records.run import OVERHEADS, CaseRun, GateName, OverheadName, OverheadPair, Policy, Side
 
 WARNS: dict[GateName, float] = {"memory": 0.1, "spills": 0.0}
@@ -69,6 +70,13 @@ def growths(case: CaseRun, policy: Policy) -> Iterator[tuple[str, bool]]:
 def gated_overheads(policy: Policy) -> tuple[OverheadName, ...]:
     """Return what has to be timed in pairs of its own, since it is gated or warned of."""
     return tuple(name for name in OVERHEADS if policy.gates.get(name, "off") != "off")
+
+
+def with_case_gates(policy: Policy, stored: Mapping[str, BaselineEntry]) -> Policy:
+    """Return a policy that follows the history with the gates that the baseline's entries of this machine have."""
+    if not policy.follows_history:
+        return policy
+    return policy.model_copy(update={"case_gates": {name: entry.gate for name, entry in stored.items() if entry.gate}})
 
 
 def figures_of(case: CaseRun, side: Side) -> dict[GateName, float]:

@@ -68,6 +68,14 @@ class Day(Record):
     median_ms: Positive
 
 
+class DayNoise(Record):
+    """How far pairs of a case differed in one run of main."""
+
+    timestamp: AwareDatetime
+    spread: NotNegative
+    """Standard deviation of one pair's log ratio."""
+
+
 class Step(Record):
     """One move of the baseline of a case, or one thing that happened to the case."""
 
@@ -136,6 +144,10 @@ class BaselineEntry(Figures):
     """The baseline commit on different days, oldest first: how far days differ on this machine."""
     merges: Annotated[tuple[Candidate, ...], Field(max_length=MOST_MERGES)] = ()
     """The latest merges that were measured slower than the baseline commit, oldest first: how far main has crept away."""
+    noise: Annotated[tuple[DayNoise, ...], Field(max_length=MOST_DAYS)] = ()
+    """One run a day of main, oldest first, while gates follow the history. It stays when the commit moves."""
+    gate: Annotated[float | None, Field(gt=0, lt=1)] = None
+    """The gate that follows from it; None while it is too short."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     digest: Digest = UNSEALED
     """Of all of the above, the machine and the case's name."""

@@ -90,6 +90,15 @@ class Policy(Record):
     mutes: tuple[Mute, ...] = ()
     gates: dict[GateName, Gate] = {}
     """Gates on what a case takes besides time; what is not named is as in `judge.gates.WARNS`."""
+    follows_history: bool = False
+    """Each case has a gate of its own, from its history; ``regression`` is that of cases with a short one."""
+    case_gates: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+    """Case → its own gate."""
+
+    def of_case(self, name: str) -> Policy:
+        """Return the policy with the gate of this case."""
+        gate = self.case_gates.get(name)
+        return self if gate is None else self.model_copy(update={"regression": gate})
 
     @property
     def part(self) -> float:
