@@ -210,7 +210,8 @@ def _with_noise(entry: BaselineEntry, before: BaselineEntry | None, seen: Observ
     """Add how far the pairs of this run differed, once a day, to what is known of the same work; and the gate that follows."""
     known = before.noise if before and before.workload == entry.workload else ()
     pairs, when = seen.verdict.comparison, seen.run.started_at
-    if pairs and pairs.source in ("paired", "total") and when.date() not in {day.timestamp.date() for day in known}:
+    alike = seen.case.workload == entry.workload and pairs and pairs.source in ("paired", "total")
+    if pairs and alike and when.date() not in {day.timestamp.date() for day in known}:
         known = tuple(sorted((*known, DayNoise(timestamp=when, spread=pairs.spread)), key=lambda day: day.timestamp)[-MOST_DAYS:])
     gate = gate_of_history([day.spread for day in known], policy, seen.run.plan.pairs, len(seen.run.cases))
     if (known, gate) == (entry.noise, entry.gate):

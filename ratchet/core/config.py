@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 import json
+import math
 import os
 import re
 import secrets
@@ -132,8 +133,9 @@ def _parse_threshold(value: object) -> float | str:
     if value == "auto":
         return "auto"
     fraction = parse_fraction(value)
-    if not fraction > 0:
-        raise ValueError("Input should be greater than 0")
+    if not 0 < fraction < 1:
+        bound = "a finite number" if math.isnan(fraction) else "greater than 0" if fraction <= 0 else "less than 1"
+        raise ValueError(f"Input should be {bound}")
     return fraction
 
 

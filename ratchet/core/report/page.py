@@ -251,6 +251,7 @@ def _environment() -> jinja2.Environment:
         "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),
         "day": lambda at: at.strftime("%Y-%m-%d"),
         "threshold": units.threshold,
+        "gate": words.gate,
     }
     environment.globals |= {"change_pairs": CHANGE_PAIRS, "fewest_sessions": FEWEST_SESSIONS, "width": WIDTH}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
