@@ -244,6 +244,7 @@ def _environment() -> jinja2.Environment:
         "delta": lambda case: words.delta(case.comparison),
         "findings": words_of.findings_of,
         "first_sentence": words_of.first_sentence,
+        "gate": words.gate,
         "counters": words_of.tables,
         "profile_notes": words_of.notes,
     }
@@ -251,7 +252,6 @@ def _environment() -> jinja2.Environment:
         "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),
         "day": lambda at: at.strftime("%Y-%m-%d"),
         "threshold": units.threshold,
-        "gate": words.gate,
     }
     environment.globals |= {"change_pairs": CHANGE_PAIRS, "fewest_sessions": FEWEST_SESSIONS, "width": WIDTH}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
