@@ -71,6 +71,8 @@ def counts(report: Path) -> tuple[int, int]:
 
 def main() -> int:
     results, status = Path(os.environ.get("RATCHET_RESULTS") or "results"), os.environ["STATUS"]
+    if os.environ["COMMAND"] == "bisect":  # the check of the commit that was found, of the one search of this checkout
+        results = next(iter(sorted((results / "bisect").glob("*/current.json"))), results / "bisect" / "none").parent
     sys.stdout.writelines(f"{name!a}\n" for name in collect(results, Path(os.environ["FOLDER"])))
     checked = os.environ["COMMAND"] == "check"
     regressions, improvements = counts(results / "report.json") if checked and status in VERDICTS else (0, 0)

@@ -22,18 +22,22 @@ case "$COMMAND" in
     words+=(--apply) # to this checkout; the job that proposes takes it from the artifact
     if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi
     ;;
+  bisect) # on the second runner of a machine: any check gets the device at once, and the search goes on afterwards
+    words=(bisect --gives-way --wait 5h)
+    ;;
   soak)
     words=(doctor soak "--time=${BUDGET:-30m}")
     if [ -n "$PLANT" ]; then words+=("--plant=$PLANT"); fi
     ;;
   *)
-    echo "::error title=ratchet::There is no such command for this action: use check, profile, tune or soak."
+    echo "::error title=ratchet::There is no such command for this action: use check, profile, tune, bisect or soak."
     exit 2
     ;;
 esac
 # shellcheck disable=SC2153  # an input, and no misspelling of the array
 read -r -a cases <<< "${CASES//$'\n'/ }"
 words+=(-- ${cases[@]+"${cases[@]}"})
+if [ "$COMMAND" = bisect ]; then words+=("$BASE"); fi
 
 hidden=()
 while read -r name; do

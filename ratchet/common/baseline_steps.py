@@ -20,8 +20,9 @@ from ratchet.common.baseline_chain import continued, new_chain_entry
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.judge.comparison import medians_ms, performance
+from ratchet.core.judge.gates import figures_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
-from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
+from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, Side, WorkerSamples
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 
 
@@ -117,15 +118,17 @@ class Observation:
 
     def figures(self) -> Figures | None:
         """Return the figures of the head; None where nothing was measured."""
-        return self._figures(self.run.head.commit, self.case.workload, self.case.head)
+        return self._figures(self.run.head.commit, "head")
 
     def reference_figures(self) -> Figures | None:
         """Return the figures of the reference; None where nothing was measured, or not a commit with its own benchmarks."""
         commit = self._reference(self.case)
         own = _HASH.fullmatch(commit) and not self.run.bench_from
-        return self._figures(commit, self.case.reference_workload, self.case.reference) if own else None
+        return self._figures(commit, "reference") if own else None
 
-    def _figures(self, commit: str, workload: WorkloadIdentity | None, workers: Sequence[WorkerSamples]) -> Figures | None:
+    def _figures(self, commit: str, side: Side) -> Figures | None:
+        case = self.case
+        workload, workers = (case.workload, case.head) if side == "head" else (case.reference_workload, case.reference)
         if workload is None:
             return None
         done = performance(workers, workload, 0.95)
@@ -141,6 +144,7 @@ class Observation:
             timestamp=self.run.started_at,
             workload=workload,
             pair_medians_ms=tuple(medians_ms(workers)),
+            takes=figures_of(self.case, side),
         )
 
     def measurement(self) -> Measurement | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ratchet.common.auto_gate import gate_of_history
 from ratchet.common.baseline_chain import continued, new_chain_entry, with_digest
 from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Observation, Uncertainty, observations
 from ratchet.core.errors import RecordError, UsageError
@@ -20,12 +21,13 @@ from ratchet.core.records.baseline import (
     Baseline,
     BaselineEntry,
     Candidate,
+    DayNoise,
     Figures,
     Measurement,
     Step,
     StepKind,
 )
-from ratchet.core.records.run import RunRecord
+from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.core.units import first_of
 
@@ -56,6 +58,8 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
             outcomes[name] = seen.verdict.outcome
             before = entries.get(name)
             after, kind = _next(before, seen, carried.get(name))
+            if after and report.policy.follows_history:
+                after = _with_noise(after, before, seen, report.policy)
             if kind and after:
                 moves.append(Move(machine.key, name, kind, after, before, _note(kind, before, seen)))
             if after:
@@ -74,7 +78,8 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
 
 
 def _uncertainty(figures: Figures, seen: Observation) -> Uncertainty:
-    return Uncertainty(figures.ci_95_high / figures.median_ms - 1, seen.run.policy.regression, len(seen.case.head))
+    gate = seen.run.policy.of_case(seen.case.name).regression
+    return Uncertainty(figures.ci_95_high / figures.median_ms - 1, gate, len(seen.case.head))
 
 
 def intact(stored: Baseline, name: str) -> Baseline:
@@ -201,6 +206,19 @@ def _with_days(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
     return with_digest(entry.model_copy(update={"days": tuple(days)}), seen.place)
 
 
+def _with_noise(entry: BaselineEntry, before: BaselineEntry | None, seen: Observation, policy: Policy) -> BaselineEntry:
+    """Add how far the pairs of this run differed, once a day, to what is known of the same work; and the gate that follows."""
+    known = before.noise if before and before.workload == entry.workload else ()
+    pairs, when = seen.verdict.comparison, seen.run.started_at
+    alike = seen.case.workload == entry.workload and pairs and pairs.source in ("paired", "total")
+    if pairs and alike and when.date() not in {day.timestamp.date() for day in known}:
+        known = tuple(sorted((*known, DayNoise(timestamp=when, spread=pairs.spread)), key=lambda day: day.timestamp)[-MOST_DAYS:])
+    gate = gate_of_history([day.spread for day in known], policy, seen.run.plan.pairs, len(seen.run.cases))
+    if (known, gate) == (entry.noise, entry.gate):
+        return entry
+    return with_digest(entry.model_copy(update={"noise": known, "gate": gate}), seen.place)
+
+
 def _with_merge(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
     """Add this run to the merges that are slower than the baseline commit, where it measured one.
 
@@ -214,6 +232,6 @@ def _with_merge(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
     measured = seen.against(entry.git_commit)
     if not measured or seen.run.head.commit == entry.git_commit:
         return entry
-    slower = measured[-1].ratio >= 1 + seen.run.policy.part
+    slower = measured[-1].ratio >= 1 + seen.run.policy.of_case(seen.case.name).part
     merges = (*known, Candidate(commit=seen.run.head.commit, measurement=measured[-1]))[-MOST_MERGES:] if slower else ()
     return entry if merges == known else with_digest(entry.model_copy(update={"merges": merges}), seen.place)

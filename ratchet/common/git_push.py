@@ -145,6 +145,10 @@ class Remote(Repository):
             return [commit]
         return self._run("rev-list", "--first-parent", "--max-count=200", f"{before}..{commit}", "--").split() or [commit]
 
+    def subject(self, commit: str) -> str:
+        """Return the first line of a commit's message."""
+        return self._run("show", "--no-patch", "--format=%s", commit, "--").strip()
+
     def changed_files(self, main: str, side: str, path: str) -> list[str]:
         """Return what a branch changes beside ``path`` since it left another one."""
         start = self._try("merge-base", main, side).stdout.strip()

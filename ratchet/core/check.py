@@ -26,15 +26,26 @@ from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
+from ratchet.core.judge.gates import gated_overheads, with_case_gates
 from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.environment import summary
+from ratchet.core.records.files import loads
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
-from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
+from ratchet.core.request import (
+    BASELINE,
+    CommandResult,
+    Request,
+    load_baseline,
+    own_output_globs,
+    reference_of,
+    watched,
+    writable,
+)
 from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
 from ratchet.core.units import plural
 
@@ -55,6 +66,8 @@ class CheckPlan:
     shard: Shard | None
     environ: Mapping[str, str]
     """The variables for child programs: they hold no secrets."""
+    gating: Baseline = field(default_factory=Baseline)
+    """The file that names gates of cases: the reference's, since a change must not raise its own."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +160,8 @@ def judge_and_explain(
         bench_from=plan.bench_from,
     )
     cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
-    record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
+    environment = record.environment.model_copy(update={"cards": cards})
+    record = record.model_copy(update={"environment": environment, "policy": gated_policy(plan, machines[0])})
     done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save_run(done)
@@ -177,6 +191,7 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
         request.patterns,
         request.shard,
         without_secrets(environ),
+        baseline,
     )
     if request.against_baseline:
         return plan
@@ -187,7 +202,23 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
             f"{commit_label(head.tree)} would be compared with itself.",
             "Name another commit with --base, or add --time-identical to time it against itself.",
         )
-    return replace(plan, reference=reference)
+    return replace(plan, reference=reference, gating=_gating(plan, reference))
+
+
+def _gating(plan: CheckPlan, reference: Snapshot) -> Baseline:
+    """Return the reference's baseline where gates follow it; the checkout's where the reference has none."""
+    follows = plan.settings.policy.follows_history and plan.baseline.fingerprints
+    name = f"{plan.settings.results}/{BASELINE}"
+    content = plan.repository.file_in(reference.revision, name) if follows else None
+    return loads(content, f"{name} of {commit_label(reference.tree)}", Baseline) if content else plan.baseline
+
+
+def gated_policy(plan: CheckPlan, machine: Machine) -> Policy:
+    """Return the thresholds of a check, with the gates that cases have of their own on this machine."""
+    policy = plan.settings.policy
+    if not policy.follows_history:
+        return policy
+    return with_case_gates(policy, plan.gating.entries(environment_of(machine, plan.settings).fingerprint))
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
@@ -272,7 +303,7 @@ class Comparer:
     def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
         """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
         measured: list[CaseRun] = []
-        for commit, names in suspects(cases, self._settings.policy, self._settings.pairs, drifts).items():
+        for commit, names in suspects(cases, gated_policy(self._plan, self._machines[0]), self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
             try:
                 best = _reference_snapshot(self._plan, commit)
@@ -302,7 +333,7 @@ class Comparer:
                 raise unbuilt
         reference = None if unbuilt else pairing.tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        policy = settings.policy.for_one_of(len(machines))
+        policy = gated_policy(plan, machines[0]).for_one_of(len(machines))
         explainer = self._explainer if pairing.explained != "no" else None
         early = pairing.explained == "early" and len(machines) == 1 and reference is not None
 
@@ -314,6 +345,7 @@ class Comparer:
                 shard=shard,
                 cores=part_of_cores(machines.index(machine), len(machines)),
                 observer=explainer.observer(policy, timing.pairs, early=early) if explainer else Observer(),
+                overheads=gated_overheads(policy) if pairing.explained != "no" else (),
             )
             if pairing.pairs:
                 task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))

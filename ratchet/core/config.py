@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import secrets
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
@@ -122,6 +123,17 @@ def _parse_json(value: object) -> object:
         raise ValueError("it is not JSON: in pyproject.toml, write tables") from None
 
 
+def _parse_threshold(value: object) -> float | str:
+    """Read ``auto``, or a fraction between 0 and 1."""
+    if value == "auto":
+        return "auto"
+    fraction = parse_fraction(value)
+    if not 0 < fraction < 1:
+        bound = "a finite number" if math.isnan(fraction) else "greater than 0" if fraction <= 0 else "less than 1"
+        raise ValueError(f"Input should be {bound}")
+    return fraction
+
+
 def _parse_gate(value: object) -> object:
     """Read ``10%`` as a fraction."""
     if isinstance(value, str) and value.endswith("%"):
@@ -190,8 +202,8 @@ class Settings(BaseModel):
 
     A fixed one would favour the same side by the same small amount in every run.
     """
-    regression_threshold: Fraction = 0.03
-    """The gate: a check fails above this slowdown."""
+    regression_threshold: Annotated[float | Literal["auto"], BeforeValidator(_parse_threshold)] = 0.03
+    """The gate: a check fails above this slowdown. ``auto``: each case has its own, from its history."""
     improvement_threshold: Fraction = 0.05
     """A case counts as improved if it takes at least this much less time."""
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
@@ -285,12 +297,20 @@ class Settings(BaseModel):
     @property
     def policy(self) -> Policy:
         """The thresholds as the one object that the judge takes."""
-        return Policy(**{field: getattr(self, key) for key, field in _POLICY.items()})
+        return Policy(**self._thresholds(_POLICY))
 
     def overriding(self, policy: Policy, options: Mapping[str, Any]) -> Policy:
         """Return a recorded policy with the thresholds that were given on the command line."""
-        given = {field: getattr(self, key) for key, field in _POLICY.items() if options.get(key) is not None}
-        return policy.model_copy(update=given)
+        return policy.model_copy(update=self._thresholds([key for key in _POLICY if options.get(key) is not None]))
+
+    def _thresholds(self, keys: Collection[str]) -> dict[str, Any]:
+        """Return the fields of a policy that these settings set."""
+        given = {_POLICY[key]: getattr(self, key) for key in keys}
+        if given.get("regression") == "auto":
+            given |= {"regression": Policy().regression, "follows_history": True}
+        elif "regression" in given:
+            given |= {"follows_history": False, "case_gates": {}}
+        return given
 
 
 _POLICY = {

@@ -20,6 +20,7 @@ from ratchet.core.untrusted import log_line
 from ratchet.github.check_run import workflow_commands
 from ratchet.github.client import GitHub
 from ratchet.github.command import answer
+from ratchet.github.culprit import CommitSearch, tell_culprit
 from ratchet.github.event_file import event_of
 from ratchet.github.notice_report import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
@@ -112,13 +113,16 @@ def recheck_command(numbers: tuple[int, ...], report_id: str) -> int:
 @click.option(
     "--webhook", type=click.Choice(["slack", "json"]), help="Send news to the address in RATCHET_WEBHOOK_URL, in this form."
 )
+@click.option("--bisect", is_flag=True, help="Start a search for the commit of each issue that is opened.")
 @common
-def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, **options: Any) -> int:
+def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, bisect: bool, **options: Any) -> int:
     """Tell people of a regression of main that two runs have shown, and of its end.
 
     ARTIFACTS are those of the two runs that the job of the baseline has: it works in a job of the default branch alone. Exits
     with 0 whatever it tells them, and with 2 or 3 where a message could not be sent.
     """
+    if bisect and not issues:
+        raise click.UsageError("--bisect needs --issues: what it finds is written there.")
     notified = notify(
         artifacts,
         GitHub.from_environ(os.environ),
@@ -127,8 +131,27 @@ def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, **op
         os.environ,
         issues=issues,
         webhook=webhook,
+        bisect=bisect,
     )
     print_result(notified.notice or {}, notice_lines(notified.notice, notified.done), as_json=options["as_json"])
     if notified.failed:
         raise notified.failed
+    return int(Exit.PASS)
+
+
+@click.command("culprit")
+@click.argument("artifact", type=click.Path(path_type=Path))
+@click.option("--case", required=True)
+@click.option("--good", required=True, help="The last commit known to be faster, with all its digits.")
+@click.option("--bad", required=True, help="The commit that is slower, likewise.")
+@click.option("--issue", type=click.IntRange(min=1), required=True, help="Number of the issue of the regression.")
+@common
+def culprit_command(artifact: Path, case: str, good: str, bad: str, issue: int, **options: Any) -> int:
+    """Write the commit that a search has found into the issue of a regression.
+
+    ARTIFACT is that of the job that ran `ratchet bisect`. Exits with 0 also where it names no commit: the issue says why.
+    """
+    search = CommitSearch(case, good, bad, issue)
+    said = tell_culprit(artifact, search, GitHub.from_environ(os.environ), request_of((), options), os.environ)
+    print_result(None, [log_line(said)], as_json=False)
     return int(Exit.PASS)

@@ -99,6 +99,8 @@ class OwnIssue:
     is_open: bool
     dismissed: bool
     """A person closed it as not planned."""
+    culprit: str = ""
+    """What a search for the commit has found, in Markdown."""
 
 
 @dataclass(frozen=True)

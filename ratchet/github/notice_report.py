@@ -21,6 +21,7 @@ _STATE = re.compile(
     r"<!-- ratchet:regression:([0-9a-f]{16}) -->\n"
     r"<!-- since: ([0-9a-f]{40,64}|-) ([0-9a-f]{40,64}) -->\n<!-- cases: ([^\n]*) -->\n"
 )
+_CULPRIT = re.compile(r"<!-- culprit -->\n.*?\n<!-- end of culprit -->", re.DOTALL)
 _NAME = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}", re.ASCII)
 
 
@@ -41,7 +42,9 @@ def own_issue(issue: Issue) -> OwnIssue | None:
         return None
     cases = tuple(name for name in found[4].split(" ") if _NAME.fullmatch(name))
     dismissed = not issue.is_open and issue.state_reason == "not_planned"
-    return OwnIssue(issue.number, found[1], cases, found[2].strip("-"), found[3], issue.is_open, dismissed)
+    known = _CULPRIT.search(issue.body.replace("\r\n", "\n"))
+    culprit = known[0] if known else ""
+    return OwnIssue(issue.number, found[1], cases, found[2].strip("-"), found[3], issue.is_open, dismissed, culprit)
 
 
 def issue_title(cause: SlowCause) -> str:
@@ -70,12 +73,22 @@ def issue_body(cause: SlowCause, notice: Notice, before: OwnIssue | None = None)
     ]
     lines += [f"**Try**: {untrusted.markdown(cause.advice)}"] if cause.advice else []
     lines += ["", *(f"- {untrusted.markdown(counter, 200)}" for counter in cause.counters)] if cause.counters else []
+    lines += ["", before.culprit] if before and before.is_open and before.culprit else []
     seen = f"Seen last at {_short(notice.commit)}, in {untrusted.link(notice.run_url, 'this run')}."
     ending = (
         "This text is renewed while the regression is there, and the issue closes when it is gone. Close it as *not planned* to "
         "hear no more of it, or accept the change: `/ratchet accept` in a pull request."
     )
     return "\n".join([*hidden, *lines, "", seen, "", f"<sub>{ending}</sub>", ""])
+
+
+def with_culprit(issue: Issue, lines: Iterable[str]) -> str:
+    """Return the text of our issue with these lines of Markdown about what a search has found, in place of earlier ones."""
+    section = "\n".join(["<!-- culprit -->", *lines, "<!-- end of culprit -->"])
+    body = issue.body.replace("\r\n", "\n")
+    if _CULPRIT.search(body):
+        return _CULPRIT.sub(lambda _: section, body, count=1)
+    return f"{body.rstrip()}\n\n{section}\n"
 
 
 def fixed_body(issue: Issue, notice: Notice) -> str:

@@ -31,7 +31,9 @@ from ratchet.github.records import Issue, Notice, SlowCause
 
 LABEL = "ratchet-regression"
 """Of our issues: by it they are listed."""
-_MARKER = "<!-- ratchet:regression:"
+BISECT = "ratchet_bisect.yml"
+"""The workflow that searches for a commit, on the default branch."""
+MARKER = "<!-- ratchet:regression:"
 CONNECT_S, ANSWER_S = 5.0, 15.0
 """Seconds until the webhook is connected, and until each part of its answer."""
 COUNTERS = 12
@@ -56,8 +58,11 @@ def notify(
     *,
     issues: bool,
     webhook: Literal["slack", "json"] | None,
+    bisect: bool = False,
 ) -> Notified:
     """Open, renew and close issues, then call the webhook where there is news. An error of either is in the result.
+
+    With ``bisect``, a search for the commit is started for each issue that was opened, or opened again.
 
     Raises UsageError for a run that is not of the default branch, ArtifactError for an artifact that may not be judged.
     """
@@ -71,7 +76,7 @@ def notify(
     accepted = {one.case for report in reports for one in by_case(acceptances, report)}
     slow = [case for case in confirmed(reports) if case.name not in accepted and not case.is_silenced]
     profiles = {profile.case: profile for report in reversed(reports) for profile in report.profiles}
-    causes = [_with_counters(cause, profiles) for cause in causes_of(slow, profiles, reports[0])] if slow else []
+    causes = [with_counters(cause, profiles) for cause in causes_of(slow, profiles, reports[0])] if slow else []
     notice = Notice(
         event="regression" if causes else "fixed",
         repository=github.repository,
@@ -82,7 +87,7 @@ def notify(
     )
     notified = Notified(notice if causes else None)
     if issues:
-        notified = _with_issues(notice, settled(reports) | accepted, github)
+        notified = _with_issues(notice, settled(reports) | accepted, github, bisect=bisect)
     if webhook and notified.notice:
         notified = _with_webhook(notified, notified.notice, webhook, send, environ)
     return notified
@@ -97,49 +102,68 @@ def _headline(causes: Sequence[SlowCause]) -> str:
     )
 
 
-def _with_counters(cause: SlowCause, profiles: Mapping[str, CaseProfile]) -> SlowCause:
+def with_counters(cause: SlowCause, profiles: Mapping[str, CaseProfile]) -> SlowCause:
+    """Return the cause with the first counters of the profile of its slowest case."""
     profile = profiles.get(cause.cases[0].name)
     rows = [row for table in tools.part("profile_text").tables(profile)[:1] for row in table.rows] if profile else []
     lines = [f"{row.title}: {row.reference} → {row.head} {row.change}".strip() for row in rows[:COUNTERS]]
     return cause.model_copy(update={"counters": tuple(lines)})
 
 
-def _with_issues(notice: Notice, done: set[str], github: GitHub) -> Notified:
+def _with_issues(notice: Notice, done: set[str], github: GitHub, *, bisect: bool) -> Notified:
     """Write the issues. The notice that comes back has only what is news."""
     try:
-        theirs = {issue.number: issue for issue in github.issues(LABEL, _MARKER)}
+        theirs = {issue.number: issue for issue in github.issues(LABEL, MARKER)}
         known = [own for issue in theirs.values() if (own := own_issue(issue))]
         keyed = [cause.model_copy(update={"key": digest_of(cause.key)}) for cause in notice.causes]
         plan = plan_issues(keyed, known, done)
-        lines, urls = _write(plan, theirs, notice, github)
+        lines, urls, news = _write(plan, theirs, notice, github)
     except RatchetError as error:
         return Notified(notice if notice.causes else None, failed=error)
+    failed = None
+    try:
+        lines += [_searched(number, cause, github) for number, cause in news.items() if bisect and cause.good]
+    except RatchetError as error:
+        failed = error
     lines += [f"#{issue.number} was closed as not planned: it stays closed." for issue, _ in plan.dismissed]
     fixed = tuple(name for issue in plan.closed for name in issue.cases)
     if not plan.news and not fixed:
-        return Notified(None, tuple(lines))
-    news = notice.model_copy(update={"event": "regression" if plan.news else "fixed", "causes": plan.news, "fixed": fixed})
+        return Notified(None, tuple(lines), failed)
+    told = notice.model_copy(update={"event": "regression" if plan.news else "fixed", "causes": plan.news, "fixed": fixed})
     headline = _headline(plan.news) if plan.news else f"No longer slower: {units.listed(list(fixed))}."
-    return Notified(news.model_copy(update={"headline": headline, "issues": tuple(urls)}), tuple(lines))
+    return Notified(told.model_copy(update={"headline": headline, "issues": tuple(urls)}), tuple(lines), failed)
 
 
-def _write(plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github: GitHub) -> tuple[list[str], list[str]]:
+def _searched(number: int, cause: SlowCause, github: GitHub) -> str:
+    """Start the search for the commit that made the slowest case of an issue slower."""
+    inputs = {"case": cause.cases[0].name, "good": cause.good, "bad": cause.bad, "issue": str(number)}
+    github.dispatch(BISECT, github.default_branch(), inputs)
+    return f"Started {BISECT} for #{number}."
+
+
+def _write(
+    plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github: GitHub
+) -> tuple[list[str], list[str], dict[int, SlowCause]]:
+    """Return lines for the log, the addresses of the issues, and the causes of those that were opened, by number."""
     lines, urls = [], []
+    news: dict[int, SlowCause] = {}
     for cause in plan.opened:
         made = github.open_issue(issue_title(cause), issue_body(cause, notice), LABEL, first_line(cause.key))
         lines.append(f"Opened #{made.number}: {made.title}")
+        news[made.number] = cause
         urls.append(made.url)
     for issue, cause in plan.updated:
         body = issue_body(cause, notice, issue)
         made = github.edit_issue(issue.number, issue_title(cause), body, is_open=True)
         lines.append(f"{'Renewed' if issue.is_open else 'Opened again'} #{made.number}: {made.title}")
+        news |= {} if issue.is_open else {made.number: cause}
         urls.append(made.url)
     for issue in plan.closed:
         there = theirs[issue.number]
         made = github.edit_issue(issue.number, there.title, fixed_body(there, notice), is_open=False)
         lines.append(f"Closed #{made.number}: {made.title}")
         urls.append(made.url)
-    return lines, urls
+    return lines, urls, news
 
 
 def _with_webhook(

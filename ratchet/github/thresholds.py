@@ -25,5 +25,6 @@ def origin_of_thresholds(
             origin = f"this workflow, not from {place}"
         else:
             origin = place if key in table else f"the defaults, since {place} sets none"
-        origins.setdefault(origin, []).append(f"{word} {units.threshold(getattr(settings, key))}")
+        value = getattr(settings, key)
+        origins.setdefault(origin, []).append(f"{word} {value if value == 'auto' else units.threshold(value)}")
     return "; ".join(f"{', '.join(values)} from {origin}" for origin, values in origins.items())

@@ -23,6 +23,7 @@ from ratchet.core.bench.suite import CaseTask
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.check import CheckPlan, CheckSuite, Comparer, Pairing, explainer_of, judge_and_explain, task_of
 from ratchet.core.config import Settings, load_settings
+from ratchet.core.device.lock import Preempted
 from ratchet.core.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.comparison import pairs_of
@@ -84,9 +85,11 @@ def bisect(
     *,
     again: bool = False,
     package: str = "",
+    gives_way: bool = False,
 ) -> tuple[SearchRecord, CommandResult | None]:
     """Search for the commit that changed the case which the request names. ``again``: forget what an earlier run has measured.
 
+    ``gives_way``: whenever another run wants the device, let it have it, and go on afterwards.
     With a ``package``, ``good`` and ``bad`` are versions of it, and the released versions between them are searched.
 
     Return the search, and its last commit against the parent; None in its place where there was no change to search for.
@@ -114,11 +117,9 @@ def bisect(
     folder = writable(
         results / FOLDER / "-".join([file_stem(request.patterns[0]), *filter(None, [package]), *(end[:10] for end in ends)])
     )
-    head = repository.working_snapshot(own_output_globs(repository, results))
-    with (
-        machine_of(request.devices, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
-        watched(repository.root, results, progress),
-    ):
+    head, what = repository.working_snapshot(own_output_globs(repository, results)), f"ratchet bisect in {repository.root}"
+
+    def found(machine: Machine, *, again: bool) -> tuple[SearchRecord, CommandResult | None]:
         site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ), package)
         search = SearchRecord(
             case=request.patterns[0],
@@ -136,6 +137,17 @@ def bisect(
         search = _resumed(search, folder, progress, again=again)
         search = _searched(search, site)
         return search, _against_parent(search, site, request.command) if search.suspects else None
+
+    while True:
+        try:
+            with (
+                machine_of(request.devices, settings, what, progress, environ, gives_way=gives_way) as machine,
+                watched(repository.root, results, progress),
+            ):
+                return found(machine, again=again)
+        except Preempted:
+            again = False
+            progress.announce("Another run needs the device. This search pauses and continues when that run is done.")
 
 
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:

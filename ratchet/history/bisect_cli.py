@@ -24,6 +24,7 @@ from ratchet.history.bisection_report import search_lines
 @click.argument("bad", default="HEAD")
 @click.option("--env", metavar="PACKAGE==A..B", help="Search the released versions of a package instead, in this checkout.")
 @click.option("--again", is_flag=True, help="Forget what an earlier run of this search has measured.")
+@click.option("--gives-way", is_flag=True, help="Let any other run have the device, and go on afterwards.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the commit and its parent.")
 @measuring
 @common
@@ -38,7 +39,8 @@ def bisect_command(case: str, good: str | None, bad: str, **options: Any) -> int
     package, good, bad = _ends(good, bad, options.pop("env"))
     with progressing(options) as progress:
         request = request_of((case,), options)
-        search, check = bisect(good, bad, request, progress, os.environ, again=options["again"], package=package)
+        how = {"again": options["again"], "package": package, "gives_way": options["gives_way"]}
+        search, check = bisect(good, bad, request, progress, os.environ, **how)
     paths = write(check, os.environ) if check else []
     if check and not options["as_json"]:
         report = check.report

@@ -293,7 +293,7 @@ class _Walk:
             if case.outcome in UNTIMED or (fails("head") and fails("reference")):  # as before
                 continue
             anchor = anchored.get(case.name)
-            confirmed = _shows(case, anchor, levels[case.name], run.policy.regression) if anchor else None
+            confirmed = _shows(case, anchor, levels[case.name], run.policy.of_case(case.name).regression) if anchor else None
             if case.name in doubtful and not confirmed:  # no change was seen
                 confirmed = None
             filled.append(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ratchet.common.launch_pairs import matched
 from ratchet.core.errors import UsageError
+from ratchet.core.judge.gates import figures_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile
@@ -90,6 +91,7 @@ def _history_case(
         roof=head.roof if head else None,
         share_of_roof=_short(head.share_of_roof) if head and head.share_of_roof is not None else None,
         peak_memory_bytes=head.peak_memory_bytes if head else None,
+        takes={name: _short(figure) for name, figure in figures_of(case, "head").items() if name != "memory"},
         gflops=_short(head.gflops) if head else None,
         gb_s=_short(head.gb_s) if head else None,
         workload=_digest(case.workload) if case.workload else "",

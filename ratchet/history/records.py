@@ -14,6 +14,7 @@ from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.baseline import Commit
 from ratchet.core.records.environment import Fingerprint
 from ratchet.core.records.profile import CaseProfile
+from ratchet.core.records.run import GateName
 from ratchet.core.records.verdict import Outcome
 
 
@@ -44,6 +45,8 @@ class HistoryCase(Record):
     """``copy`` or ``matmul``, as in the report."""
     share_of_roof: NotNegative | None = None
     peak_memory_bytes: Count | None = None
+    takes: dict[GateName, NotNegative] = {}
+    """What else the head takes besides time, as gates know it: in bytes, in seconds or as a count."""
     gflops: NotNegative | None = None
     gb_s: NotNegative | None = None
     workload: str = ""

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from ratchet.core import units
+from ratchet.core.records.run import OVERHEADS, GateName
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.report import words
 from ratchet.core.report.markdown import is_plain, machine
@@ -313,6 +314,7 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
         ("TFLOP/s", lambda one: one.gflops or None, "", 1e-3),
         ("GB/s", lambda one: one.gb_s or None, "", 1.0),
         ("share of the roof, %", lambda one: one.share_of_roof, "", 100.0),
+        *map(_taken, dict.fromkeys(name for point in points for name in point.case.takes)),
     ]
     series: list[dict[str, Any]] = []
     if any(point.index for point in points):
@@ -341,6 +343,12 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
         "changes": [[change.place, change.text, change.is_slower] for change in case.changes],
         "seams": [place for place, point in enumerate(points) if point.seam],
     }
+
+
+def _taken(name: GateName) -> tuple[str, Callable[[HistoryCase], float | None], str, float]:
+    """Return the column of one figure that a gate knows."""
+    unit, factor = ("ms", 1e3) if name in OVERHEADS else ("B", 1.0) if name in ("code_size", "spills") else ("", 1.0)
+    return name.replace("_", " "), lambda one: one.takes.get(name), unit, factor
 
 
 _TIMES = ((1.0, "ms"), (1e3, "µs"), (1e6, "ns"))

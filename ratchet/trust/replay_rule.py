@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ratchet.common.auto_gate import BEYOND, CAUGHT, smallest_gate
 from ratchet.core.errors import Exit
 from ratchet.core.judge.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.estimate import estimate, quantile
 from ratchet.core.judge.evidence import (
     CaseThresholds,
-    needed_change,
     session_of,
     smallest_slowdown,
     thresholds_for,
@@ -89,10 +88,11 @@ def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: M
     """
     thresholds = thresholds_for(policy, len(pools), looks_for_change(pairs))
     comparisons = {
-        name: _measure(rng.choices(pool, k=pairs), thresholds, pairs, (drifts or {}).get(name)) for name, pool in pools.items()
+        name: _measure(rng.choices(pool, k=pairs), thresholds.of_case(name), pairs, (drifts or {}).get(name))
+        for name, pool in pools.items()
     }
     whole = thresholds_of_run(comparisons, policy, pairs)
-    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in comparisons.items()}
+    return {name: (decide(comparison, whole.of_case(name))[0], comparison) for name, comparison in comparisons.items()}
 
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
@@ -168,11 +168,6 @@ FEWEST = 12
 """Fewest pairs of a case that is calibrated; one with fewer counts as unmeasured."""
 CHECKS = 3000
 """Simulated checks of unchanged code, of which the red ones are counted."""
-CAUGHT = 0.95
-"""Share of slowdowns a sixth beyond a gate (3.5 % for a gate of 3 %) that must be caught to hold it."""
-BEYOND = 7 / 6
-_STEP = 0.001
-"""Suggested gates are multiples of this."""
 
 
 def calibrate(run: RunRecord, plan: Plan, policy: Policy, checks: int = CHECKS) -> Calibration | None:
@@ -225,20 +220,6 @@ def _case(
         gate=smallest_gate(pooled.spread, pairs, thresholds),
         holds=unchanged.red[name] <= policy.false_alarm and slowed.red[name] >= CAUGHT,
     )
-
-
-def smallest_gate(spread: float, pairs: int, thresholds: CaseThresholds) -> float:
-    """Return the gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs: a multiple of 0.1 %.
-
-    ``spread`` is the standard deviation of one pair's log ratio. At most 100 %.
-    """
-    most = max(thresholds.pairs_needed, pairs)
-
-    def holds(steps: int) -> bool:
-        gate, beyond = (math.log1p(by * steps * _STEP) for by in (1, BEYOND))
-        return needed_change(gate, spread, thresholds, most, CAUGHT) <= beyond
-
-    return (1 + bisect_left(range(1, round(1 / _STEP)), True, key=holds)) * _STEP
 
 
 def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:

@@ -115,6 +115,22 @@ def test_a_killed_search_goes_on_where_it_was(searched: Searched) -> None:
     assert len(commits) == len(set(commits))
 
 
+@pytest.mark.slow
+def test_a_search_gives_way_to_a_check(make: Callable[..., Playground]) -> None:
+    """A check that comes meanwhile gets the device; the search then goes on, keeps what it has measured, and finds the commit."""
+    steps = [{"work.py": WORK}, {"work.py": f"{WORK}# a\n"}, {"work.py": SLOW}, {"work.py": f"{SLOW}# b\n"}]
+    play = make({"bench/adds.py": BENCH, "work.py": f"# first\n{WORK}"}, *steps)
+    child = play.start("bisect", "adds/small", "HEAD~4", *QUICK, "--gives-way", "--wait", "20m")
+    holds = lambda: any("bisect" in note.read_text() for note in play.temp.glob("ratchet-*.json"))  # noqa: E731
+    wait_until(lambda: holds() or child.poll() is not None, "the search never held the device", PATIENCE_S)
+    checked = play.ratchet("check", "adds/small", "--base", "HEAD~1", *QUICK[:4])
+    assert "is held by" not in checked.err
+    done = play.finish(child, PATIENCE_S)
+    assert "This search pauses and continues when that run is done." in done.err
+    assert done.code == 1, done
+    assert play.git("rev-parse", "--short=10", "HEAD~1") in done.out
+
+
 def test_ranges_that_cannot_be_searched_are_refused(make: Callable[..., Playground]) -> None:
     """Unknown, equal, swapped and unrelated commits, several cases, an unknown case and too few pairs: one sentence, exit 2."""
     play = make(

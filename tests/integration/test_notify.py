@@ -12,7 +12,7 @@ from ratchet.core.errors import RatchetError
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
 from ratchet.github.errors import UnreachableError
-from ratchet.github.notify import LABEL, Notified, notify
+from ratchet.github.notify import BISECT, LABEL, Notified, notify
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.history_examples import new, timed
 from tests.integration.playground import git
@@ -43,10 +43,12 @@ class Main:
         ]
         return runs, head
 
-    def notify(self, runs: list[Path], head: str, webhook: Any = "slack", **env: str) -> Notified:
+    def notify(self, runs: list[Path], head: str, webhook: Any = "slack", *, bisect: bool = False, **env: str) -> Notified:
         environ = job_of(self.fake, event="push", head_branch="main", head_sha=head) | {"RATCHET_WEBHOOK_URL": ADDRESS} | env
         request = Request(self.origin.job().repo, ("ratchet", "notify"))
-        return notify(runs, GitHub.from_environ(environ), self.send, request, environ, issues=True, webhook=webhook)
+        return notify(
+            runs, GitHub.from_environ(environ), self.send, request, environ, issues=True, webhook=webhook, bisect=bisect
+        )
 
     def send(self, address: str, document: Any) -> str:
         self.sent.append((address, document))
@@ -93,6 +95,32 @@ def test_a_regression_has_one_issue_from_its_first_commit_to_its_end(main: Main)
 
     main.notify(*main.pushed(1.1))
     assert (issue.state, len(main.issues), len(main.sent)) == ("open", 1, 3)
+
+
+def test_a_search_is_started_once_for_each_issue(main: Main) -> None:
+    """When it is opened, and when it is opened again; not while it is renewed, and not unless it is asked for."""
+    main.fake.state.workflows.append(BISECT)
+    told = main.notify(*main.pushed(1.1), bisect=True)
+    [(number, _, _)] = main.issues
+    good, bad = main.origin.commits[:2]
+    order = {"case": NAME, "good": good, "bad": bad, "issue": str(number)}
+    assert [(one["workflow"], one["ref"], one["inputs"]) for one in main.fake.state.dispatches] == [(BISECT, "main", order)]
+    assert f"Started {BISECT} for #{number}." in told.done
+    main.notify(*main.pushed(1.12), bisect=True)
+    main.notify(*main.pushed(1.0), bisect=True)
+    assert len(main.fake.state.dispatches) == 1
+    main.notify(*main.pushed(1.1), bisect=True)
+    assert main.fake.state.dispatches[-1]["inputs"] == order | {"bad": main.origin.commits[4]}
+
+
+def test_a_search_that_cannot_be_started_keeps_the_issue(main: Main) -> None:
+    """The issue and the message are there, and the job fails with what GitHub said."""
+    told = main.notify(*main.pushed(1.1), bisect=True)
+    assert (len(main.issues), len(main.sent)) == (1, 1)
+    assert told.failed
+    assert BISECT in str(told.failed)
+    main.notify(*main.pushed(1.1))
+    assert main.fake.state.dispatches == []
 
 
 def test_what_a_second_run_does_not_confirm_is_not_told(main: Main) -> None:

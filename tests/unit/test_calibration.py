@@ -7,12 +7,13 @@ import random
 
 import pytest
 
+from ratchet.common.auto_gate import smallest_gate
 from ratchet.core.judge.comparison import Pair, pairs_of
 from ratchet.core.judge.evidence import needed_change
 from ratchet.core.records.run import CaseRun, Policy
 from ratchet.trust.calibration_report import calibration_lines
 from ratchet.trust.records import Calibration
-from ratchet.trust.replay_rule import calibrate, simulate, smallest_gate
+from ratchet.trust.replay_rule import calibrate, simulate
 from tests import examples, pair_examples
 
 POLICY = Policy()

@@ -63,6 +63,16 @@ def test_policy(tmp_path: Path) -> None:
     assert settings(tmp_path, table).policy == Policy(regression=0.04, improvement=0.1, confidence=0.9, on_inconclusive="fail")
 
 
+def test_a_gate_that_follows_the_history(tmp_path: Path) -> None:
+    """``auto`` is a gate; a number on the command line takes its place, with those that a recorded run had of its own."""
+    auto = settings(tmp_path, 'regression_threshold = "auto"')
+    assert auto.policy == Policy(follows_history=True)
+    recorded = Policy(follows_history=True, case_gates={"a/b": 0.01})
+    assert auto.overriding(recorded, {}) == recorded
+    given = settings(tmp_path, 'regression_threshold = "2%"').overriding(recorded, {"regression_threshold": "2%"})
+    assert given == Policy(regression=0.02)
+
+
 @pytest.mark.parametrize(
     ("value", "fraction"),
     [("3%", 0.03), ("3 %", 0.03), (" 0.5% ", 0.005), ("0.03", 0.03), (0.03, 0.03), ("150%", 1.5), (0, 0.0), ("-1%", -0.01)],
@@ -226,6 +236,8 @@ def test_the_origin_of_thresholds() -> None:
     given = origin(both, {"RATCHET_REGRESSION_THRESHOLD": "2%", "RATCHET_IMPROVEMENT_THRESHOLD": ""}, {})
     assert given == f"gate 2 % from this workflow, not from {place}; improvement 5 % from {place}"
     assert origin("", {}, {"regression_threshold": "1%"}).startswith("gate 1 % from an option of this command; ")
+    auto = '[tool.ratchet]\nregression_threshold = "auto"\nimprovement_threshold = 0.05\n'
+    assert origin(auto, {}, none) == f"gate auto, improvement 5 % from {place}"
 
 
 @pytest.mark.parametrize(

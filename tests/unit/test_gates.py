@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,10 @@ import pytest
 
 from ratchet.core.config import load_settings
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.gates import growths
+from ratchet.core.judge.gates import OVERHEAD_PAIRS, growths
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.run import CaseRun, Policy, Resources
+from ratchet.core.records.run import OVERHEADS, CaseRun, OverheadName, OverheadPair, Policy, Resources
 from ratchet.core.records.verdict import Outcome
 from tests import examples
 
@@ -73,6 +75,57 @@ def test_what_nobody_could_look_at_is_not_gated() -> None:
     known = case(spills=8, registers=255)
     alone = known.model_copy(update={"resources": {"head": known.resources["head"]}})
     assert list(growths(alone, every)) == []
+
+
+def timed(name: OverheadName, *ratios: float) -> CaseRun:
+    """A case whose pairs took 100 ms in the reference, and so many times as long in the head."""
+    pairs = tuple(OverheadPair(head_ms=100 * ratio, reference_ms=100) for ratio in ratios)
+    return examples.compared(*[1.0] * 20).model_copy(update={"overheads": {name: pairs}})
+
+
+@pytest.mark.parametrize("name", OVERHEADS)
+@pytest.mark.parametrize(
+    ("ratios", "fails"),
+    [
+        ([1.5, 1.52, 1.49, 1.51, 1.5, 1.48, 1.5, 1.53, 1.5, 1.5], True),
+        ([1.12, 1.1, 1.14, 1.11, 1.13, 1.12, 1.1, 1.12, 1.12, 1.13], False),  # past the gate, but its interval is not
+        ([1.5, 1.0, 1.6, 0.9, 1.5, 1.2, 2.0, 1.5, 0.8, 1.5], False),
+        ([1.5, 1.5, 1.5], False),
+        ([1.5, 1.5, 1.5, 1.5, 1.5, 9.0, 1.5, 1.5, 1.5, 1.5], False),  # an outlier is evidence of noise, and never left out
+        ([1.01] * 10, False),
+    ],
+)
+def test_what_is_timed_besides_calls_fails_by_its_whole_interval(name: OverheadName, ratios: list[float], fails: bool) -> None:
+    """A gate on compile time or host time takes an interval that lies past it, of enough pairs, however high the median is."""
+    assert [failed for _, failed in growths(timed(name, *ratios), Policy(gates={name: 0.1}))] == ([True] if fails else [])
+
+
+def test_unchanged_code_does_not_fail_what_is_timed_besides_calls() -> None:
+    """Pairs that scatter by 1 to 20 %, with slow ones among them, fail in none of 4,000 tries at the smallest gate."""
+    draw, failed = random.Random(7), 0
+    for number in range(4000):
+        spread = (0.01, 0.03, 0.08, 0.2)[number % 4]
+        ratios = [math.exp(draw.gauss(0, spread) + (draw.random() < 0.1) * draw.choice((-1, 1))) for _ in range(OVERHEAD_PAIRS)]
+        failed += any(fails for _, fails in growths(timed("host_time", *ratios), Policy(gates={"host_time": 0})))
+    assert failed == 0
+
+
+def test_small_differences_of_time_are_no_growth() -> None:
+    """The difference of two first uses that compile nothing is noise, however many times as long it takes."""
+    pairs = tuple(OverheadPair(head_ms=12 + place / 10, reference_ms=1) for place in range(10))
+    case = examples.compared(*[1.0] * 20).model_copy(update={"overheads": {"compile_time": pairs}})
+    assert list(growths(case, Policy(gates={"compile_time": 0.1}))) == []
+
+
+def test_the_same_launches_may_take_longer_to_compile() -> None:
+    """A case whose kernels are identical, and which was not timed, still fails the gate on its first use."""
+    work = examples.compared(*[1.0] * 20)
+    same = {"head": "a" * 64, "reference": "a" * 64}
+    case = timed("compile_time", *[2.0, 2.01, 1.99] * 3).model_copy(update={"identity": same, "head": (), "reference": ()})
+    assert case.workload == work.workload
+    run = examples.run_of(case).model_copy(update={"policy": Policy(gates={"compile_time": 0.5})})
+    assert judge_run(run, Baseline()).cases[0].outcome is Outcome.FAILED
+    assert judge_run(run, Baseline(), Policy()).cases[0].outcome is Outcome.IDENTICAL
 
 
 def test_gates_are_settings(tmp_path: Path) -> None:

@@ -54,18 +54,18 @@ def test_a_large_run_shows_its_worst_cases() -> None:
 def test_plot() -> None:
     """Each pair is a dot in its order; equal ratios lie on the line of no change, and the gate shows where it is in sight."""
     report = recorded("outcomes").reports[""]
-    plot = pair_plot([1.0, 1.05, 1.1], None, report)
+    plot = pair_plot([1.0, 1.05, 1.1], None, report.policy)
     assert plot is not None
     xs, ys = [dot[0] for dot in plot.dots], [dot[1] for dot in plot.dots]
     assert xs[0] == plot.same
     assert xs == sorted(xs)
     assert ys == sorted(ys)
     assert [name for _, name, _ in plot.gates] == ["gate +3.0 %"]
-    assert pair_plot([], None, report) is None
-    wide = pair_plot([0.3, 1.0, 12.0], None, report)
+    assert pair_plot([], None, report.policy) is None
+    wide = pair_plot([0.3, 1.0, 12.0], None, report.policy)
     assert wide is not None
     assert [name for _, name, _ in wide.gates] == ["gate +3.0 %"], "labels that would overlap are left out, the gate's is not"
-    quiet = pair_plot([1.0001, 0.9999], None, report)
+    quiet = pair_plot([1.0001, 0.9999], None, report.policy)
     assert quiet is not None
     assert max(abs(dot[0] - quiet.same) for dot in quiet.dots) < 10
     assert not quiet.gates
@@ -80,7 +80,7 @@ def test_the_forest_has_every_case_that_was_compared() -> None:
     for row in plot.rows:
         assert 0 <= row.low <= row.ratio <= row.high <= 100
         if row.case.outcome is Outcome.SLOWER:
-            assert row.low > plot.gate
+            assert row.low > row.gate
     assert forest_plot(run.cases[:1], run) is None
 
 

@@ -25,7 +25,7 @@ MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
 RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 """It publishes what one of its jobs built from a tag: no artifact of a stranger, and a right of its own."""
-UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml", "ratchet_soak.yml")
+UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml", "ratchet_soak.yml", "ratchet_bisect.yml")
 """Files with a job on the GPU machine."""
 APP_RIGHTS = {"actions": "read", "checks": "read", "contents": "read", "pull-requests": "write"}
 """What the App's token may do unless a workflow says otherwise."""
@@ -197,11 +197,15 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
 
 
 def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
-    """All GPU jobs but a soak, which gives way, stand in one queue, and so does each kind of trusted job; none is cancelled."""
+    """GPU jobs stand in one queue, but a soak and a search, which give way; so does each kind of trusted job; none is cancelled."""
     for path in WORKFLOWS:
         document = read_yaml(path)
         if path.name == "ratchet_soak.yml":
             assert document["jobs"]["soak"]["concurrency"] == {"group": "ratchet-soak", "cancel-in-progress": False}
+            continue
+        if path.name == "ratchet_bisect.yml":
+            search = document["jobs"]["search"]["concurrency"]
+            assert search == {"group": "ratchet-bisect", "cancel-in-progress": False, "queue": "max"}
             continue
         for job in filter(on_gpu, document["jobs"].values()):
             group = "ratchet-gpu${{ inputs.model }}" if path.name == "cuda_benchmark_ratchet.yml" else "ratchet-gpu"
@@ -285,7 +289,7 @@ def test_jobs_with_rights_leave_artifacts_packed() -> None:
     """Every artifact of measured code that a workflow fetches stays an archive, which ratchet alone reads, within limits."""
     files = [path for path in (*WORKFLOWS, *ACTIONS) if path != RELEASE]
     fetches = [step for path in files for step in steps_of(path) if "download-artifact@" in step.get("uses", "")]
-    assert len(fetches) == 5
+    assert len(fetches) == 6
     assert all(step["with"]["skip-decompress"] for step in fetches)
     assert not any(re.search(r"\b(unzip|tar|7z|bsdtar|zipfile)\b", text_of(path)) for path in (*WORKFLOWS, *ACTIONS))
 

@@ -44,6 +44,8 @@ _TRIES = 3
 """Leads in a row that have to be too short before a case is taken for one that no lead helps."""
 CALLS = 20
 """Calls in one replay of a graph."""
+LEAST_FIRST_MS = 1.0
+"""A first use that takes less than this more than the second one compiles nothing."""
 
 
 copies: list[int] = []
@@ -114,6 +116,39 @@ class CpuClock:
             if copies:  # it would make copies of its own, and these others
                 raise LeftRunningError
         return Samples(tuple(times))
+
+
+# What a call takes of the host besides the time that its clock shows.
+
+
+def first_use_ms(use: Callable[[], object], settle: Call | None) -> float:
+    """Return by how many milliseconds the first use of a case takes longer than the second one: compiling, loading, choosing.
+
+    At least `LEAST_FIRST_MS`, since the difference of two equal times is noise. ``settle`` waits for what a use leaves running.
+    """
+    taken = []
+    for _ in range(2):
+        start = perf_counter_ns()
+        used = use()
+        if settle is not None:
+            settle()
+        taken.append((perf_counter_ns() - start) / 1e6)
+        del used  # its memory is free for the second one
+    return max(LEAST_FIRST_MS, taken[0] - taken[1])
+
+
+def host_times(call: Call, before: Call | None, settle: Call, count: int) -> Samples:
+    """Return how long each of ``count`` calls keeps the host, on a GPU with nothing left to do. Three more are not timed."""
+    times = []
+    for _ in range(count + 3):
+        if before is not None:
+            before()
+        settle()
+        start = perf_counter_ns()
+        call()
+        times.append(max(1, perf_counter_ns() - start) / 1e6)
+    settle()
+    return Samples(tuple(times[3:]))
 
 
 # Clocks of the GPU.

@@ -209,6 +209,15 @@ class Sampled(Record):
     exposed: bool = False
 
 
+class Overheads(Record):
+    """What a case takes of the host in a fresh process, in milliseconds."""
+
+    compile_time: SampleMs | None = None
+    """What its first use takes more than its second one; None where that was not asked for."""
+    host_time: SampleMs | None = None
+    """From a call to its return, on an idle GPU; None where that was not asked for."""
+
+
 class KernelTimes(Record):
     """Times that the kernels of a call took, in milliseconds; none where no tracer can tell."""
 

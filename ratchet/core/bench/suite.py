@@ -17,6 +17,7 @@ from ratchet.core.bench.cores import HostCores
 from ratchet.core.bench.duet import CHECKED_SHARE, Duet, MeasureProgress, Observer
 from ratchet.core.bench.lost import could_not_measure
 from ratchet.core.bench.messages import Listing, between_sides
+from ratchet.core.bench.overheads import with_overheads
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.sessions import Sessions, Surveyed
 from ratchet.core.bench.selection import choose_cases
@@ -31,7 +32,7 @@ from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.environment import Telemetry
-from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
+from ratchet.core.records.run import SIDES, CaseRun, Failure, OverheadName, Plan, Shard, Side
 from ratchet.core.records.samples import rounded
 from ratchet.core.units import listed, size, wall
 from ratchet.core.untrusted import clean
@@ -81,6 +82,8 @@ class CaseTask:
     """Case → a slowdown of the head that is planted on purpose."""
     observer: Observer = field(default_factory=Observer)
     """It may look at cases between pairs."""
+    overheads: Collection[OverheadName] = ()
+    """What is timed besides calls, where both sides are measured."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,9 @@ def measure_suite(
         measured = duet.measure(cases, timed, task.rule, early)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         task.observer.after_pairs(duet, measured)
+        without: list[str] = []
+        if task.overheads and len(hosts) == len(SIDES):
+            measured, without = with_overheads(duet, measured, task.overheads, plan.budget_s)
     ecc = (ecc_before, ecc_after)
     done = [
         completed(case, task.confidence, ecc, duet.telemetry_of(case.name)) if case.name in timed else case for case in measured
@@ -180,7 +186,7 @@ def measure_suite(
         head.triton,
         missing,
         next((host.l2_bytes for host in (*hosts.values(), *duet.workers.hosts.values()) if host.l2_bytes), None),
-        (*notes, *late, *_choices_that_differ(surveyed, timed), *duet.workers.notes),
+        (*notes, *late, *without, *_choices_that_differ(surveyed, timed), *duet.workers.notes),
     )
 
 

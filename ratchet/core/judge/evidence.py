@@ -45,6 +45,10 @@ class CaseThresholds:
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
+    def of_case(self, name: str) -> CaseThresholds:
+        """Return the thresholds with the gate of this case."""
+        return replace(self, policy=self.policy.of_case(name))
+
     @property
     def pairs_needed(self) -> int:
         """Return the fewest pairs that can prove a change, of a case that looked changed from the first session on."""

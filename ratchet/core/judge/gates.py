@@ -1,20 +1,43 @@
-"""Gates on what a case takes besides time: memory, spilled registers, registers, machine code, launches. Pure.
+"""Gates on what a case takes besides time: memory, spills, registers, machine code, launches, compiling, the host. Pure.
 
-These figures are exact: the driver, or the allocator, tells them of both sides in one run, so no interval is needed. Each grows
-past its gate or does not. ``warn`` says so in the report; a fraction is a gate that fails the case.
+Most figures are exact: the driver, or the allocator, tells them of both sides in one run, so no interval is needed. Each grows
+past its gate or does not. Compile time and host time are timed in pairs of fresh processes: they grew where a whole interval of
+their ratio is past the gate. ``warn`` says so in the report; a fraction is a gate that fails the case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ratchet.core import units
-from ratchet.core.records.run import SIDES, CaseRun, GateName, Policy, Side
+from ratchet.core.records.baseline import BaselineEntry
+from ratchet.core.records.run import OVERHEADS, CaseRun, GateName, OverheadName, OverheadPair, Policy, Side
 
 WARNS: dict[GateName, float] = {"memory": 0.1, "spills": 0.0}
 """What is worth a sentence unless the settings say otherwise, and the growth from which on."""
-LEAST_MORE_BYTES = 1 << 20
-"""An allocator's rounding is no growth."""
+OVERHEAD_PAIRS, FEWEST_PAIRS = 10, 6
+"""Pairs of fresh processes in which compile time and host time are taken, and the fewest that give an interval."""
+LEAST_GATE = 0.05
+"""A process draws up to some percent of its host's time for itself (its layout in memory), so no gate on it is smaller."""
+LEVEL_SHARE = 1 / 200
+"""Share of the policy's false alarms for one figure of one case: 100 cases have two each."""
+LEAST_MORE: dict[GateName, float] = {"memory": 1 << 20, "compile_time": 20e-3, "host_time": 1e-6}
+"""Less is no growth, in bytes or seconds: an allocator's rounding, or a clock's. Of the others 1 is a growth."""
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """A figure of both sides, in bytes, seconds or as a count, and how far it is known to have grown."""
+
+    head: float
+    reference: float
+    low: float
+    """The lower end of head / reference."""
+    shown: str = ""
+    """The change with its interval, where it has one."""
 
 
 _SENTENCES: dict[GateName, str] = {
@@ -23,6 +46,8 @@ _SENTENCES: dict[GateName, str] = {
     "registers": "A thread uses up to {} registers; in the reference {}",
     "code_size": "Its kernels have {} of machine code; in the reference {}",
     "launches": "A call launches {} kernels; in the reference {}",
+    "compile_time": "Its first use takes {} more than its second one, as it compiles; in the reference {}",
+    "host_time": "A call keeps the host for {}; in the reference {}",
 }
 """Sentences about a figure of the head and one of the reference."""
 
@@ -31,29 +56,73 @@ def growths(case: CaseRun, policy: Policy) -> Iterator[tuple[str, bool]]:
     """Yield a sentence about each figure that grew past its gate, and whether that fails the case."""
     for name, sentence in _SENTENCES.items():
         gate = policy.gates.get(name, "warn" if name in WARNS else "off")
-        if gate == "off" or (figures := _figures(case, name)) is None:
+        if gate == "off" or (growth := _growth(case, name, policy.false_alarm * LEVEL_SHARE)) is None:
             continue
-        head, reference = figures["head"], figures["reference"]
-        limit = WARNS.get(name, 0.0) if gate == "warn" else gate
-        least = LEAST_MORE_BYTES if name == "memory" else 1
-        if head - reference < least or head <= reference * (1 + limit):
+        limit = max(WARNS.get(name, 0.0) if gate == "warn" else gate, LEAST_GATE if growth.shown else 0.0)
+        if growth.head - growth.reference < LEAST_MORE.get(name, 1) or growth.low <= 1 + limit:
             continue
         gated = f", past the gate of {units.threshold(limit)} more" if limit else ", where any growth fails"
         past = "" if gate == "warn" else gated
-        yield f"{sentence.format(_shown(name, head), _shown(name, reference))}{past}.", gate != "warn"
+        figures = sentence.format(_shown(name, growth.head), _shown(name, growth.reference))
+        yield f"{figures}{growth.shown}{past}.", gate != "warn"
 
 
-def _shown(name: GateName, figure: int) -> str:
-    if name in ("memory", "code_size"):
-        return units.size(figure)
-    return units.plural(figure, "byte") if name == "spills" else str(figure)
+def gated_overheads(policy: Policy) -> tuple[OverheadName, ...]:
+    """Return what has to be timed in pairs of its own, since it is gated or warned of."""
+    return tuple(name for name in OVERHEADS if policy.gates.get(name, "off") != "off")
 
 
-def _figures(case: CaseRun, name: GateName) -> dict[Side, int] | None:
-    """Return a figure of both sides; None unless both are known."""
-    if name == "memory":
-        head, reference = case.performance, case.reference_performance
-        return {"head": head.peak_memory_bytes, "reference": reference.peak_memory_bytes} if head and reference else None
-    if len(case.resources) < len(SIDES):
+def with_case_gates(policy: Policy, stored: Mapping[str, BaselineEntry]) -> Policy:
+    """Return a policy that follows the history with the gates that the baseline's entries of this machine have."""
+    if not policy.follows_history:
+        return policy
+    return policy.model_copy(update={"case_gates": {name: entry.gate for name, entry in stored.items() if entry.gate}})
+
+
+def figures_of(case: CaseRun, side: Side) -> dict[GateName, float]:
+    """Return every figure that is known of a side, in bytes, in seconds or as a count."""
+    figures = {name: _figure(case, name, side) for name in _SENTENCES}
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _growth(case: CaseRun, name: GateName, level: float) -> _Growth | None:
+    """Return how a figure changed; None unless it is known of both sides. ``level``: how often the interval may lie too high."""
+    head, reference = _figure(case, name, "head"), _figure(case, name, "reference")
+    if head is None or reference is None:
         return None
-    return {side: int(getattr(case.resources[side], name)) for side in SIDES}
+    if name in case.overheads:
+        pairs = case.overheads[name]
+        if len(pairs) < FEWEST_PAIRS:
+            return None
+        ratio, low, high = _interval(pairs, level)
+        return _Growth(head, reference, low, f" ({' '.join(units.estimate(ratio, low, high))})")
+    return _Growth(head, reference, head / reference if reference else math.inf if head else 1.0)
+
+
+def _interval(pairs: Sequence[OverheadPair], level: float) -> tuple[float, float, float]:
+    """Return the ratio of the sides and its interval by Student's t over all pairs: an outlier widens it, so none is left out."""
+    from ratchet.core.judge.estimate import quantile  # with numpy, which those who only read a history do not need
+
+    logs = [math.log(pair.head_ms / pair.reference_ms) for pair in pairs]
+    centre, spread = statistics.fmean(logs), statistics.stdev(logs)
+    half = quantile(1 - level, len(logs) - 1) * spread / math.sqrt(len(logs))
+    return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
+
+
+def _shown(name: GateName, figure: float) -> str:
+    if name in ("memory", "code_size"):
+        return units.size(int(figure))
+    if name in OVERHEADS:
+        return units.duration(figure)
+    return units.plural(int(figure), "byte") if name == "spills" else f"{figure:.0f}"
+
+
+def _figure(case: CaseRun, name: GateName, side: Side) -> float | None:
+    """Return a figure of one side in bytes, in seconds or as a count; None where it is not known."""
+    if name == "memory":
+        performance = case.performance if side == "head" else case.reference_performance
+        return performance.peak_memory_bytes if performance else None
+    if name in OVERHEADS:
+        pairs = case.overheads.get(name, ())
+        return statistics.median(getattr(pair, f"{side}_ms") for pair in pairs) / 1e3 if pairs else None
+    return int(getattr(case.resources[side], name)) if side in case.resources else None

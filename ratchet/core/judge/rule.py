@@ -120,7 +120,7 @@ def _seem_changed(comparisons: Mapping[str, Comparison | None], policy: Policy) 
         name: comparison
         for name, comparison in comparisons.items()
         if comparison
-        if any(one.low > 1 and one.ratio >= 1 + policy.regression for one in (comparison, comparison.total) if one)
+        if any(one.low > 1 and one.ratio >= 1 + policy.of_case(name).regression for one in (comparison, comparison.total) if one)
         or (comparison.high < 1 and comparison.ratio <= 1 - policy.improvement)
     }
 
@@ -156,10 +156,10 @@ def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mappi
     thresholds = thresholds_of_run(comparisons, policy, pairs)
     listed: dict[str, list[str]] = {}
     for name, comparison in comparisons.items():
-        drift = drifts.get(name)
-        if drift is None or comparison is None or decide(comparison, thresholds)[0] is Outcome.REGRESSED:
+        drift, own = drifts.get(name), thresholds.of_case(name)
+        if drift is None or comparison is None or decide(comparison, own)[0] is Outcome.REGRESSED:
             continue
-        if is_significant_alone(comparison) and needs_best_comparison(comparison, drift, policy):
+        if is_significant_alone(comparison) and needs_best_comparison(comparison, drift, own.policy):
             listed.setdefault(drift.best, []).append(name)
     return listed
 
@@ -185,7 +185,9 @@ class GateRule(Rule):
         """Return the names of the cases that more pairs could still decide; a case without a reference is never among them."""
         comparisons, thresholds = self._compared(cases)
         return {
-            name for name, one in comparisons.items() if one is None or not is_decided(one, thresholds, self._drifts.get(name))
+            name
+            for name, one in comparisons.items()
+            if one is None or not is_decided(one, thresholds.of_case(name), self._drifts.get(name))
         }
 
     def urgent(self, cases: Sequence[CaseRun]) -> Collection[str]:
@@ -208,7 +210,7 @@ class GateRule(Rule):
             one = compared(case, self.policy.confidence)
             kernels = compare_kernels(case.head, case.reference, self.policy.confidence)
             slower = max((each.ratio for each in (one, one and one.total, kernels) if each), default=1.0)
-            if slower > 1 + self.policy.regression or (one and one.ratio <= 1 - self.policy.improvement):
+            if slower > 1 + self.policy.of_case(case.name).regression or (one and one.ratio <= 1 - self.policy.improvement):
                 found.append(case.name)
         return found
 
@@ -220,9 +222,9 @@ class GateRule(Rule):
         thresholds = thresholds_for(self.policy, len(cases), looks_for_change(self.pairs))
         kernels = {case.name: compare_kernels(case.head, case.reference, self.policy.confidence) for case in cases}
         enough = {name: one for name, one in kernels.items() if one and one.pairs >= LOOKS[0]}
-        return {name for name, one in enough.items() if decide(one, thresholds)[0] is Outcome.UNCHANGED}
+        return {name for name, one in enough.items() if decide(one, thresholds.of_case(name))[0] is Outcome.UNCHANGED}
 
     def totals(self, cases: Sequence[CaseRun], look: int) -> Collection[str]:
         """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower, but perhaps slow now and then."""
         comparisons, thresholds = self._compared(cases)
-        return {name for name, one in comparisons.items() if one and is_total_open(one, thresholds, look)}
+        return {name for name, one in comparisons.items() if one and is_total_open(one, thresholds.of_case(name), look)}

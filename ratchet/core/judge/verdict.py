@@ -19,7 +19,7 @@ from ratchet.core.judge.chain import problems
 from ratchet.core.judge.comparison import compare_stored, kernels_median_ms, medians_ms
 from ratchet.core.judge.drift import held_to_best
 from ratchet.core.judge.evidence import CaseThresholds, thresholds_for, with_smallest_slowdown
-from ratchet.core.judge.gates import growths
+from ratchet.core.judge.gates import growths, with_case_gates
 from ratchet.core.judge.mutes import warnings as mute_warnings
 from ratchet.core.judge.mutes import with_mutes
 from ratchet.core.judge.outcome import Judgement, compared, decide_apart, digits_of, host_bound, judge_alone, judge_case
@@ -40,15 +40,18 @@ CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 
 
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, day: date | None = None) -> ReportRecord:
-    """Judge every case of a run by ``policy`` (None: its own), with the mutes that hold on ``day`` (None: the run's own)."""
-    rule = policy or run.policy
+    """Judge every case of a run by ``policy`` (None: its own), with the mutes that hold on ``day`` (None: the run's own).
+
+    Where ``policy`` follows the history, gates of cases are those of ``baseline``.
+    """
     stored = baseline.entries(run.environment.fingerprint)
+    rule = with_case_gates(policy, stored) if policy else run.policy
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
         verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings, day)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
-    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline), *run.warnings), day)
+    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline, rule), *run.warnings), day)
 
 
 def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
@@ -77,12 +80,12 @@ def _judged(
     comparisons = {case.name: compared(case, policy.confidence) for case in cases}
     thresholds = thresholds_of_run({name: comparison for name, comparison in comparisons.items() if comparison}, policy, pairs)
     return tuple(
-        _checked(case, comparisons[case.name], thresholds, pairs, stored.get(case.name), best.get(case.name), roofs)
-        for case in cases
+        _checked(case, comparisons[case.name], thresholds.of_case(name), pairs, stored.get(name), best.get(name), roofs)
+        for name, case in ((case.name, case) for case in cases)
     )
 
 
-def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
+def _warnings(run: RunRecord, baseline: Baseline, policy: Policy) -> list[str]:
     """Return the warnings that a reader should see before any outcome."""
     differs = run.environment.differs
     apart = [f"Each side ran in an environment of its own: {summary(differs, 6)}."] if differs else []
@@ -93,6 +96,10 @@ def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
         if alike := [case.name for case in run.cases if launched.get(case.name) and not case.identical]:
             apart.append(f"The same kernels are launched, so only the host can differ, in: {units.listed(alike, 6)}.")
     missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
+    short = [case.name for case in run.cases if policy.follows_history and case.name not in policy.case_gates]
+    if short:
+        gate = units.threshold(policy.regression)
+        missing.append(f"Too short a history to set a gate by, so it is {gate}, in: {units.listed(short, 6)}.")
     broken = problems(baseline)
     return [*apart, *missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
 
@@ -403,7 +410,7 @@ def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted:
         return f"{len(slower)} {of} slower, but not proven{taken}; worst: {worst.name} {units.slowdown(_ratio(worst))}."
     if open_cases := groups[Outcome.UNFIT] or groups[Outcome.INCONCLUSIVE]:
         return _without_answer(open_cases, cases, of, taken)
-    over = f"by over {units.threshold(policy.regression)}"
+    over = f"by over {'its own gate' if policy.case_gates else units.threshold(policy.regression)}"
     if faster := groups[Outcome.IMPROVED]:
         best = min(faster, key=_ratio)
         return f"{len(faster)} {of} faster, none slower {over}{taken}; best: {best.name} {units.slowdown(_ratio(best))}."
@@ -449,7 +456,7 @@ def _ratio(case: CaseVerdict) -> float:
 def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
     """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
     own = _ratio(case)
-    if case.best and own <= 1 + policy.regression:
+    if case.best and own <= 1 + policy.of_case(case.name).regression:
         return case.best.ratio, " against the best commit"
     return own, ""
 

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Fingerprint
-from ratchet.core.records.run import WorkloadIdentity
+from ratchet.core.records.run import GateName, WorkloadIdentity
 
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -68,6 +68,14 @@ class Day(Record):
     median_ms: Positive
 
 
+class DayNoise(Record):
+    """How far pairs of a case differed in one run of main."""
+
+    timestamp: AwareDatetime
+    spread: NotNegative
+    """Standard deviation of one pair's log ratio."""
+
+
 class Step(Record):
     """One move of the baseline of a case, or one thing that happened to the case."""
 
@@ -118,6 +126,8 @@ class Figures(PlainFigures):
     workload: WorkloadIdentity
     pair_medians_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
     """The median of each worker, for a check that cannot build this commit again."""
+    takes: dict[GateName, NotNegative] = {}
+    """What a call takes besides time, as gates know it: in bytes, in seconds or as a count."""
 
     @model_validator(mode="after")
     def _interval_holds_median(self) -> Figures:
@@ -134,6 +144,10 @@ class BaselineEntry(Figures):
     """The baseline commit on different days, oldest first: how far days differ on this machine."""
     merges: Annotated[tuple[Candidate, ...], Field(max_length=MOST_MERGES)] = ()
     """The latest merges that were measured slower than the baseline commit, oldest first: how far main has crept away."""
+    noise: Annotated[tuple[DayNoise, ...], Field(max_length=MOST_DAYS)] = ()
+    """One run a day of main, oldest first, while gates follow the history. It stays when the commit moves."""
+    gate: Annotated[float | None, Field(gt=0, lt=1)] = None
+    """The gate that follows from it; None while it is too short."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     digest: Digest = UNSEALED
     """Of all of the above, the machine and the case's name."""

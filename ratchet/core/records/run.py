@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -43,7 +43,10 @@ class Mute(Record):
         return fnmatchcase(name, self.case)
 
 
-GateName = Literal["memory", "spills", "registers", "code_size", "launches"]
+OverheadName = Literal["compile_time", "host_time"]
+"""What is timed in pairs of its own: the first use of a case, and the host's part of a call."""
+OVERHEADS: tuple[OverheadName, ...] = get_args(OverheadName)
+GateName = Literal["memory", "spills", "registers", "code_size", "launches", OverheadName]
 """What may be gated besides time."""
 Gate = Literal["off", "warn"] | Annotated[float, Field(ge=0, le=100)]
 """Whether a growth is said (``warn``), or the growth from which a case fails, as a fraction of the reference's figure."""
@@ -60,6 +63,13 @@ class Resources(Record):
     """Bytes of machine code of the kernels that are the author's."""
     launches: Count
     """Kernels that a call launches."""
+
+
+class OverheadPair(Record):
+    """One figure of `OverheadName`, as a fresh process of each side has it."""
+
+    head_ms: SampleMs
+    reference_ms: SampleMs
 
 
 class Policy(Record):
@@ -80,6 +90,15 @@ class Policy(Record):
     mutes: tuple[Mute, ...] = ()
     gates: dict[GateName, Gate] = {}
     """Gates on what a case takes besides time; what is not named is as in `judge.gates.WARNS`."""
+    follows_history: bool = False
+    """Each case has a gate of its own, from its history; ``regression`` is that of cases with a short one."""
+    case_gates: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+    """Case → its own gate."""
+
+    def of_case(self, name: str) -> Policy:
+        """Return the policy with the gate of this case."""
+        gate = self.case_gates.get(name)
+        return self if gate is None else self.model_copy(update={"regression": gate})
 
     @property
     def part(self) -> float:
@@ -282,6 +301,8 @@ class CaseRun(Record):
     """In older records: a digest of each side's host code. Equal ones meant that it is the same."""
     resources: dict[Side, Resources] = {}
     """What the kernels of each side take; empty on a CPU, and where nobody could look."""
+    overheads: dict[OverheadName, Annotated[tuple[OverheadPair, ...], Field(max_length=100)]] = {}
+    """Figures of pairs of fresh processes, where a gate asks for them."""
     reference_tree: Tree | None = None
     """The code of the reference side, where it is not that of the run."""
     in_head: bool = True

@@ -175,6 +175,7 @@ def _environment() -> jinja2.Environment:
         "duration": units.duration,
         "wall": units.wall,
         "threshold": units.threshold,
+        "gate": words.gate,
         "time": words.time,
         "change": _change,
         "narrow_change": partial(_change, narrow=True),

@@ -20,7 +20,7 @@ from ratchet import tools
 from ratchet.core import units
 from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.core.records.profile import CaseProfile
-from ratchet.core.records.run import Tree
+from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.markdown import commands_again, machine, template_source
@@ -61,6 +61,7 @@ class ForestRow:
     low: float
     high: float
     ratio: float
+    gate: float
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ class Forest:
     rows: tuple[ForestRow, ...]
     same: float
     """Where no change is, in percent of the width."""
-    gate: float
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def render_page(report: ReportRecord, data: PageData) -> str:
     shown = [
         PageCase(
             case,
-            pair_plot(data.ratios.get(case.name, ()), case.comparison, report) if case.name in data.ratios else None,
+            pair_plot(data.ratios.get(case.name, ()), case.comparison, report.policy.of_case(case.name)),
             profiles.get(case.name),
             f"data:image/png;base64,{base64.b64encode(data.pictures[case.name]).decode()}" if case.name in data.pictures else "",
         )
@@ -131,22 +131,24 @@ def forest_plot(cases: Sequence[CaseVerdict], report: ReportRecord) -> Forest | 
     compared = [(case, case.comparison) for case in cases if case.comparison]
     if len(compared) < 2:
         return None
-    gate = 1 + report.policy.regression
-    ends = [gate, 1 - LEAST_SPAN, *(end for _, one in compared for end in (one.low, one.high, one.ratio))]
+    gates = [1 + report.policy.of_case(case.name).regression for case, _ in compared]
+    ends = [*gates, 1 - LEAST_SPAN, *(end for _, one in compared for end in (one.low, one.high, one.ratio))]
     low, high = math.log(min(ends)), math.log(max(ends))
 
     def at(ratio: float) -> float:
         return round(2 + 96 * (math.log(ratio) - low) / (high - low), 2)
 
-    rows = (ForestRow(case, at(one.low), at(one.high), at(one.ratio)) for case, one in compared)
-    return Forest(tuple(rows), at(1.0), at(gate))
+    rows = (
+        ForestRow(case, at(one.low), at(one.high), at(one.ratio), at(gate))
+        for (case, one), gate in zip(compared, gates, strict=True)
+    )
+    return Forest(tuple(rows), at(1.0))
 
 
-def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: ReportRecord) -> PairPlot | None:
+def pair_plot(ratios: Sequence[float], comparison: Comparison | None, policy: Policy) -> PairPlot | None:
     """Return the plot of a case's pairs on a logarithmic axis; None where there is nothing to show."""
     if not ratios:
         return None
-    policy = report.policy
     marks = [*ratios, 1 + LEAST_SPAN, 1 / (1 + LEAST_SPAN)]
     marks += [comparison.low, comparison.high] if comparison else []
     low, high = math.log(min(marks)), math.log(max(marks))
@@ -242,6 +244,7 @@ def _environment() -> jinja2.Environment:
         "delta": lambda case: words.delta(case.comparison),
         "findings": words_of.findings_of,
         "first_sentence": words_of.first_sentence,
+        "gate": words.gate,
         "counters": words_of.tables,
         "profile_notes": words_of.notes,
     }

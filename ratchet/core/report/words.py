@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ratchet.core import units
-from ratchet.core.records.run import Tree
+from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.core.untrusted import CELL, log_line
 
@@ -122,6 +122,12 @@ def mark(report: ReportRecord) -> str:
     if report.verdict == "not measured" or any(case.outcome in NO_ANSWER or case.is_silenced for case in report.cases):
         return "⚠️"
     return "✅" if compares(report) else "⏱️"
+
+
+def gate(policy: Policy) -> str:
+    """Return the gate, or the smallest and the largest of those that cases have of their own: ``1 % to 2.4 %, by case``."""
+    ends = dict.fromkeys(units.threshold(end(policy.case_gates.values())) for end in (min, max) if policy.case_gates)
+    return f"{' to '.join(ends)}, by case" if ends else units.threshold(policy.regression)
 
 
 def time(side: SideSummary | None) -> str:

@@ -12,6 +12,7 @@ import gc
 import mmap
 import os
 import random
+import statistics
 import sys
 import threading
 import time
@@ -42,6 +43,8 @@ from ratchet.core.bench.clocks import (
     LaunchDelay,
     Samples,
     copies,
+    first_use_ms,
+    host_times,
 )
 from ratchet.core.bench.cores import keep_to
 from ratchet.core.bench.wire import Channel, Disconnected
@@ -69,6 +72,8 @@ SAID_EACH_S = 0.5
 """Seconds between two news of what a worker is busy with."""
 MOST_SHARED = 50
 """Files outside the trees that are named to the controller."""
+HOST_CALLS = 50
+"""Calls whose host time is taken in one process."""
 MOST_PADDING = 3000
 """Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
 
@@ -341,6 +346,32 @@ class Worker:
         except (Exception, SystemExit):  # noqa: BLE001  if another profiler holds CUPTI, only these samples are lost
             return {"samples_ms": ()}
 
+    def overheads(self, case: str, seed: int, caches: str, *, host_time: bool) -> dict[str, Any]:
+        """Use a case twice, the first time with the empty folder ``caches`` for what compilers keep; then time its host.
+
+        Nothing may be prepared in this process before, and nothing afterwards.
+        """
+        self.begin(case)
+        self._autotuning.forget(crowded=False, each_process=bool(caches))
+        forget_compiled(in_parallel=False)
+        if caches:
+            os.environ.update(TRITON_CACHE_DIR=f"{caches}/triton", TORCHINDUCTOR_CACHE_DIR=f"{caches}/inductor")
+        settle = _synchronize if self.device.type == "cuda" else None
+
+        def use() -> TimedCall:
+            call = TimedCall(self.tree.build(case, seed))
+            call()
+            return call
+
+        answer: dict[str, Any] = {}
+        if caches:
+            answer["compile_time"] = first_use_ms(use, settle)
+        if host_time:
+            call = use()
+            take = partial(host_times, call.run, call.before, _synchronize)
+            answer["host_time"] = statistics.median(_without_collector(take, HOST_CALLS).times_ms)
+        return answer
+
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self.current()
@@ -525,6 +556,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "block": Worker.block,
     "stage": Worker.stage,
     "kernels": Worker.kernels,
+    "overheads": Worker.overheads,
     "finish": Worker.finish,
     # Imported with this module, so before any code of an author, which could put other functions in their place.
     **tools.worker_operations(),

@@ -1,0 +1,104 @@
+"""`ratchet ci culprit`: tell the issue of a regression which commit a search has found, and how to see it again.
+
+The job that searched runs the measured code, so its artifact is hostile data. It holds the check of one commit against another:
+which commits these may be says git, and how much slower the case is comes from the samples.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.common.git_push import Remote
+from ratchet.core import units, untrusted
+from ratchet.core.config import load_settings
+from ratchet.core.errors import UsageError
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CASE_NAME
+from ratchet.core.request import Request
+from ratchet.github.artifact import Intake
+from ratchet.github.baseline_push import run_of_main, taken_in
+from ratchet.github.client import GitHub
+from ratchet.github.errors import ArtifactError
+from ratchet.github.judge_again import with_sent_profiles
+from ratchet.github.notice import causes_of
+from ratchet.github.notice_report import own_issue, with_culprit
+from ratchet.github.notify import LABEL, MARKER, with_counters
+from ratchet.github.records import SlowCause
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@dataclass(frozen=True)
+class CommitSearch:
+    """A search, as the workflow was asked for it."""
+
+    case: str
+    good: str
+    bad: str
+    issue: int
+
+
+def tell_culprit(artifact: Path, search: CommitSearch, github: GitHub, request: Request, environ: Mapping[str, str]) -> str:
+    """Write what the search has found into its issue, and return one sentence about that.
+
+    Raises UsageError for an issue, a case or commits that cannot be of such a search, and ForgeError where GitHub refuses.
+    """
+    job = run_of_main(None, github, environ)
+    if not CASE_NAME.fullmatch(search.case) or not all(map(_COMMIT.fullmatch, (search.good, search.bad))):
+        raise UsageError("A search is for one case and between two full commits.", "Start the workflow as `ci notify` does.")
+    issue = next((one for one in github.issues(LABEL, MARKER) if one.number == search.issue), None)
+    own = own_issue(issue) if issue else None
+    if issue is None or own is None or search.case not in own.cases:
+        raise UsageError(f"#{search.issue} is no issue of ours about {search.case}.", "Name the one that `ci notify` opened.")
+    clone = Remote(request.folder, "origin")
+    if not clone.is_ancestor(search.good, search.bad) or not clone.is_ancestor(search.bad, "HEAD"):
+        raise UsageError("These commits are not of this branch, one after the other.", "Fetch its whole history.")
+    commits = [*clone.first_parents(search.good, search.bad), search.good]
+    try:
+        found = _found(taken_in(artifact, None, environ), search, commits, request, environ)
+        lines = list(_lines(found, search, clone.subject(found.bad), job.url if job else ""))
+        sentence = f"#{issue.number}: {search.case} became slower at {found.bad[:10]}."
+    except ArtifactError as error:
+        said = f"A search after {search.good} up to {search.bad} named no commit: {error.message}"
+        lines, sentence = [untrusted.markdown(said)], f"#{issue.number}: {said}"
+    github.edit_issue(issue.number, issue.title, with_culprit(issue, lines), is_open=issue.is_open)
+    return sentence
+
+
+def _found(intake: Intake, search: CommitSearch, commits: list[str], request: Request, environ: Mapping[str, str]) -> SlowCause:
+    """Return the commit with its case and counters. ``commits``: of main, newest first. Raises ArtifactError."""
+    run = intake.run
+    reference = run.reference.commit if run.reference else ""
+    if [case.name for case in run.cases] != [search.case]:
+        raise ArtifactError("The run is not of this case alone.", "See the log of the job that searched.")
+    if run.head.commit not in commits[:-1] or reference not in commits[commits.index(run.head.commit) + 1 :]:
+        raise ArtifactError("The run compares no two commits of the range.", "See the log of the job that searched.")
+    settings = load_settings(Remote(request.folder, "origin").root, environ, request.options, request.folder)
+    report = with_sent_profiles(judge_run(run, Baseline(), settings.policy), intake)
+    comparison = report.cases[0].comparison
+    if comparison is None or comparison.low <= 1:
+        raise ArtifactError("Its own measurement does not show that the commit is slower.", "")
+    profiles = {profile.case: profile for profile in report.profiles}
+    return with_counters(causes_of(report.cases, profiles, report)[0], profiles)
+
+
+def _lines(found: SlowCause, search: CommitSearch, subject: str, url: str) -> Iterator[str]:
+    """Yield Markdown about the commit: which, how much slower, the counters, and how to measure it again."""
+    case = found.cases[0]
+    change = " ".join(units.estimate(case.ratio, case.low, case.high))
+    against = f"{untrusted.cell_name(case.name)} {untrusted.markdown(change)} against {found.good}"
+    yield f"**Culprit**: {found.bad} {untrusted.markdown(subject, 100)}"
+    yield ""
+    yield f"- {against}"
+    yield f"- {untrusted.markdown(found.what)}"
+    yield from (f"- {untrusted.markdown(counter, 200)}" for counter in found.counters)
+    yield ""
+    yield f"{untrusted.link(url, 'The search')} used the benchmarks of {search.bad}. To see it again:"
+    yield ""
+    again = f"ratchet bisect {search.case} {found.good[:10]} {found.bad[:10]}"
+    yield untrusted.fenced([f"git switch --detach {search.bad[:10]}", again], "console")
+    yield ""
