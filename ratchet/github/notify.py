@@ -6,7 +6,9 @@ settings and baseline, and writes issues through GitHub's API. A regression that
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -36,6 +38,8 @@ BISECT = "ratchet_bisect.yml"
 MARKER = "<!-- ratchet:regression:"
 CONNECT_S, ANSWER_S = 5.0, 15.0
 """Seconds until the webhook is connected, and until each part of its answer."""
+WHOLE_S = 30.0
+"""Seconds until the whole answer: its parts may never end."""
 COUNTERS = 12
 """Counters of one cause that an issue shows."""
 
@@ -202,13 +206,22 @@ def send_to_webhook(address: str, document: Any) -> str:
     if host is None or parts.scheme != "https" or parts.username is not None:
         raise UsageError("The address of the webhook does not begin with https://, or is none.", "Correct the secret.")
     shown = clean(host, 80)
+    answers: Future[int] = Future()
+
+    def ask() -> None:
+        try:
+            # Not followed: the body would go to somebody else.
+            with requests.post(
+                address.strip(), json=document, timeout=(CONNECT_S, ANSWER_S), allow_redirects=False, stream=True
+            ) as answer:
+                answers.set_result(answer.status_code)
+        except Exception as error:  # noqa: BLE001  of a thread: raised below
+            answers.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()  # nobody waits for one that never ends
     try:
-        # Not followed: the body would go to somebody else.
-        with requests.post(
-            address.strip(), json=document, timeout=(CONNECT_S, ANSWER_S), allow_redirects=False, stream=True
-        ) as answer:
-            status = answer.status_code
-    except requests.Timeout:
+        status = answers.result(WHOLE_S)
+    except (requests.Timeout, TimeoutError):
         raise UnreachableError(f"The webhook at {shown} did not answer in time.", "Run the job again.") from None
     except (requests.RequestException, ValueError):  # their texts hold the address
         raise UnreachableError(f"There is no connection to the webhook at {shown}.", "Check its address.") from None

@@ -8,7 +8,6 @@ one unit of work: half the rate is twice the time. Where a file has single sampl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,34 +36,32 @@ FORMATS: dict[str, Parser] = {
 # What a file looks like, so that a wrong one can be named.
 
 
-@dataclass(frozen=True)
-class OurFile:
-    """A file that ratchet wrote and that holds no times of another harness."""
-
-    what: str
-    hint: str
-
-
-OURS = {
-    "run": OurFile("a recorded run of ratchet", "Give it without --format."),
-    "verdict": OurFile("the verdict of a run of ratchet, without its samples", "Give the current.json that lies beside it."),
-    "baseline": OurFile("a baseline of ratchet", "Give a recorded run, such as current.json."),
-    "other record": OurFile("another file of ratchet", "Give a recorded run, such as current.json."),
-}
-BESIDE = "description beside the results of asv"
+BESIDE = "a description beside the results of asv"
 """A file that belongs to a folder of results and holds none."""
+UNREAD = {
+    "a recorded run of ratchet": "Give it without --format.",
+    "the verdict of a run of ratchet, without its samples": "Give the current.json that lies beside it.",
+    "a baseline of ratchet": "Give a recorded run, such as current.json.",
+    "another file of ratchet": "Give a recorded run, such as current.json.",
+    BESIDE: "Give the results, which lie in the folder of a machine.",
+    "a table of NVBench": "Let the program write --jsonbin FILE.",
+    "a table of Google Benchmark": "Let the program write --benchmark_out=FILE --benchmark_out_format=json.",
+    "a table of hyperfine": "Let hyperfine write --export-json FILE.",
+    "a table of pytest-benchmark": "Let pytest write --benchmark-json=FILE.",
+}
+"""Files that are known and not read → what to give in place of one."""
 
 
 def looks_like(document: Any) -> str | None:
-    """Return the format of a document, a key of `OURS`, or `BESIDE`; None where nobody knows."""
+    """Return the format of a document, or a key of `UNREAD`; None where nobody knows."""
     if isinstance(document, CsvTable):
-        return "triton"
+        return next((kind for kind, columns in _TABLES.items() if columns <= {*document.header}), "triton")
     if any(
         _has(one, "metric") and isinstance(one["metric"], dict)
         for one in (document if isinstance(document, list) else [document])
     ):
         return "pytorch"
-    if isinstance(document, list) and document and all(map(_is_seed, document)):
+    if isinstance(document, list) and any(map(_is_seed, document)):
         return "seed"
     return next((kind for kind, is_so in _LOOKS if is_so(document)), None) if isinstance(document, dict) else None
 
@@ -78,16 +75,16 @@ def _is_seed(document: Any) -> bool:
 
 
 _LOOKS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
-    ("run", lambda one: _is_ours(one) and "kind" in one and "plan" in one),
-    ("verdict", lambda one: _is_ours(one) and "verdict" in one),
-    ("baseline", lambda one: _is_ours(one) and "fingerprints" in one),
-    ("other record", _is_ours),
+    ("a recorded run of ratchet", lambda one: _is_ours(one) and "kind" in one and "plan" in one),
+    ("the verdict of a run of ratchet, without its samples", lambda one: _is_ours(one) and "verdict" in one),
+    ("a baseline of ratchet", lambda one: _is_ours(one) and "fingerprints" in one),
+    ("another file of ratchet", _is_ours),
     ("seed", _is_seed),
     ("triton", lambda one: any(str(key).startswith("tritonbench_") for key in metrics_of(one))),
     ("pytest-benchmark", lambda one: "machine_info" in one),
     ("codspeed", lambda one: isinstance(one.get("instrument"), dict) and "benchmarks" in one),
     ("google-benchmark", lambda one: "context" in one and "benchmarks" in one),
-    ("nvbench", lambda one: isinstance(one.get("benchmarks"), list) or ("meta" in one and "benchmarks" in one)),
+    ("nvbench", lambda one: "benchmarks" in one and ("meta" in one or "devices" in one)),
     ("asv", lambda one: isinstance(one.get("results"), dict) and "commit_hash" in one),
     ("hyperfine", lambda one: isinstance(one.get("results"), list) and _any_or_none(one["results"], "command")),
     ("json", lambda one: isinstance(one.get("benchmarks"), dict)),
@@ -95,14 +92,19 @@ _LOOKS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("bencher", lambda one: any(_holds_metric(each) for each in one.values())),
 )
 """What is asked of a JSON object, in this order."""
+_TABLES = {
+    "a table of NVBench": {"Benchmark", "Skipped"},
+    "a table of Google Benchmark": {"iterations", "real_time", "time_unit"},
+    "a table of hyperfine": {"command", "mean", "user"},
+    "a table of pytest-benchmark": {"name", "mean", "rounds"},
+}
+"""Tables whose times name no unit, or whose columns tell more than what a row times, and the columns by which each is known."""
 
 
 def described(looks: str | None) -> str:
     """Return the rest of a sentence that begins with ``The file is``."""
-    if looks in OURS:
-        return OURS[looks].what
-    if looks == BESIDE:
-        return f"a {BESIDE}"
+    if looks in UNREAD:
+        return looks
     return f"a file that {looks} writes" if looks else "no file of a harness that ratchet knows"
 
 

@@ -156,6 +156,8 @@ def nvbench(document: Any, _: Path | None, folder: Path) -> ParsedFile:
     several = len({str(number) for one in benchmarks for number in one.devices or ()}) > 1
     found = []
     for one in benchmarks:
+        if not one.states:
+            left_out.append(f"{clean(one.name, 80)}: it has no states")
         for state in entries(one.states, _State, left_out, of=f" of {clean(one.name, 80)}"):
             axes = {axis.name: str(axis.value) for axis in state.axis_values or ()}
             on_gpu = bool(one.devices)  # else the number of the device was never set, and may be any

@@ -20,6 +20,7 @@ from typing import Any
 
 from ratchet.core.errors import RecordError
 from ratchet.core.records.files import parse_json, reading
+from ratchet.core.records.run import CASE_LETTER
 from ratchet.core.untrusted import clean
 from ratchet.harness import formats
 from ratchet.harness.entries import MOST_CASES, FileOrigin, FormatError, ParsedFile, TimedBenchmark
@@ -120,9 +121,9 @@ def case_name(benchmark: str, config: str = "") -> str:
 def _part(text: str, start: str = "") -> str:
     """Return one side of the slash. A benchmark begins with no hyphen, since its case would look like an option."""
     plain = _plain(text)
-    if re.fullmatch(rf"{start}[\w.+-]*", plain):
+    if re.fullmatch(rf"{start}(?:{CASE_LETTER})*", plain):
         return _fitting(plain, text)
-    letters = re.sub(r"[^\w.+-]+", "-", text).strip("-")
+    letters = re.sub(rf"(?:(?!{CASE_LETTER}).)+", "-", text, flags=re.DOTALL).strip("-")
     return f"{letters[: _PART - 9]}-{_digest(text)}".lstrip("-")
 
 
@@ -206,8 +207,8 @@ def _parsed(file: Path, wanted: str | None, *, in_folder: bool) -> tuple[str, Pa
 def _which(looks: str | None, kind: str | None) -> str:
     if looks in FORMATS:
         return f"Name it with --format {looks}."
-    if looks in formats.OURS:
-        return formats.OURS[looks].hint
+    if looks in formats.UNREAD:
+        return formats.UNREAD[looks]
     return f"Give a file of {kind}." if kind else f"ratchet reads files of {', '.join(FORMATS)}."
 
 

@@ -118,6 +118,9 @@ def _of_asv(name: str, row: Mapping[str, Any]) -> Iterator[TimedBenchmark]:
         return
     count = math.prod(map(len, params))
     results = [None] * min(count, MOST_CASES) if results is None else results
+    if not count:
+        yield TimedBenchmark(name, untimed="one of its parameters has no values")
+        return
     if not isinstance(results, list) or len(results) != count:
         yield TimedBenchmark(name, untimed=f"it has not a result for each of {count} combinations of parameters")
         return
@@ -230,15 +233,21 @@ def _own_case(name: str, values: object, unit: Unit) -> TimedBenchmark:
     return timed(*halves(name), values, unit, original=name)
 
 
+class _SeedEntry(Entry):
+    config: Any
+    performance: dict[str, Any]
+
+
 def seed(document: Any, file: Path | None, _: Path) -> ParsedFile:
     """``{"config": {…}, "performance": {"mean_time_ms": 0.053}}``, or a list: what `ratchet run --seed-format` writes."""
-    entries = document if isinstance(document, list) else [document]
-    return ParsedFile(tuple(_seed_case(entry["config"], entry["performance"], file) for entry in entries))
+    left_out: list[str] = []
+    listed = entries(document if isinstance(document, list) else [document], _SeedEntry, left_out)
+    return ParsedFile(tuple(_seed_case(one, file) for one in listed), left_out=tuple(left_out))
 
 
-def _seed_case(config: object, performance: Mapping[str, Any], file: Path | None) -> TimedBenchmark:
-    about = config if isinstance(config, Mapping) else {"name": config}
+def _seed_case(one: _SeedEntry, file: Path | None) -> TimedBenchmark:
+    about = one.config if isinstance(one.config, Mapping) else {"name": one.config}
     plain = {str(name): value for name, value in about.items() if isinstance(value, str | int | float)}
     benchmark = str(plain.pop("benchmark", file.stem if file else "benchmark"))
     name = str(plain.pop("name", "")) or words_of({key: str(value) for key, value in plain.items()}) or "default"
-    return timed(benchmark, name, [performance["mean_time_ms"]], Unit(ms=1.0))
+    return timed(benchmark, name, [one.performance.get("mean_time_ms")], Unit(ms=1.0))

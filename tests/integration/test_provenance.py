@@ -7,7 +7,7 @@ import pytest
 from ratchet.core.records.files import dumps
 from ratchet.github.publish import Publication, PublishRequest, publish
 from ratchet.github.recheck import recheck
-from ratchet.github.state import acknowledged_in
+from ratchet.github.state import LABEL, acknowledged_in
 from tests import examples
 from tests.fake_github import Answer, Check
 from tests.integration.publish_scene import BOT, FIRST, HEAD, LATER, NAME, RED, RUN, SAME, Scene
@@ -155,10 +155,12 @@ def test_an_echo_of_our_comment_says_nothing_beside_ours(scene: Scene, number: i
     assert not any("all good" in each.body for each in scene.state.comments.values())
 
 
-def test_an_edited_acknowledgement_does_not_count(scene: Scene) -> None:
+@pytest.mark.parametrize("by_label", [False, True])
+def test_an_edited_acknowledgement_does_not_count(scene: Scene, by_label: bool) -> None:
     """Somebody with write access who edits our acknowledgement, so that it names another person, accepts nothing."""
     scene.artifact(RED)
-    scene.accept()
+    scene.pull.labels += [LABEL] * by_label  # then no comment of the person says who it was
+    scene.accept(**{"comment": None} if by_label else {})
     assert scene.publish().verdict == "pass"
     acknowledged = next(each for each in scene.state.comments.values() if "ratchet:accept" in each.body and each.author == BOT)
     scene.state.permissions["another"] = "admin"

@@ -102,6 +102,30 @@ def test_one_entry_without_a_time_costs_no_other_case(tmp_path: Path) -> None:
     assert found.notes == ("Left out of its results: entry 12: it has no name; entry 13: it is null.",)
 
 
+def test_numbers_that_are_none_cost_their_entry_alone(tmp_path: Path) -> None:
+    """Google Benchmark writes -NaN for 0/0, and C's printf -nan and inf; the same words within a text stay as they are."""
+    text = json.dumps(google_file(google("a", rate="X"), google("b -NaN", 0.5), google('c" inf, nan', "Y")))
+    for word in ("NaN", "-NaN", "nan", "-nan", "inf", "-inf", "Infinity", "-Infinity"):
+        found = told(read(tmp_path, text.replace('"X"', word).replace('"Y"', word)))
+        assert [*found.values()][:2] == ["1", "1"]
+        assert [*found.values()][2].startswith("untimed: it has a time of ")
+        assert [*found][1] == "b--NaN/default"
+
+
+def test_what_lists_nothing_is_named(tmp_path: Path) -> None:
+    """A benchmark whose axis or parameter has no values times nothing, and an entry without figures costs no other one."""
+    timed = {"device": 0, "axis_values": [], "summaries": [mean(0, 1.0)]}
+    benchmarks = [{"name": "a", "states": []}, {"name": "b", "states": [timed]}]
+    assert read(tmp_path, {"meta": {}, "benchmarks": benchmarks}).left_out == ("a: it has no states",)
+    rows = {"b.time_x": [[], [[]]], "b.time_y": [[1.0], []]}
+    found = read(tmp_path, {"version": 2, "commit_hash": "", "result_columns": ["result", "params"], "results": rows})
+    assert told(found) == {"b.time_x/default": "untimed: one of its parameters has no values", "b.time_y/default": "1"}
+    one, *others = {"config": {"name": "x"}, "performance": {"mean_time_ms": 1.0}}, {"config": {"name": "y"}}
+    found = read(tmp_path, [*others, one, {"config": {"name": "z"}, "performance": {}}])
+    assert told(found) == {"benchmark/x": "1", "benchmark/z": "untimed: it has a time of null ms, which cannot be"}
+    assert found.left_out == ("entry 1: it has no performance",)
+
+
 def test_aggregates_of_any_name_are_no_reason_to_drop_a_benchmark(tmp_path: Path) -> None:
     """ComputeStatistics adds others than the mean; a fit over several benchmarks is none of them."""
     aggregates = [("a", "p99"), ("a", "median"), ("fit", "BigO"), ("fit", "RMS")]
@@ -345,10 +369,10 @@ def test_what_a_name_was_stays_with_its_case(tmp_path: Path) -> None:
 
 # Every entry is a case, or is left out by name.
 
-TEXT = st.text(st.sampled_from("ab1-_ /:<>*[]()é小\\\n\x00\x1b\u202e\ud800"), max_size=6)
+TEXT = st.text(st.sampled_from("ab1-_ /:<>*[]()é小\u3164\\\n\x00\x1b\u202e\ud800"), max_size=6)
 TIME = st.one_of(
     st.floats(0.01, 1e3),
-    st.sampled_from([0.0, -1.0, math.nan, math.inf, None, "x", "", True, [], {}, 1e300, 10**30, "HUGE", "2.5"]),
+    st.sampled_from([0.0, -1.0, math.nan, math.inf, None, "x", "", True, [], {}, 1e300, 10**30, "HUGE", "2.5", "-NaN", "-inf"]),
 )
 HUGE = "1" + "0" * 5000
 """Stands in place of the text HUGE, since Python itself writes no such number."""
@@ -455,6 +479,7 @@ def test_no_entry_is_merged_dropped_or_invented(kind: str, listed: Entries, tmp_
     (tmp_path / "out.json-bin" / "0.bin").write_bytes(b"\x00\x00\x80\x3f")
     content, count = FILES[kind](listed)
     text = (content if isinstance(content, str) else json.dumps(content)).replace('"HUGE"', HUGE).replace("HUGE", HUGE)
+    text = re.sub('"(-NaN|-inf)"', r"\1", text)  # as C writes them
     try:
         found = read(tmp_path, text, "t.csv" if isinstance(content, str) else "out.json")
     except RecordError:

@@ -268,7 +268,9 @@ def test_a_folder_of_tables_names_its_benchmarks_by_their_files(tmp_path: Path) 
     assert names[-1] == "vector-add-performance/Torch-size_8192"
 
 
-@pytest.mark.parametrize("name", ["a b c", "f<int, 4>", "../../etc/passwd", "x" * 400, "naïve", "", "-", "::set-output"])
+@pytest.mark.parametrize(
+    "name", ["a b c", "f<int, 4>", "../../etc/passwd", "x" * 400, "naïve", "", "-", "::set-output", "\u3164", "a\uffa0b"]
+)
 def test_any_name_becomes_the_name_of_a_case(name: str) -> None:
     """What comes out is a name that the trusted job accepts, however the harness called it."""
     assert CASE_NAME.fullmatch(case_name(name, name))
@@ -337,7 +339,17 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ("hello\n", None, "is neither JSON nor a table: it has one column"),
     ("5", None, "is neither JSON nor a table: it has one column"),
     ("N" * 200_000 + ",Triton (ms)\n", None, "is neither JSON nor a table: field larger than field limit"),
-    ({"unit": "ms", "benchmarks": [{"name": "a"}]}, None, "has no benchmark that can be read: a: it has no states"),
+    ({"meta": {}, "benchmarks": [{"name": "a"}]}, None, "has no benchmark that can be read: a: it has no states"),
+    ({"unit": "ms", "benchmarks": [{"name": "a"}]}, None, "is no file of a harness that ratchet knows"),
+    ({"version": "1.0", "benchmarks": [{"runs": [{"values": [0.1]}]}]}, None, "is no file of a harness that ratchet knows"),
+    (
+        "Benchmark,Device,N,Skipped,Samples,CPU Time (sec)\na,0,8,No,52,0.1\n",
+        None,
+        "is a table of NVBench. Let the program",
+    ),
+    ("name,iterations,real_time,cpu_time,time_unit\na,9,1.5,1.5,ns\n", None, "is a table of Google Benchmark. Let the program"),
+    ("command,mean,stddev,median,user,system,min,max\na,1,1,1,1,1,1,1\n", None, "is a table of hyperfine. Let hyperfine write"),
+    ("name,min,max,mean,stddev,rounds,ops\na,1,1,1,1,5,1\n", "triton", "it is a table of pytest-benchmark. Let pytest write"),
     ('Loading weights...\n{"context": {}}', None, "has other lines before its JSON: 'Loading weights...'. Let the harness write"),
     (GOOGLE | {"benchmarks": [AGGREGATE]}, None, "has means of repetitions alone, without the repetitions"),
     ({"instrument": {"type": "valgrind"}, "benchmarks": []}, None, "its instrument is not walltime"),

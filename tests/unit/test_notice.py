@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -265,22 +267,27 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A server that answers what it is told; https is taken off on the way to it."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        status, seen = 200, list[bytes]()
+        status, seen, before = 200, list[bytes](), b""
 
         def do_POST(self) -> None:
             Handler.seen.append(self.rfile.read(int(self.headers["Content-Length"])))
+            with contextlib.suppress(OSError):
+                while Handler.before:
+                    self.wfile.write(Handler.before)
+                    time.sleep(0.01)
             self.send_response(Handler.status)
             self.send_header("Location", "http://elsewhere.example/")
             self.end_headers()
 
         def log_message(self, *_: object) -> None: ...
 
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as served:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
         threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         post = requests.post
         there = f"http://127.0.0.1:{served.server_address[1]}/{SECRET}"
         monkeypatch.setattr(requests, "post", lambda _, **more: post(there, **more))
         yield Handler
+        Handler.before = b""
         served.shutdown()
 
 
@@ -293,6 +300,15 @@ def test_the_webhook_gets_the_document_and_nobody_else_does(server: Any) -> None
         with pytest.raises(UnreachableError, match=f"hooks.example answered {status}") as caught:
             notify.send_to_webhook(f"https://hooks.example/{SECRET}", {})
         assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("before", [b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
+def test_an_answer_that_never_ends(before: bytes, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its parts comes in time; the job waits for the whole only so long."""
+    monkeypatch.setattr(notify, "WHOLE_S", 0.5)
+    server.before = before
+    with pytest.raises(UnreachableError, match=r"hooks\.example did not answer in time"):
+        notify.send_to_webhook(f"https://hooks.example/{SECRET}", {})
 
 
 @pytest.mark.parametrize(

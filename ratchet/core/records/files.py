@@ -234,8 +234,8 @@ TWICE = "given twice"
 def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool = False) -> Any:
     """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError.
 
-    A ``foreign`` one, of another program, may hold NaN and infinity, as Python writes them, numbers of any length, control
-    characters in its texts, as Google Benchmark writes them, and fields that are given twice.
+    A ``foreign`` one, of another program, may hold NaN and infinity, as Python, C and Google Benchmark (``-NaN``) write them,
+    numbers of any length, control characters in its texts, as Google Benchmark writes them, and fields that are given twice.
     """
 
     def refuse_number(name: str) -> NoReturn:
@@ -251,6 +251,8 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
         return fields
 
     constant, whole = (None, _whole) if foreign else (refuse_number, None)
+    if foreign:
+        text = _NOT_FINITE.sub(_as_python_writes_it, str(text))
     try:
         return json.loads(text, parse_constant=constant, parse_int=whole, object_pairs_hook=refuse_twins, strict=not foreign)
     except json.JSONDecodeError as error:
@@ -265,6 +267,15 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
         raise RecordError(
             f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", hint
         ) from None
+
+
+_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)(?:(nan)|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+"""A text, which stays as it is, or a number that is not finite."""
+
+
+def _as_python_writes_it(found: re.Match[str]) -> str:
+    sign, is_nan = found.groups()
+    return found[0] if sign is None else "NaN" if is_nan else f"{sign}Infinity"
 
 
 def _whole(digits: str) -> int | float:

@@ -22,8 +22,8 @@ __all__ = ["Block", "SampleMs", "Side", "WorkerSamples", "packed_samples"]
 """Parts of a run that stand in a file of their own."""
 UNSEEN = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 """The fillers of Hangul and Khmer: letters to Unicode, which nobody sees."""
-_LETTER = rf"(?![{UNSEEN}])[\w.+-]"
-CASE_NAME = re.compile(rf"(?:{_LETTER}){{1,100}}/(?:(?:{_LETTER}){{1,100}}|\*)")
+CASE_LETTER = rf"(?![{UNSEEN}])[\w.+-]"
+CASE_NAME = re.compile(rf"(?:{CASE_LETTER}){{1,100}}/(?:(?:{CASE_LETTER}){{1,100}}|\*)")
 """Names that `ratchet.core.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
