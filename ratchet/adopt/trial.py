@@ -6,7 +6,6 @@ crash costs is the one call that crashed.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import inspect
@@ -24,7 +23,7 @@ from typing import Any
 
 from ratchet.adopt.candidates import BenchmarkIdea
 from ratchet.core.processes import run
-from ratchet.core.untrusted import clean
+from ratchet.core.untrusted import clean, last_lines
 
 ENOUGH = 3
 """Benchmarks that are written."""
@@ -96,13 +95,14 @@ def try_candidates(
             }
             Path(scratch, "task").write_text(json.dumps(task), encoding="utf-8")
             command = [sys.executable, "-P", "-m", "ratchet.adopt.trial", str(Path(scratch, "task")), str(said)]
-            with contextlib.suppress(OSError):
-                run(command, environ=environ, folder=root, time_limit_s=deadline - time.monotonic())
+            ended = run(command, environ=environ, folder=root, time_limit_s=deadline - time.monotonic())
             lines = [json.loads(line) for line in said.read_text(encoding="utf-8").splitlines()]
             for line in lines:
                 if "candidate" in line:
                     line["candidate"] += first
             answers += lines
+            if not lines:  # torch itself cannot be imported here
+                answers.append({"imported": False, "error": (*last_lines(ended.output, 1), "it took too long")[0]})
             if not lines or lines[-1].get("outcome") == "end":
                 break
             first = lines[-1]["candidate"] + 1  # that one ended the child, or was never answered
