@@ -156,7 +156,7 @@ def _commands_behind(words: str) -> list[tuple[str, str]]:
 
 
 def _with_second_words(name: str, command: click.Command) -> click.Command:
-    """Return a command of which a shell completes the second words too; click does not know those, which choose another parser."""
+    """Return a command of which a shell completes the second words too: click does not know them, since they choose a parser."""
     behind = [(words.removeprefix(f"{name} "), line) for words, line in _commands_behind(name)]
     options = [click.Option([word], is_flag=True, help=line) for word, line in behind if word.startswith("-")]
     words = [CompletionItem(word, help=line) for word, line in behind if not word.startswith("-")]
