@@ -139,7 +139,7 @@ def _random(shape: str) -> str:
 
 def _configs(body: list[ast.stmt]) -> dict[str, int]:
     """Return the dataclasses of a file whose fields all have values, and how wide they say that a module is."""
-    found = {}
+    found: dict[str, int] = {}
     for node in body:
         if isinstance(node, ast.ClassDef) and any(re.search(r"\bdataclass\b", ast.unparse(one)) for one in node.decorator_list):
             fields = {
@@ -149,8 +149,8 @@ def _configs(body: list[ast.stmt]) -> dict[str, int]:
             }
             given = {name: value.value for name, value in fields.items() if isinstance(value, ast.Constant)}
             if fields and None not in fields.values():
-                widths = (given[name] for name in _WIDTHS if isinstance(given.get(name), int))
-                found[node.name] = next(widths, WIDTH)
+                widths = (given.get(name) for name in _WIDTHS)
+                found[node.name] = next((width for width in widths if isinstance(width, int)), WIDTH)
     return found
 
 
@@ -203,9 +203,9 @@ def _module_arguments(node: ast.ClassDef, configs: Collection[str]) -> _Argument
         del (each.posonlyargs or each.args)[:1]  # self
     called = _arguments(methods["forward"], {}, by_name=True)
     values = {**_SIZES, **(dict.fromkeys(_CONFIGS, f"{next(iter(configs))}()") if len(configs) == 1 else {})}
-    for each in methods["__init__"].args if "__init__" in methods else ():
-        if each.annotation and (kind := ast.unparse(each.annotation).strip("'\"")) in configs:
-            values[each.arg] = f"{kind}()"
+    for argument in methods["__init__"].args if "__init__" in methods else ():
+        if argument.annotation and (kind := ast.unparse(argument.annotation).strip("'\"")) in configs:
+            values[argument.arg] = f"{kind}()"
     made = _arguments(methods["__init__"], values, by_name=False) if "__init__" in methods else ((), ())
     if called is None or made is None or made[0]:
         return None
