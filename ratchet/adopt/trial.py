@@ -125,6 +125,8 @@ def _learnt(candidates: Sequence[BenchmarkIdea], answers: Sequence[Mapping[str, 
     was_imported = any(answer["imported"] for answer in imports)
     missing = next((answer["missing"] for answer in imports if answer.get("missing")), "")
     failure = next((answer["error"] for answer in imports if answer.get("error")), "")
+    if missing and _is_compiled(missing, built):
+        missing, failure = "", f"it needs the compiled module {clean(missing, 80)}, which building the repository makes"
     chosen = _best(trials)
     return CallTrials(
         chosen,
@@ -137,15 +139,20 @@ def _learnt(candidates: Sequence[BenchmarkIdea], answers: Sequence[Mapping[str, 
 def _lacks(answer: Mapping[str, Any], built: str) -> str:
     """Return what this machine lacks for a candidate that failed; empty where its call itself is at fault."""
     missing = answer.get("missing") or ""
-    last = re.escape(missing.rpartition(".")[2])
-    declared = rf"(Extension|_module|_library)\s*\(\s*(name\s*=\s*)?[\"']?([\w.]*\.)?{last}\b"
-    if missing and (_COMPILED.search(missing) or re.search(declared, built)):
+    if missing and _is_compiled(missing, built):
         return f"the compiled module {clean(missing, 80)}; build the repository first"
     if missing:
         return f"the package {clean(missing.partition('.')[0], 80)}"
     if answer.get("too_large"):
         return TOO_LARGE
     return NEEDS_GPU if answer.get("needs_gpu") else ""
+
+
+def _is_compiled(module: str, built: str) -> bool:
+    """Return whether a build of the repository makes a module, by its name or by what the files of the build say."""
+    last = re.escape(module.rpartition(".")[2])
+    declared = rf"(Extension|_module|_library)\s*\(\s*(name\s*=\s*)?[\"']?([\w.]*\.)?{last}\b"
+    return bool(_COMPILED.search(module) or re.search(declared, built))
 
 
 NEEDS_GPU, TOO_LARGE = "a GPU", "a GPU: on this CPU a call takes more than a second, or more memory than there is"
