@@ -6,7 +6,6 @@ crash costs is the one call that crashed.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import inspect
@@ -24,7 +23,7 @@ from typing import Any
 
 from ratchet.adopt.candidates import BenchmarkIdea
 from ratchet.core.processes import run
-from ratchet.core.untrusted import clean
+from ratchet.core.untrusted import clean, last_lines
 
 ENOUGH = 3
 """Benchmarks that are written."""
@@ -96,13 +95,14 @@ def try_candidates(
             }
             Path(scratch, "task").write_text(json.dumps(task), encoding="utf-8")
             command = [sys.executable, "-P", "-m", "ratchet.adopt.trial", str(Path(scratch, "task")), str(said)]
-            with contextlib.suppress(OSError):
-                run(command, environ=environ, folder=root, time_limit_s=deadline - time.monotonic())
+            ended = run(command, environ=environ, folder=root, time_limit_s=deadline - time.monotonic())
             lines = [json.loads(line) for line in said.read_text(encoding="utf-8").splitlines()]
             for line in lines:
                 if "candidate" in line:
                     line["candidate"] += first
             answers += lines
+            if not lines:  # torch itself cannot be imported here
+                answers.append({"imported": False, "error": (*last_lines(ended.output, 1), "it took too long")[0]})
             if not lines or lines[-1].get("outcome") == "end":
                 break
             first = lines[-1]["candidate"] + 1  # that one ended the child, or was never answered
@@ -125,6 +125,8 @@ def _learnt(candidates: Sequence[BenchmarkIdea], answers: Sequence[Mapping[str, 
     was_imported = any(answer["imported"] for answer in imports)
     missing = next((answer["missing"] for answer in imports if answer.get("missing")), "")
     failure = next((answer["error"] for answer in imports if answer.get("error")), "")
+    if missing and _is_compiled(missing, built):
+        missing, failure = "", f"it needs the compiled module {clean(missing, 80)}, which building the repository makes"
     chosen = _best(trials)
     return CallTrials(
         chosen,
@@ -137,15 +139,20 @@ def _learnt(candidates: Sequence[BenchmarkIdea], answers: Sequence[Mapping[str, 
 def _lacks(answer: Mapping[str, Any], built: str) -> str:
     """Return what this machine lacks for a candidate that failed; empty where its call itself is at fault."""
     missing = answer.get("missing") or ""
-    last = re.escape(missing.rpartition(".")[2])
-    declared = rf"(Extension|_module|_library)\s*\(\s*(name\s*=\s*)?[\"']?([\w.]*\.)?{last}\b"
-    if missing and (_COMPILED.search(missing) or re.search(declared, built)):
+    if missing and _is_compiled(missing, built):
         return f"the compiled module {clean(missing, 80)}; build the repository first"
     if missing:
         return f"the package {clean(missing.partition('.')[0], 80)}"
     if answer.get("too_large"):
         return TOO_LARGE
     return NEEDS_GPU if answer.get("needs_gpu") else ""
+
+
+def _is_compiled(module: str, built: str) -> bool:
+    """Return whether a build of the repository makes a module, by its name or by what the files of the build say."""
+    last = re.escape(module.rpartition(".")[2])
+    declared = rf"(Extension|_module|_library)\s*\(\s*(name\s*=\s*)?[\"']?([\w.]*\.)?{last}\b"
+    return bool(_COMPILED.search(module) or re.search(declared, built))
 
 
 NEEDS_GPU, TOO_LARGE = "a GPU", "a GPU: on this CPU a call takes more than a second, or more memory than there is"

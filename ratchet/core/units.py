@@ -79,12 +79,18 @@ def threshold(fraction: float) -> str:
 
 
 def change(ratio: float, digits: int = 2) -> str:
-    """Show a ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster."""
+    """Show a ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster. No digits of what nobody measures."""
     value = (ratio - 1) * 100
-    shown = f"{value:+.{digits}f}" if abs(value) < 1e9 else f"{value:+.1e}"
+    shown = f"{value:+.{digits}f}" if value < _FAR else f"{value:+.0f}" if value < _BEYOND else f">+{_BEYOND:.0f}"
+    if shown.startswith(">"):
+        return f"{shown} %"
     if float(shown) == 0:
         shown = f"{0:.{digits}f}"
     return f"{shown.replace('-', '−')} %"
+
+
+_FAR, _BEYOND = 1e3, 1e5
+"""Changes in percent that have no decimals, and that are only said to be larger: a thousand times as slow."""
 
 
 def earned_digits(ratio: float, low: float, high: float, marks: Sequence[float]) -> int:

@@ -12,6 +12,8 @@ import os
 import re
 import shutil
 import sys
+import tempfile
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -103,7 +105,7 @@ def _environment(wish: str, environ: Mapping[str, str], progress: Progress) -> P
         return PythonEnvironment(str(python.absolute()))  # not resolved: the link's place says which environment it is
     if path.suffix in (".txt", ".in") and path.is_file():
         words = ["--requirement", str(path.resolve())]
-        return PythonEnvironment(OURS.python, (_installed(words, path.read_text(), environ, progress),))
+        return PythonEnvironment(OURS.python, (_installed(words, path.name, environ, progress),))
     if path.is_file():
         return PythonEnvironment(str(path.absolute()))
     if not re.search(r"[=<>~!@]", wish):
@@ -114,30 +116,73 @@ def _environment(wish: str, environ: Mapping[str, str], progress: Progress) -> P
     return PythonEnvironment(OURS.python, (_installed(wish.split(), wish, environ, progress),))
 
 
-def _installed(words: Sequence[str], content: str, environ: Mapping[str, str], progress: Progress) -> str:
-    """Return a folder with these packages and what they need, which an earlier check may have made. Raises UsageError."""
-    key = hashlib.sha256(json.dumps([content, sys.version, *words]).encode()).hexdigest()[:16]
-    folder = cache_root() / "environments" / key
-    if folder.is_dir():
-        return str(folder)
+def _installed(words: Sequence[str], shown: str, environ: Mapping[str, str], progress: Progress) -> str:
+    """Return a folder with these packages and what they need. Raises UsageError.
+
+    An earlier check may have made it: its name says what an installer chooses today, of open ranges and included files too.
+    """
     uv = shutil.which("uv", path=environ.get("PATH"))
     installer = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
-    making = folder.with_name(f"{key}.{os.getpid()}")
-    progress.stage(f"Installing {clean(content, 100) if '--requirement' not in words else Path(words[-1]).name}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    environments = cache_root() / "environments"
     try:
-        command = [*installer, "--quiet", "--target", str(making), *words]
-        ended = run(command, environ=environ, folder=folder.parent, time_limit_s=INSTALL_S)
-        if ended.status != 0:
-            why = " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
-            raise UsageError(f"`{clean(' '.join(command[:4]))} …` could not install {clean(' '.join(words))}: {why}")
-        making.rename(folder)
+        environments.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=environments, prefix="choice-") as scratch:
+            report = Path(scratch, "report.json")
+            rest = ["--target", scratch] if uv else ["--ignore-installed", "--quiet", "--report", str(report)]
+            said = _install([*installer, "--dry-run", *rest], words, environ, environments)
+            chosen = _chosen_by_uv(said) if uv else _chosen_by_pip(report.read_text(encoding="utf-8"))
+        key = hashlib.sha256(json.dumps([sys.version, *sorted(chosen)]).encode()).hexdigest()[:16]
+        folder = environments / key
+        if folder.is_dir():
+            return str(folder)
+        making = folder.with_name(f"{key}.{os.getpid()}")
+        progress.stage(f"Installing {clean(shown, 100)}")
+        try:
+            _install([*installer, "--quiet", "--target", str(making)], words, environ, environments)
+            making.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another check made it meanwhile
+                raise
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
     except OSError as error:
-        if not folder.is_dir():  # another check made it meanwhile
-            raise UsageError(f"{folder} cannot be made: {error.strerror}.", "Set RATCHET_CACHE_DIR to another folder.") from None
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+        raise UsageError(
+            f"{environments} cannot be written: {error.strerror}.", "Set RATCHET_CACHE_DIR to another folder."
+        ) from None
     return str(folder)
+
+
+def _install(command: Sequence[str], words: Sequence[str], environ: Mapping[str, str], folder: Path) -> str:
+    ended = run([*command, *words], environ=environ, folder=folder, time_limit_s=INSTALL_S, kept_bytes=LONGEST_LIST)
+    if ended.status != 0:
+        why = " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
+        raise UsageError(f"`{clean(' '.join(command[:4]))} …` could not install {clean(' '.join(words))}: {why}")
+    return ended.output
+
+
+def _chosen_by_pip(report: str) -> list[str]:
+    """Return what pip would install, by its report (https://pip.pypa.io/en/stable/reference/installation-report)."""
+    sources = [each["download_info"] for each in json.loads(report)["install"]]
+    return [json.dumps(source) + _content(source["url"]) for source in sources]
+
+
+def _chosen_by_uv(output: str) -> list[str]:
+    """Return what uv would install, by its lines such as `` + name==1.0`` and `` + name @ file:///folder``."""
+    found = re.findall(r"^ \+ (.+?)(?: @ (.+))?$", output, re.MULTILINE)
+    return [f"{name} {url}" + _content(url) for name, url in found]
+
+
+def _content(url: str) -> str:
+    """Return a digest of the file or folder that a URL of this machine names; empty for other URLs."""
+    found = urllib.parse.urlsplit(url)
+    if found.scheme != "file":
+        return ""
+    path = Path(urllib.parse.unquote(found.path))
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file()):
+        digest.update(f"{file.relative_to(path)} {file.stat().st_size}\n".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _packages(environment: PythonEnvironment, environ: Mapping[str, str]) -> dict[str, str]:

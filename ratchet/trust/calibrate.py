@@ -69,16 +69,18 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
             time_identical=True,
         )
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
+        begun = time.monotonic()
         suite = measure(settings, specs, task, progress, environ)
+        took = max(seconds, time.monotonic() - begun)  # the first pairs are measured however little time is given
     timing = (started, time.monotonic() - clock)
     run = record_of("check", request.command, settings, machine, suite, timing, code.tree, code.tree)
     run = run.model_copy(update={"plan": plan})
     calibration = judge(run, plan_of(settings, machine.device), settings.policy)
     if calibration is None:
-        most = max((len(case.head) for case in run.cases), default=0)
-        enough = f"about {math.ceil(seconds * FEWEST / most * 1.2)} s would do" if most else "see the failures of `ratchet run`"
+        fewest = min((len(case.head) for case in run.cases if case.head), default=0)
+        enough = f"about {math.ceil(took * FEWEST / fewest * 1.2)} s would do" if fewest else "see the failures of `ratchet run`"
         raise UnfitError(
-            f"{seconds:g} s gave {most} pairs of each case, and {FEWEST} are needed to say anything.",
+            f"{seconds:g} s gave {fewest} pairs of each case, and {FEWEST} are needed to say anything.",
             f"Give it more time with --time: {enough}.",
         )
     return CalibrationFiles(calibration, run, results)

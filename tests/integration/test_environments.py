@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core.pythons import side_pythons
+from ratchet.core.report.progress import SilentProgress
 from tests.integration.playground import LENIENT, QUICK, Playground
 
 BENCH = """\
@@ -93,6 +95,60 @@ def test_requirements_are_put_before_what_is_installed(play: Playground, tmp_pat
     assert "Installing old.txt" in done.err
     again = play.ratchet("check", *QUICK, *LENIENT, *sides, "--pairs", "1")
     assert "Installing" not in again.err, again
+
+
+@pytest.fixture
+def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Make an environment of the file all.txt; return the version of `waits` there, and how many were made so far."""
+    monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    environ = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PATH": path}
+
+    def made() -> str:
+        differs = side_pythons({"reference": str(tmp_path / "all.txt")}, environ, SilentProgress()).differs
+        count = len(list((tmp_path / "cache" / "environments").iterdir()))
+        return f"{next(each.reference for each in differs if each.name == 'waits')} in folder {count}"
+
+    return made
+
+
+def test_an_environment_is_kept_until_the_installer_chooses_otherwise(version: Callable[[], str], tmp_path: Path) -> None:
+    """A new release in an open range, another text of an included file, and another content of a wheel each count."""
+    wheel(tmp_path, "1.0", 0)
+    (tmp_path / "all.txt").write_text("-r inner.txt\n")
+    (tmp_path / "inner.txt").write_text("waits>=1\n")
+    assert [version(), version()] == ["1.0 in folder 1", "1.0 in folder 1"]
+    wheel(tmp_path, "1.1", 0)
+    assert version() == "1.1 in folder 2"
+    (tmp_path / "inner.txt").write_text("waits==1.0\n")
+    assert version() == "1.0 in folder 2"
+    (tmp_path / "inner.txt").write_text(f"{wheel(tmp_path, '1.2', 0)}\n")
+    assert version() == "1.2 in folder 3"
+    wheel(tmp_path, "1.2", 1)
+    assert version() == "1.2 in folder 4"
+
+
+UV = """\
+#!/bin/sh
+case " $* " in *" --dry-run "*) cat {choice} >&2; exit;; esac
+shift 4
+exec {python} -m pip install "$@"
+"""
+
+
+def test_what_uv_chooses_names_an_environment(version: Callable[[], str], tmp_path: Path) -> None:
+    """With uv, whose lines say what it would install, a file that lies here counts with its content."""
+    choice = tmp_path / "choice"
+    (tmp_path / "uv").write_text(UV.format(choice=choice, python=sys.executable))
+    (tmp_path / "uv").chmod(0o755)
+    (tmp_path / "all.txt").write_text("waits>=1\n")
+    wheel(tmp_path, "1.0", 0)
+    choice.write_text("Would install 1 package\n + waits==1.0\n")
+    assert [version(), version()] == ["1.0 in folder 1", "1.0 in folder 1"]
+    choice.write_text(f"Would install 1 package\n + waits @ {wheel(tmp_path, '1.1', 0).as_uri()}\n")
+    assert [version(), version()] == ["1.1 in folder 2", "1.1 in folder 2"]
+    wheel(tmp_path, "1.1", 1)
+    assert version() == "1.1 in folder 3"
 
 
 @pytest.mark.parametrize(

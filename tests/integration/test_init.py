@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from ratchet.adopt.candidates import BenchmarkIdea
+from ratchet.adopt.slices import Slice
+from ratchet.adopt.trial import CallTrials, try_candidates
 from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import Playground, git, only_json
 
@@ -292,3 +297,13 @@ def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playgroun
     (play.repo / "pyproject.toml").unlink()
     (play.repo / "bench").write_text("a file\n")
     assert "ratchet_bench/first.py" in play.ratchet("init", "--yes").out
+
+
+def test_why_torch_cannot_be_imported_is_said(tmp_path: Path) -> None:
+    """Where torch itself is broken, its error is the reason, and no function is blamed for not having run."""
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch_python.so: cannot open shared object file')\n")
+    call = Slice((), (), ("x = torch.ones(8)",), "x + 1", names_device=False)
+    idea = BenchmarkIdea("kernels.norm", "norm", "kernels", (call,), ("tests/test_norm.py:3",), "kernels.norm(x)")
+    path = os.pathsep.join((str(tmp_path), *sys.path))
+    trials = try_candidates([idea], tmp_path, ["."], "", {**os.environ, "PYTHONPATH": path})
+    assert trials == CallTrials(failure="ImportError: libtorch_python.so: cannot open shared object file")

@@ -99,6 +99,9 @@ def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
     assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": text}).candidates == ()
 
 
+CONFIG = "@dataclass\nclass Args:\n    n_embd: int = 96\n"
+
+
 @pytest.mark.parametrize(
     ("text", "call"),
     [
@@ -111,6 +114,14 @@ def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
             "class A(torch.nn.Module):\n    def __init__(self, dim, heads=8): ...\n    def forward(self, q, k, mask=None): ...",
             "k.f.A(dim=512)(q, k)",
         ),
+        (
+            f"{CONFIG}class A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...",
+            "k.f.A(config=Args())(x)",
+        ),
+        (
+            f"{CONFIG}class A(nn.Module):\n    def __init__(self, a: Args): ...\n    def forward(self, idx): ...",
+            "k.f.A(a=Args())(idx)",
+        ),
     ],
 )
 def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: str, tmp_path: Path) -> None:
@@ -119,12 +130,24 @@ def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: st
     assert [each.shown for each in found.candidates] == [call]
 
 
+def test_a_module_takes_rows_as_wide_as_its_configuration_says_or_tokens(tmp_path: Path) -> None:
+    """Both benchmarks import the dataclass that the module is made with."""
+    text = f"{CONFIG}class A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...\n"
+    (found,) = surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}"}).candidates
+    rows, tokens = (found.text(number, "") for number in range(2))
+    assert "x = torch.randn(2, 256, 96, device=device)" in rows
+    assert "x = torch.randint(0, 256, (1, 128), device=device)" in tokens
+    assert all("from k.f import Args\n" in each for each in (rows, tokens))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "def f(path, x): ...",
         "def f(): ...",
         "class A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...",
+        f"{CONFIG}    depth: int\nclass A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...",
+        f"{CONFIG[10:]}class A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...",
         "class A(nn.Module):\n    def __init__(self, net: torch.Tensor): ...\n    def forward(self, x): ...",
         "class A(nn.Module):\n    def forward(self, x, labels): ...",
         "class A(Function):\n    def forward(ctx, x): ...",

@@ -8,6 +8,7 @@ import shlex
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from ratchet.core.cli import COMMANDS, EXAMPLES, FIRST, REMOVED, RENAMED, cli, main, page_of
 from ratchet.core.errors import Exit
@@ -93,6 +94,22 @@ def test_a_page_of_help_fits_a_screen(words: str, capsys: pytest.CaptureFixture[
         assert main([*words.split(), "--help-all"]) == 0
         page = capsys.readouterr().out
         assert [option.name for option in options if option.opts[-1] not in page] == []
+
+
+def completions(*words: str) -> set[str]:
+    """Return what a shell offers for the last of these words."""
+    return {item.value for item in ShellComplete(cli, {}, "ratchet", "").get_completions(list(words[:-1]), words[-1])}
+
+
+@pytest.mark.parametrize("words", [words for words in COMMANDS if " " in words])
+def test_a_shell_completes_both_words_of_a_command(words: str) -> None:
+    """Half of a second word is completed behind the first, and what follows both is completed with the options of both."""
+    first, second = words.split()
+    begun = second[:3] if second.startswith("-") else ""
+    assert first in completions("")
+    assert second in completions(first, begun)
+    names = {option for parameter in ALL[words].params for option in parameter.opts if option.startswith("--")}
+    assert names <= completions(first, second, "--") | {"--help-all"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import random
 import re
@@ -9,6 +10,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.core.judge.estimate import BOUND
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import Policy
@@ -49,6 +51,35 @@ def number(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
+PERCENT = re.compile(r"([0-9.]*[0-9])(?= %)|[\[;][+−]?([0-9.]+), [+−]?([0-9.]+)(?:\]|&#93;)")
+SAME_IN_ALL = re.compile(
+    r"in at most 0\.1 % of all runs|95 % (?:confidence )?interval|95 % confidence|more than [0-9]+ % past the gate"
+    r"|gate 3 %, improvement 5 % from pyproject\.toml"
+)
+"""What no verdict changes: of the example page too; and what noise that persists may hide, which is no figure of this change."""
+
+
+def figures(text: str) -> set[str]:
+    """Return the figures in percent that a reader sees, without their signs."""
+    shown = html.unescape(re.sub(r"<style.*?</style>|<script.*?</script>|<[^>]*>", " ", text, flags=re.DOTALL))
+    shown = SAME_IN_ALL.sub("", " ".join(shown.split()))
+    return {figure for groups in PERCENT.findall(shown) for figure in groups if figure}
+
+
+def figures_of_verdict(case: CaseVerdict, gate: float, improvement: float) -> set[str]:
+    """Return all figures in percent that anything may say of a case, without their signs: each rounded, none of them another."""
+    comparison = case.comparison
+    assert comparison is not None
+    total = comparison.total
+    ends = [comparison.ratio, comparison.low, comparison.high, comparison.upper_bound]
+    ends += [total.ratio, total.low, total.high] if total else []
+    known = [words.units.threshold(each) for each in (gate, improvement, 1 - BOUND * (1 - comparison.confidence))]
+    known += [words.units.change(each, digits) for each in ends for digits in range(5)]
+    known += [words.units.change(each, 1) for each in comparison.sessions]
+    known += [words.detectable(comparison), words.units.percent(math.expm1(comparison.spread), 1)]
+    return {each.removesuffix(" %").lstrip("+−") for each in known}
+
+
 @given(
     change=st.sampled_from((-0.3, -0.06, -0.0501, -0.01, 0.0, 0.01, 0.0296, 0.0301, 0.032, 0.06, 0.3, 3.0)),
     noise=st.sampled_from((1e-5, 1e-4, 0.001, 0.005, 0.02, 0.08, 0.3)),
@@ -82,6 +113,9 @@ def test_no_output_contradicts_another(
     assert " ".join(shown.group().split()) == same
     texts = [render_markdown(report), render_page(report, PageData()), render_comment(page_of(report))]
     texts = [text.replace("\N{NO-BREAK SPACE}", " ") for text in texts]
+    known = figures_of_verdict(case, gate, improvement)
+    for text in (*texts, "\n".join(plain_lines(report)), report.headline):
+        assert figures(text) <= known, (figures(text) - known, text)
     for text in texts:
         assert same in text, text
     assert_reason_agrees(case, ratio, gate)
@@ -93,6 +127,12 @@ def test_no_output_contradicts_another(
         assert f"a slowdown of {smallest} is found four times in five" in texts[1]
     else:
         assert "is found four times in five" not in texts[1]
+    if "No case is slower by over" in report.headline or "none slower by over" in report.headline:
+        assert case.outcome in (Outcome.UNCHANGED, Outcome.IMPROVED)
+        assert high < past
+    if worst := re.search(r"(?:worst|best): \S+ ([+−][0-9.]+ %)", report.headline):
+        assert worst[1] in {words.units.change(case.comparison.ratio, digits) for digits in range(5)}
+        assert (low > 0) is ("worst" in worst[0])
     if case.outcome in COUNTS:
         assert f"1 of 1 case {COUNTS[case.outcome]}" in report.headline
 

@@ -16,12 +16,13 @@ from ratchet.core import units
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import CaseRun, LostWorker, Side, WorkloadIdentity
 
-REPEATS = 2
-"""Most repeats of one case for each side, and of one pair."""
+REPEATS, _REPEATS_OF_SILENCE = 2, 1
+"""Most repeats of one case for each side, and of one pair; fewer where each try holds up all others for ``case_timeout``."""
+_SILENCE = "gave no answer"
 _ADVICE = {
     "was killed": "Free memory on this machine, or find what kills it, and measure again.",
     "ran out of": "Free memory, or make the workload smaller, and measure again.",
-    "gave no answer": "If a step of it may take so long, raise case_timeout (--case-timeout 5m) or make the workload smaller; "
+    _SILENCE: "If a step of it may take so long, raise case_timeout (--case-timeout 5m) or make the workload smaller; "
     "if not, find what makes it hang, and measure again.",
 }
 
@@ -31,13 +32,18 @@ def worth_repeating(lost: Sequence[LostWorker]) -> bool:
     last = lost[-1]
     of_side = sum(one.side == last.side for one in lost)
     of_pair = sum(one.pair == last.pair for one in lost)
-    return max(of_side, of_pair) <= REPEATS
+    return max(of_side, of_pair) <= _repeats(last)
 
 
 def always_on_head(lost: Sequence[LostWorker]) -> bool:
     """Return whether the head was lost in the first try and in every repeat of one pair."""
-    tries = lost[-REPEATS - 1 :]
-    return len(tries) == REPEATS + 1 and {(one.side, one.pair) for one in tries} == {("head", tries[-1].pair)}
+    wanted = _repeats(lost[-1]) + 1
+    tries = lost[-wanted:]
+    return len(tries) == wanted and {(one.side, one.pair) for one in tries} == {("head", tries[-1].pair)}
+
+
+def _repeats(lost: LostWorker) -> int:
+    return _REPEATS_OF_SILENCE if lost.how.startswith(_SILENCE) else REPEATS
 
 
 def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:

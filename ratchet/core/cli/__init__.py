@@ -15,10 +15,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from copy import copy
 from types import FrameType
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from ratchet import __version__, tools
 from ratchet.core import processes
@@ -104,7 +106,7 @@ def page_of(words: str, *, brief: bool = True) -> click.Command:
         if place
         else click.Command(words, help=line, no_args_is_help=True, options_metavar="COMMAND [ARGS]...")
     )
-    inner = [(name, line) for name, (_, line) in COMMANDS.items() if name.startswith(f"{words} ")]
+    inner = _commands_behind(words)
     widest = max((len(name) for name, _ in inner), default=0)
     parts = {
         "Commands" if not place else "Also": [f"{name:{widest}}  {line}" for name, line in inner],
@@ -123,6 +125,26 @@ def page_of(words: str, *, brief: bool = True) -> click.Command:
     if len(options) > FIRST and _HELP_ALL not in command.params:
         command.params.append(_HELP_ALL)
     return command
+
+
+def _commands_behind(words: str) -> list[tuple[str, str]]:
+    """Return the commands that begin with this one and a blank, with their lines of help."""
+    return [(name, line) for name, (_, line) in COMMANDS.items() if name.startswith(f"{words} ")]
+
+
+def _with_second_words(name: str, command: click.Command) -> click.Command:
+    """Return a command of which a shell completes the second words too: click does not know them, since they choose a parser."""
+    behind = [(words.removeprefix(f"{name} "), line) for words, line in _commands_behind(name)]
+    options = [click.Option([word], is_flag=True, help=line) for word, line in behind if word.startswith("-")]
+    words = [CompletionItem(word, help=line) for word, line in behind if not word.startswith("-")]
+
+    def fitting(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        return [item for item in words if item.value.startswith(begun)]
+
+    arguments = [click.Argument(["second_word"], required=False, shell_complete=fitting)] if words else []
+    completed = copy(command)
+    completed.params = [*arguments, *options, *command.params]
+    return completed
 
 
 FIRST = 3
@@ -150,7 +172,11 @@ class Commands(click.Group):
         return [words for words in COMMANDS if " " not in words]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return page_of(cmd_name, brief=not ctx.resilient_parsing) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        completes = ctx.resilient_parsing
+        command = page_of(cmd_name, brief=not completes)
+        return _with_second_words(cmd_name, command) if completes else command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str, click.Command, list[str]]:
         if args[0] in REMOVED and not ctx.resilient_parsing:  # as where a shell completes a word

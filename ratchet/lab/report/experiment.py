@@ -109,7 +109,7 @@ def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
     again = one.confirmation.model_copy(update={"name": f"{one.stage} again"}) if one.confirmation else None
     for change in filter(None, (one.e2e, one.change_of(one.stage) if one.stage != WHOLE else None, again, one.micro)):
         comparison = change.comparison
-        interval = units.interval(comparison.low, comparison.high, 1)
+        _, interval = units.estimate(comparison.ratio, comparison.low, comparison.high)
         yield f"  {log_line(change.name)}: {interval} % (95 % interval, {units.plural(comparison.pairs, 'pair')} of processes)"
     if one.e2e:
         yield f"  E2E is over {one.calls} calls of each side."
