@@ -78,6 +78,8 @@ _PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "su
 _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
 """They have something called that no tracer sees."""
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+_OF_ATTRIBUTES = frozenset({"object.__setattr__", "object.__delattr__"})
+"""Their arguments are names of attributes, and text that is no name of a file."""
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES | {"__globals__", "__dict__"}
@@ -401,6 +403,8 @@ class Watch:
 
     def _asked(self, event: _Event, file: Any, base: str = "") -> None:
         """Note a name that was asked for, of a file that is there or of one that another tree may have."""
+        if event.name in _OF_ATTRIBUTES:
+            return
         self.touched.update(Touch("asked", path) for path in self._places(file, base))
         may_be_relative = not base and event.name.startswith(("open", "os."))
         if may_be_relative and not (text := os.fsdecode(file)).startswith(os.sep):

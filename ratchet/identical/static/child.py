@@ -22,8 +22,8 @@ from ratchet.identical.launches import elf
 
 _UNUSED = frozenset({"hash", "target", "extern_libs"})
 """Parts of Triton's metadata that depend on where it is installed, or that the machine code shows."""
-_FRAME_SIZE, _WITH_SIZE = 0x11, 4
-"""Of the section .nv.info, as NVIDIA's cuobjdump names it: EIATTR_FRAME_SIZE, and EIFMT_SVAL, an entry with a size."""
+_FRAME_SIZE, _REGISTERS, _WITH_SIZE = 0x11, 0x2F, 4
+"""Of the section .nv.info, as NVIDIA's cuobjdump names it: EIATTR_FRAME_SIZE, EIATTR_REGCOUNT; EIFMT_SVAL, an entry with a size."""
 
 
 class NotPortable(Exception):
@@ -32,6 +32,7 @@ class NotPortable(Exception):
 
 def capture(worker: Any) -> dict[str, Any]:
     """Return `records.Captured` of the prepared case, in a worker that has prepared nothing else."""
+    gc.unfreeze()  # else nobody finds the kernels that the host has imported
     worker.host_code()
     proof = worker.tree.proof
     kernels, unknown = [], ""
@@ -53,6 +54,7 @@ def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    gc.unfreeze()  # as in `capture`
     if kernel["module"] not in sys.modules:
         importlib.import_module(kernel["module"])
     written = json.loads(kernel["source"])
@@ -118,28 +120,27 @@ def _compiled(compiled: Any) -> dict[str, Any]:
     """Return `records.Compiled` of one of Triton's kernels."""
     metadata = {name: value for name, value in compiled.metadata._asdict().items() if name not in _UNUSED}
     image = elf.Elf(compiled.asm["cubin"])
-    name = compiled.metadata.name
-    registers = next((each.info >> 24 for each in image.sections if each.name == f".text.{name}"), 0)  # ptxas writes it there
+    taken = list(_resources(image))
     return {
         "code": elf.machine_code(compiled.asm["cubin"]),
         "launch": hashlib.sha256(_plain(metadata).encode()).hexdigest(),
-        "registers": registers,
-        "spills": max(_frames(image), default=0),
+        "registers": max((value for what, value in taken if what == _REGISTERS), default=0),
+        "spills": max((value for what, value in taken if what == _FRAME_SIZE), default=0),
         "shared": int(metadata["shared"]),
         "code_size": elf.text_size(image),
     }
 
 
-def _frames(image: elf.Elf) -> Iterator[int]:
-    """Yield the bytes of local memory of each function of a cubin."""
+def _resources(image: elf.Elf) -> Iterator[tuple[int, int]]:
+    """Yield what the functions of a cubin take: an attribute, and the number of it."""
     data = next((image.data(each) for each in image.sections if each.name == ".nv.info"), b"")
     at = 0
     while at + 4 <= len(data):
         kind, attribute, size = struct.unpack_from("<BBH", data, at)
         at += 4
         if kind == _WITH_SIZE:
-            if attribute == _FRAME_SIZE:
-                yield struct.unpack_from("<II", data, at)[1]
+            if attribute in (_FRAME_SIZE, _REGISTERS):
+                yield attribute, struct.unpack_from("<II", data, at)[1]
             at += size
 
 

@@ -170,13 +170,13 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
         recorded_tree = tree_of("base", base)  # names of one length, as in other checks
         trees: dict[Side, Path] = {"reference": tree_of("refs", reference), "head": tree_of("head", head)}
         sides = [_OneSide(side, tree, _difference(recorded_tree, tree, settings)) for side, tree in trees.items()]
-        cases = _verdicts(repository, settings, recorded, sides, request.patterns, progress, environ)
+        cases = tuple(_verdicts(repository, settings, recorded, sides, request.patterns, progress, environ))
     return StaticReport(
         reference=reference.tree,
         head=head.tree,
         recorded=recorded.tree,
         machine=recorded.machine,
-        cases=tuple(cases),
+        cases=cases,
         seconds=time.monotonic() - began,
     )
 
@@ -219,7 +219,7 @@ def _verdicts(
     progress: Progress,
     environ: Mapping[str, str],
 ) -> Iterator[StaticCase]:
-    """Return the verdict on each case."""
+    """Yield the verdict on each case."""
     imported = recorded.imported.touches()
     names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
     found = {name: [_found(recorded.cases[name], imported, side) for side in sides] for name in names}
