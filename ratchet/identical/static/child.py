@@ -23,7 +23,7 @@ from ratchet.identical.launches import elf
 _UNUSED = frozenset({"hash", "target", "extern_libs"})
 """Parts of Triton's metadata that depend on where it is installed, or that the machine code shows."""
 _FRAME_SIZE, _REGISTERS, _WITH_SIZE = 0x11, 0x2F, 4
-"""Of the section .nv.info, as NVIDIA's cuobjdump names it: EIATTR_FRAME_SIZE, EIATTR_REGCOUNT; EIFMT_SVAL, an entry with a size."""
+"""Of the section .nv.info, as cuobjdump names it: EIATTR_FRAME_SIZE, EIATTR_REGCOUNT; EIFMT_SVAL, an entry with a size."""
 
 
 class NotPortable(Exception):
