@@ -19,7 +19,7 @@ Kind = Literal[
 ]  # fmt: skip
 """What was touched: perhaps anything, or any function; a function that ran, or that Triton compiled; a file that was imported, or
 of which content, lines or attributes were read, or whose existence was asked for; a folder of which names, or names and sizes,
-were read, or in which imports looked for modules."""
+were read, or in which imports looked for a module."""
 
 
 class Touch(NamedTuple):
@@ -29,7 +29,7 @@ class Touch(NamedTuple):
     what: str
     """A path within the tree; of ``anything`` and ``functions`` the reason, as a clause."""
     function: str = ""
-    """Its qualified name, where a function was touched."""
+    """Its qualified name, where a function was touched; of ``searched`` the name of the module."""
 
 
 class Found(NamedTuple):
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class Footprint(Record):
-    """What a process touched of its tree: kind → path → names of functions."""
+    """What a process touched of its tree: kind → path → names of functions, or of modules that were looked for there."""
 
     touched: dict[Kind, dict[str, tuple[str, ...]]] = {}
 
@@ -66,7 +66,13 @@ def look(touches: Collection[Touch], difference: TreeDifference) -> Found:
     noticed = [*filter(None, [difference.unknown]), *difference.counted]
     if difference.paths:
         noticed += sorted(seen["anything"])
-    noticed += (f"{path} {what}" for path, what in difference.paths.items() if _sees(seen, path, path in difference.one_sided))
+    searched = {str(PurePath(touch.what, touch.function)) for touch in touches if touch.kind == "searched"}
+    noticed += (
+        f"{path} {what}"
+        for path, what in difference.paths.items()
+        if _sees(seen, path, path in difference.one_sided)
+        or (path in difference.one_sided and str(PurePath(path).parent / PurePath(path).name.partition(".")[0]) in searched)
+    )
     compiled: list[tuple[str, str]] = []
     for path, change in difference.python.items():
         if path in seen["imported"] and (change.top or change.names):
@@ -92,8 +98,7 @@ def _sees(seen: Mapping[Kind, set[str]], path: str, is_one_sided: bool) -> bool:
             return True
     if not is_one_sided:
         return path in seen["imported"] and not path.endswith(".py")
-    may_be_module = path.endswith(".py") or not PurePath(path).suffix
-    return folder in seen["listed"] or (may_be_module and folder in seen["searched"])
+    return folder in seen["listed"]
 
 
 def _may_be(name: str, path: str) -> bool:

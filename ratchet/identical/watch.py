@@ -316,7 +316,7 @@ class Watch:
         elif name == "find_spec":
             base = os.path.join(arguments[0].path, arguments[1].rpartition(".")[2])  # noqa: PTH118  for each folder of `sys.path`
             if folder := self._path_of(arguments[0].path):
-                self.touched.add(Touch("searched", folder))
+                self.touched.add(Touch("searched", folder, arguments[1].rpartition(".")[2]))
             for path in filter(None, (self._touched(base + end, exists_only=True) for end in ("", ".py", "/__init__.py"))):
                 self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} looked for a module of that name")
         else:
