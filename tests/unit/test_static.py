@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
@@ -13,8 +12,8 @@ import pytest
 
 from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.host import load
-from ratchet.identical.difference import PythonChange, TreeDifference, compare, whole
-from ratchet.identical.footprint import Footprint, Found, Touch, look
+from ratchet.identical.difference import compare, whole
+from ratchet.identical.footprint import Footprint, Found, look
 from tests.forked import forked
 from tests.planted_changes import HARMLESS, LATER, SEEN, Change
 from tests.unit.test_identical import parameters, spec_of, write

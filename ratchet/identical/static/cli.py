@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from ratchet.core.cli.options import common, device, reference, request_of, waiting
-from ratchet.core.cli.output import print_result, progressing, shown
+from ratchet.core.cli.output import print_paths, print_result, progressing, shown
+from ratchet.core.command_result import write
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save_text
 from ratchet.core.report.words import commit_label
@@ -58,14 +59,16 @@ def record_command(cases: tuple[str, ...], **options: Any) -> int:
 def check_command(cases: tuple[str, ...], **options: Any) -> int:
     """Say without a GPU which cases a change leaves alone, by the record that `ratchet run --static` made.
 
-    No case runs. Kernels with another source are compiled for the recorded GPU. Exits with 0 if every case is proved to be
-    identical, and with 3 if the GPU must decide.
+    No case runs. Kernels with another source are compiled for the recorded GPU. If every case is proved identical, it writes
+    the files of a check, and exits with 0; it exits with 3 if the GPU must decide.
     """
     with progressing(options) as progress:
-        report = check(request_of(cases, options), options["file"], progress, os.environ)
+        report, done = check(request_of(cases, options), options["file"], progress, os.environ)
     if options["needed"]:
         save_text(options["needed"], "".join(f"{name}\n" for name in report.needed))
     print_result(report, lines(report), as_json=options["as_json"])
+    if done:
+        print_paths(write(done, os.environ), quiet=options["as_json"])
     return int(Exit.NOT_MEASURED if report.needed or not report.cases else Exit.PASS)
 
 

@@ -8,15 +8,19 @@ Two sides that both do that are the same. Whatever is not shown so asks for the 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.child.registry import select
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts
+from ratchet.core.bench.messages import Prepared
 from ratchet.core.bench.ready.workers import Workers
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -25,12 +29,14 @@ from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import ForeignModuleError, GitError, HostError, UsageError
 from ratchet.core.git import Repository, Snapshot, worktrees
+from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import environment_of, machine_of, plan_of
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import load, loads, save
-from ratchet.core.records.run import SIDES, Side
+from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, RunRecord, Side
 from ratchet.core.report.progress import Progress
-from ratchet.core.request import Request, own_output_globs, reference_of, watched, writable
+from ratchet.core.report.words import commit_label
+from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, settings_of_tree, tree_specs
 from ratchet.core.units import plural
 from ratchet.core.untrusted import clean
@@ -79,13 +85,13 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
                 update={"tunes_each_process": True}
             )  # so that an autotuner tries all configurations, and the kernels of none are missing
             workers = Workers(hosts.sides, plan, None, {})
-            found: dict[str, Captured | str] = {}
+            found: dict[str, _Seen | str] = {}
             for number, case in enumerate(cases, 1):
                 progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
                 why_not = case.skipped or next((failure.message for failure in case.failures), "")
                 found[case.name] = why_not or _captured(workers, case.name, settings.seed)
         environment = environment_of(machine, settings)
-    recorded = _joined(head, environment, found)
+    recorded = _joined(head, environment, plan, found)
     save(results / STATIC, recorded)
     return results / STATIC
 
@@ -97,13 +103,19 @@ def _settings(repository: Repository, request: Request, environ: Mapping[str, st
     return settings
 
 
-def _captured(workers: Workers, name: str, seed: int) -> Captured | str:
+class _Seen(NamedTuple):
+    """A case as a worker has prepared it, and what it got at."""
+
+    prepared: Prepared
+    captured: Captured
+
+
+def _captured(workers: Workers, name: str, seed: int) -> _Seen | str:
     """Return what a worker found out about a case, or why it could not."""
     try:
         worker = workers.fork("head", one_queue=True, watched=True)
         try:
-            workers.prepare("head", worker, name, seed, check=False)
-            return worker.ask("capture", Captured)
+            return _Seen(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", Captured))
         finally:
             workers.let_go(worker)
             workers.wait_for_ends()
@@ -111,26 +123,20 @@ def _captured(workers: Workers, name: str, seed: int) -> Captured | str:
         return error.message
 
 
-def _joined(head: Snapshot, environment: Environment, found: Mapping[str, Captured | str]) -> Recorded:
+def _joined(head: Snapshot, environment: Environment, plan: Plan, found: Mapping[str, _Seen | str]) -> Recorded:
     """Join what is known of the cases; a kernel of several cases stands there once."""
     kernels: dict[Kernel, int] = {}
     cases = {}
-    imported = next((one.imported for one in found.values() if isinstance(one, Captured)), Footprint())
+    imported = next((one.captured.imported for one in found.values() if isinstance(one, _Seen)), Footprint())
     for name, one in found.items():
         if isinstance(one, str):
             cases[name] = RecordedCase(unknown=clean(one))
             continue
-        places = tuple(sorted(kernels.setdefault(kernel, len(kernels)) for kernel in one.kernels))
-        cases[name] = RecordedCase(touched=one.case, kernels=places, unknown=one.unknown)
-    fingerprint = environment.fingerprint
-    return Recorded(
-        tree=head.tree,
-        machine=fingerprint.key,
-        triton=fingerprint.triton,
-        imported=imported,
-        kernels=tuple(kernels),
-        cases=cases,
-    )
+        case = one.captured
+        places = tuple(sorted(kernels.setdefault(kernel, len(kernels)) for kernel in case.kernels))
+        workload = one.prepared.workload
+        cases[name] = RecordedCase(workload=workload, touched=case.case, kernels=places, unknown=case.unknown)
+    return Recorded(tree=head.tree, environment=environment, plan=plan, imported=imported, kernels=tuple(kernels), cases=cases)
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,15 @@ class _OneSide:
     difference: TreeDifference
 
 
-def check(request: Request, file: Path | None, progress: Progress, environ: Mapping[str, str]) -> StaticReport:
+class Verdict(NamedTuple):
+    """What is known without a GPU."""
+
+    report: StaticReport
+    done: CommandResult | None
+    """The whole check, if nothing is left for a GPU."""
+
+
+def check(request: Request, file: Path | None, progress: Progress, environ: Mapping[str, str]) -> Verdict:
     """Compare the checkout with an earlier commit by what was recorded of the cases; no case runs.
 
     ``file`` is the record; None: the reference's own ``static.json``, else that of the checkout. Raises UsageError where there is
@@ -171,13 +185,52 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
         trees: dict[Side, Path] = {"reference": tree_of("refs", reference), "head": tree_of("head", head)}
         sides = [_OneSide(side, tree, _difference(recorded_tree, tree, settings)) for side, tree in trees.items()]
         cases = tuple(_verdicts(repository, settings, recorded, sides, request.patterns, progress, environ))
-    return StaticReport(
+    report = StaticReport(
         reference=reference.tree,
         head=head.tree,
         recorded=recorded.tree,
-        machine=recorded.machine,
+        machine=recorded.environment.fingerprint.key,
         cases=cases,
         seconds=time.monotonic() - began,
+    )
+    if report.needed or not cases:
+        return Verdict(report, None)
+    run = _run(request, settings, recorded, report)
+    baseline = load_baseline(results)
+    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)))
+
+
+def _run(request: Request, settings: Settings, recorded: Recorded, report: StaticReport) -> RunRecord:
+    """Return the record of a check in which every case is identical."""
+    cases = []
+    for case in report.cases:
+        workload, (benchmark, config) = recorded.cases[case.name].workload, case.name.split("/", 1)
+        code = [one.head.code for one in case.kernels if one.head]
+        digest = hashlib.sha256("".join(code).encode()).hexdigest()
+        cases.append(
+            CaseRun(
+                name=case.name,
+                benchmark=benchmark,
+                config=Config(name=config, parameters=workload.parameters if workload else {}),
+                workload=workload,
+                reference_workload=workload,
+                host_same=not code,
+                identity=dict.fromkeys(SIDES, digest) if code else {},
+            )
+        )
+    note = f"No case ran: by what was recorded of {commit_label(report.recorded)}, this change does not reach any of them."
+    return RunRecord(
+        kind="check",
+        started_at=datetime.now(UTC) - timedelta(seconds=report.seconds),
+        wall_s=report.seconds,
+        command=request.command,
+        environment=recorded.environment,
+        plan=recorded.plan,
+        policy=settings.policy,
+        head=report.head,
+        reference=report.reference,
+        cases=tuple(cases),
+        warnings=(note,),
     )
 
 
@@ -280,10 +333,8 @@ def _compiled(
 
 
 def _other_triton(recorded: Recorded) -> str:
-    here = installed_version("triton")
-    if here == recorded.triton:
-        return ""
-    return f"it was recorded with Triton {recorded.triton}, and here is {here or 'none'}: install that version"
+    here, there = installed_version("triton"), recorded.environment.fingerprint.triton
+    return "" if here == there else f"it was recorded with Triton {there}, and here is {here or 'none'}: install that version"
 
 
 def _recompiled(host: HostClient, kernel: Kernel) -> Compiled | str:

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from ratchet.core.bench.messages import Line
 from ratchet.core.records import Count, Record
-from ratchet.core.records.run import Tree
+from ratchet.core.records.environment import Environment
+from ratchet.core.records.run import Plan, Tree, WorkloadIdentity
 from ratchet.identical.footprint import Footprint
 
 STATIC = "static.json"
@@ -68,6 +69,7 @@ class Captured(Record):
 class RecordedCase(Record):
     """What a case adds to what the import of its tree touches."""
 
+    workload: WorkloadIdentity | None = None
     touched: Footprint = Footprint()
     kernels: tuple[Count, ...] = ()
     """Places in `Recorded.kernels`: all that its process compiled, those that an autotuner dropped too."""
@@ -80,10 +82,9 @@ class Recorded(Record):
 
     schema_version: Literal[1] = 1
     tree: Tree
-    machine: str
-    """Where it was recorded, for people."""
-    triton: str | None
-    """The version of Triton."""
+    environment: Environment
+    """Where it was recorded."""
+    plan: Plan
     imported: Footprint
     """What the import of the tree touched."""
     kernels: tuple[Kernel, ...]
