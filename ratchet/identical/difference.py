@@ -7,6 +7,7 @@ docs/decisions/0021-host-code.md says why each difference may wait to be noticed
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import os
@@ -64,6 +65,8 @@ class TreeDifference:
     """Those among the paths that are Python files on both sides, with another content."""
     unknown: str = ""
     """Why nothing is known."""
+    is_whole: bool = False
+    """Everything counts as changed, so that what a process touches of its tree is found: see `whole`."""
 
     @property
     def one_sided(self) -> frozenset[str]:
@@ -99,6 +102,30 @@ def compare(reference: Path, head: Path, bench: str, results: str) -> TreeDiffer
     if _commit(reference) != _commit(head):
         paths[GIT] = _CHANGED
     return TreeDifference(tuple(counted), paths, python)
+
+
+def whole(tree: Path) -> TreeDifference:
+    """Return the difference of a tree from one that nobody has seen yet: each file and the body of each function may be another.
+
+    Raises OSError for a file that cannot be read.
+    """
+    entries = _entries(tree)
+    if sum(entry.st_size for entry in entries.values()) > MOST_BYTES:
+        return TreeDifference(unknown=f"the tree has more than {MOST_BYTES >> 30} GiB of files")
+    files = (path for path, entry in entries.items() if path.endswith(".py") and stat.S_ISREG(entry.st_mode))
+    python = {path: PythonChange(bodies=frozenset(_functions_in((tree / path).read_bytes()))) for path in files}
+    return TreeDifference((), dict.fromkeys((*entries, GIT), _CHANGED), python, is_whole=True)
+
+
+def _functions_in(source: bytes) -> Iterator[str]:
+    """Yield the qualified name of each function of a file, the inner ones too."""
+    with warnings.catch_warnings(), contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        warnings.simplefilter("ignore")
+        codes = [compile(source, "", "exec", dont_inherit=True)]
+        while codes:
+            inner = [each for each in codes.pop().co_consts if isinstance(each, CodeType)]
+            yield from (code.co_qualname for code in inner if code.co_flags & inspect.CO_OPTIMIZED)
+            codes += inner
 
 
 def _entries(tree: Path) -> dict[str, os.stat_result]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.core.errors import WorkerError
-from ratchet.identical.difference import TreeDifference, compare
+from ratchet.identical.difference import TreeDifference, compare, whole
+from ratchet.identical.footprint import Touch
 from ratchet.identical.watch import Watch
 
-__all__ = ["Noticed", "Proof", "TreeDifference", "compare"]
+__all__ = ["Noticed", "Proof", "TreeDifference", "compare", "whole"]
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,17 @@ class Proof:
         self._answer = Noticed(difference.counted, always=True, unknown=difference.unknown)
         waits = difference.paths and self._answer == Noticed(always=True)
         self._watch = Watch(difference, tree) if waits else None
+        self._is_whole = difference.is_whole
+        self.touched = self.imported_touches = frozenset({Touch("anything", difference.unknown or "nothing was watched")})
+        """What this process has touched of its tree, and what the import of the tree has, where the difference is a whole one."""
         self._try(Watch.start)
 
     def imported(self) -> None:
         """Note that the tree is imported: what was noticed until now, all cases notice."""
-        if found := self._try(Watch.pause):
+        found = self._try(Watch.pause)
+        if self._watch and self._is_whole:
+            self.imported_touches = frozenset(self._watch.touched)
+        elif found:
             self._settle(Noticed(found, always=True))
 
     def forked(self, *, watched: bool) -> None:
@@ -54,6 +61,8 @@ class Proof:
         """Return what this process has noticed, and stop watching it."""
         if self._watch:
             found = self._try(Watch.pause)
+            if self._watch and self._is_whole:
+                self.touched = frozenset(self._watch.touched)
             self._settle(Noticed(found or ()) if self._watch else self._answer)
         return self._answer
 

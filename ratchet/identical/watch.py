@@ -28,6 +28,7 @@ from typing import Any
 import ratchet
 from ratchet.core.bench.messages import OPENED_ELSEWHERE
 from ratchet.identical.difference import GIT, PythonChange, TreeDifference
+from ratchet.identical.footprint import Touch
 from ratchet.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
 
 HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
@@ -77,6 +78,8 @@ _PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "su
 _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
 """They have something called that no tracer sees."""
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+_OF_ATTRIBUTES = frozenset({"object.__setattr__", "object.__delattr__"})
+"""Their arguments are names of attributes, and text that is no name of a file."""
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES | {"__globals__", "__dict__"}
@@ -138,6 +141,8 @@ class Watch:
         """Folder, as it was named → its device and number, and where it really is."""
         self._has_code = any(change.bodies or change.names for change in self._python.values())
         self._noticed: dict[str, None] = {}
+        self.touched: set[Touch] = set()
+        """Everything of its tree that this process got at, whether it differs or not: see `footprint`."""
         self._known: Counter[str] = Counter()
         """Openings of files that were heard of."""
         self._kernels: set[tuple[str, str]] = set()
@@ -194,12 +199,12 @@ class Watch:
         self._is_on = False
         for file, count in self._natives.counts().items():
             if count > self._known[path := self._touched(file)]:
-                self._note(f"{path} {self._paths[path]}, and {OPENED_ELSEWHERE}")
+                self._note(f"{path} {self._paths[path]}, and {OPENED_ELSEWHERE}", Touch("read", path))
         if self._has_code and (trouble := self._functions.trouble()):
-            self._note(f"functions changed, and {trouble}")
+            self._note(f"functions changed, and {trouble}", Touch("functions", trouble))
         codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
         for path, name in self._kernels - {(self._path_of(code.co_filename), code.co_qualname) for code in codes}:
-            self._note(f"{path}: the body of {name} changed, and Triton compiled it")
+            self._note(f"{path}: the body of {name} changed, and Triton compiled it", Touch("kernel", path, name))
         for module, path in self._modules.values():
             if not isinstance(module, _WatchedModule):
                 self._note(f"{path} changed, and its module got another class")
@@ -212,7 +217,9 @@ class Watch:
         for module in (module for module, _ in self._modules.values() if isinstance(module, _WatchedModule)):
             module.__class__ = ModuleType  # type: ignore[assignment]  # as it was before
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str, *touched: Touch) -> None:
+        """Note a difference that was noticed, and what was touched; none given: perhaps anything."""
+        self.touched.update(touched or [Touch("anything", text)])
         if len(self._noticed) < MOST_NOTICED:
             self._noticed[text] = None
 
@@ -292,7 +299,8 @@ class Watch:
         elif name in _UNTRACED or name in _OBJECTS:
             is_seen = name == "sys.setprofile" and _is_of(event.caller, "python:threading") and self._has_code
             if self._has_code and not (is_seen and self._functions.thread_began()):
-                self._note(f"functions changed, and {self._place(event.asker)} called {name}")
+                what = f"{self._place(event.asker)} called {name}"
+                self._note(f"functions changed, and {what}", Touch("functions", what))
         elif name == "object.__getattr__":
             self._read(event, *arguments[:2])
         elif name == "sys._getframe":
@@ -307,6 +315,8 @@ class Watch:
             self._listed(event, arguments[0])
         elif name == "find_spec":
             base = os.path.join(arguments[0].path, arguments[1].rpartition(".")[2])  # noqa: PTH118  for each folder of `sys.path`
+            if folder := self._path_of(arguments[0].path):
+                self.touched.add(Touch("searched", folder, arguments[1].rpartition(".")[2]))
             for path in filter(None, (self._touched(base + end, exists_only=True) for end in ("", ".py", "/__init__.py"))):
                 self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} looked for a module of that name")
         else:
@@ -334,9 +344,11 @@ class Watch:
         changed = self._change(file).functions
         self._here.is_busy = was_busy
         if code.co_qualname in changed:
-            self._note(f"{self._path_of(file)}: the body of {code.co_qualname} changed, and it ran")
+            path = self._path_of(file)
+            self._note(f"{path}: the body of {code.co_qualname} changed, and it ran", Touch("ran", path, code.co_qualname))
         elif code.co_name == "__call__" and file.endswith(_DYNAMO):
-            self._note("functions changed, and torch.compile may have read any of them")
+            what = "torch.compile may have read any of them"
+            self._note(f"functions changed, and {what}", Touch("functions", what))
 
     def _executed(self, event: _Event, code: CodeType) -> None:
         """Note that a file was imported, or a text run as code."""
@@ -347,13 +359,16 @@ class Watch:
             return
         change, what = self._change(code.co_filename), self._paths[path]
         if not by_import:
-            self._note(f"{path} {what}, and {self._place(event.asker)} ran it")
-        elif path in self._one_sided or change.top:
-            self._note(f"{path}{f': {change.top}' if change.top else ''} {what}, and it was imported")
+            self._note(f"{path} {what}, and {self._place(event.asker)} ran it", Touch("read", path))
+            return
+        self.touched.add(Touch("imported", path))
+        if path in self._one_sided or change.top:
+            why = f": {change.top}" if change.top else ""
+            self._note(f"{path}{why} {what}, and it was imported", Touch("imported", path))
         elif path in self._python:
             self._known[path] += 1
             if code != compile(Path(code.co_filename).read_bytes(), code.co_filename, "exec", dont_inherit=True):
-                self._note(f"{path} changed, and what was imported is not what Python compiles of it")
+                self._note(f"{path} changed, and what was imported is not what Python compiles of it", Touch("read", path))
             if change.names and event.caller and event.caller.f_back:
                 module = event.caller.f_back.f_locals["module"]
                 self._modules[id(vars(module))] = module, path
@@ -368,18 +383,32 @@ class Watch:
             if self._path_of(file) and not event.steps and Path(file).stat().st_ctime > self._since:
                 self._note(f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written")
         if path:
-            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} opened it")
+            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} opened it", Touch("read", path))
+        self._asked(event, file)
         self._listed(event, file)
 
     def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
         base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
         exists_only = event.name.startswith("os.") and _asks_existence(event)
-        for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in arguments)):
-            if not self._is_harmless(event):
-                self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})")
+        named = [each for each in arguments if isinstance(each, str | bytes | os.PathLike)]
+        if named and not self._is_harmless(event):
+            for each in named:
+                self._asked(event, each, base)
+            for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in named)):
+                what = f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})"
+                self._note(what, Touch("read", path))
         if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
             self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_touched`
+
+    def _asked(self, event: _Event, file: Any, base: str = "") -> None:
+        """Note a name that was asked for, of a file that is there or of one that another tree may have."""
+        if event.name in _OF_ATTRIBUTES:
+            return
+        self.touched.update(Touch("asked", path) for path in self._places(file, base))
+        may_be_relative = not base and event.name.startswith(("open", "os."))
+        if may_be_relative and not (text := os.fsdecode(file)).startswith(os.sep):
+            self.touched.add(Touch("asked", f"*/{text}"))
 
     def _listed(self, event: _Event, place: Any) -> None:
         """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
@@ -387,10 +416,13 @@ class Watch:
         if event.steps or _is_of(event.caller, "python:importlib/metadata") or self._is_outside(event, _COMPILERS):
             return
         shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:os", *_PATH_TELLERS)  # size, time
+        if folder:
+            self.touched.add(Touch("looked through" if shows_more else "listed", folder))
         inside = (path for path in self._paths if str(PurePath(path).parent) == folder and path != GIT)
         listed = (path for path in inside if shows_more or path in self._one_sided)
         if folder and (path := self._touched(self._start + folder) or next(listed, "")):
-            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} listed its folder")
+            what = f"{path} {self._paths[path]}, and {self._place(event.asker)} listed its folder"
+            self._note(what, Touch("listed", folder))
 
     def _read(self, event: _Event, owner: Any, name: str) -> None:
         """Note that an attribute was read from which code, a frame or a namespace can be had."""
@@ -399,14 +431,15 @@ class Watch:
             code = getattr(owner, name)
             file, function = code.co_filename, code.co_qualname
             inner = [each for each in self._change(file).functions if f"{each}.<locals>.".startswith(f"{function}.<locals>.")]
+            path = self._path_of(file)
+            lines = () if is_known or self._is_outside(event, _FRAME_TAKERS) else (Touch("read", path),)
             if inner and self._is_outside(event, _KERNEL_MAKERS):
-                self._kernels.add((self._path_of(file), function))
+                self._kernels.add((path, function))
             elif inner and not is_known:
-                self._note(f"{self._path_of(file)}: the body of {inner[0]} changed, and {self._place(event.asker)} took its code")
-            elif self._change(file) is not _UNCHANGED and not (is_known or self._is_outside(event, _FRAME_TAKERS)):
-                self._note(
-                    f"{self._path_of(file)} changed, and {self._place(event.asker)} took the code of {function}, with its lines"
-                )
+                text = f"{path}: the body of {inner[0]} changed, and {self._place(event.asker)} took its code"
+                self._note(text, *(Touch("ran", path, each) for each in inner), *lines)
+            elif self._change(file) is not _UNCHANGED and lines:
+                self._note(f"{path} changed, and {self._place(event.asker)} took the code of {function}, with its lines", *lines)
         elif name in _FRAMES:
             self._framed(event, getattr(owner, name))
         elif name in ("__globals__", "__dict__") and not (is_known or _is_of(event.caller, *_NAMESPACE_TAKERS)):
@@ -425,7 +458,8 @@ class Watch:
         others = (each for each in shown if not _is_of(each, *_BETWEEN) and each.f_code.co_filename != own)
         for each in (*shown[:1], *itertools.islice(others, 1)):
             if self._change(each.f_code.co_filename) is not _UNCHANGED:
-                self._note(f"{self._path_of(each.f_code.co_filename)} changed, and {self._place(event.asker)} took a frame of it")
+                path = self._path_of(each.f_code.co_filename)
+                self._note(f"{path} changed, and {self._place(event.asker)} took a frame of it", Touch("read", path))
         for each in shown:
             self._looked_through(event, each.f_globals)
 
@@ -468,10 +502,10 @@ class Watch:
             self._folders[folder] = found.st_dev, found.st_ino, real
         return os.path.join(real, name)  # noqa: PTH118  as in `_touched`
 
-    def _touched(self, file: Any, base: str = "", *, exists_only: bool = False) -> str:
-        """Return the difference that a file's name leads to; no text if there is none."""
+    def _places(self, file: Any, base: str = "") -> list[str]:
+        """Return the paths within the tree that a file's name may mean."""
         if not isinstance(file, str | bytes | os.PathLike) or len(text := os.fsdecode(file)) > _LONGEST_PATH or "\0" in text:
-            return ""
+            return []
         if text.endswith(".pyc"):  # byte code shows what its source does
             with contextlib.suppress(ValueError):
                 text = importlib.util.source_from_cache(text)
@@ -480,7 +514,11 @@ class Watch:
             paths += [self._path_of(str(each)) for each in PurePath(base, text).parents]
         if not (base or text.startswith(os.sep)):  # perhaps it is relative to a descriptor, of which an event says nothing
             paths += [path for path in self._paths if f"/{path}".endswith(f"/{text}")]
-        for path in filter(None, paths):
+        return list(filter(None, paths))
+
+    def _touched(self, file: Any, base: str = "", *, exists_only: bool = False) -> str:
+        """Return the difference that a file's name leads to; no text if there is none."""
+        for path in self._places(file, base):
             above = (str(each) for each in PurePath(path).parents)
             if path in self._paths and (path in self._one_sided or not exists_only):
                 return path

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ratchet.core.config import Settings
 from ratchet.core.workload import Device
@@ -69,8 +69,9 @@ class TreeSpec:
     """Folders whose packages come before those of the interpreter."""
     late: tuple[str, ...] = ()
     """Modules that are imported after the benchmarks, since cases import them."""
-    identified: bool = False
-    """Whether a host reads all files of the tree before it imports them, to tell later whether a case's code is the same."""
+    identified: Literal[False, True, "alone"] = False
+    """Whether a host reads all files of the tree before it imports them, to tell later whether a case's code is the same in the
+    other tree; ``alone``: in any tree that comes later."""
 
     @classmethod
     def of(cls, settings: Settings, path: Path, *, checkout: Path, device: Device, gpu_uuid: str | None) -> TreeSpec:

@@ -114,9 +114,12 @@ def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
 def difference_of(trees: Sequence[TreeSpec]) -> Any:
     """Return what differs between two trees, before either is imported, which may write files; None where nobody asks."""
     both = [tree for tree in trees if tree.identified and tree.path != tree.checkout]  # a checkout may hold an environment
-    if len(both) < len(SIDES):
+    alone = [tree for tree in trees if tree.identified == "alone"]
+    if len(both) < len(SIDES) and not alone:
         return None
     try:
+        if alone:
+            return host_code.whole(alone[0].path)
         return host_code.compare(both[0].path, both[1].path, both[0].bench, both[0].results)
     except OSError as error:
         return host_code.TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")

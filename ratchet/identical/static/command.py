@@ -1,0 +1,365 @@
+"""Carry out ``run --static`` and ``check --static``: write down what cases need for a verdict without a GPU, and reach it.
+
+The record is that of one commit. Each side of a check is held against it: where a side differs in nothing that a case touched,
+and kernels with another source compile to the recorded machine code, the case does there what it did when it was recorded.
+Two sides that both do that are the same. Whatever is not shown so asks for the GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+from ratchet.core.bench.build import without_secrets
+from ratchet.core.bench.child.registry import select
+from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts
+from ratchet.core.bench.messages import Prepared
+from ratchet.core.bench.ready.workers import Workers
+from ratchet.core.bench.selection import choose_cases
+from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.cache import scratch_folder
+from ratchet.core.config import Settings, load_settings
+from ratchet.core.device.environment import installed_version
+from ratchet.core.errors import ForeignModuleError, GitError, HostError, UsageError
+from ratchet.core.git import Repository, Snapshot, worktrees
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.machine import environment_of, machine_of, plan_of
+from ratchet.core.records.environment import Environment
+from ratchet.core.records.files import load, loads, save
+from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, RunRecord, Side
+from ratchet.core.report.progress import Progress
+from ratchet.core.report.words import commit_label
+from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
+from ratchet.core.trees import build, settings_of_tree, tree_specs
+from ratchet.core.units import plural
+from ratchet.core.untrusted import clean
+from ratchet.identical.difference import TreeDifference, compare
+from ratchet.identical.footprint import Footprint, Found, Touch, look
+from ratchet.identical.static.records import (
+    STATIC,
+    Captured,
+    Compiled,
+    Kernel,
+    KernelChange,
+    Recorded,
+    RecordedCase,
+    StaticCase,
+    StaticReport,
+)
+
+AT_ONCE = 4
+"""Kernels of one side that are compiled at the same time."""
+
+
+def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> Path:
+    """Run each case of the checked-out commit once, write down what it needs for a verdict elsewhere, and return the file.
+
+    Raises UsageError for uncommitted changes and for benchmarks of another harness, BusyError and UnfitError for the device,
+    BuildError and HostError where the benchmarks cannot be run.
+    """
+    repository = Repository(request.folder)
+    settings = _settings(repository, request, environ)
+    results = writable(repository.root / settings.results)
+    head = repository.working_snapshot(own_output_globs(repository, results))
+    if head.tree.dirty:
+        raise UsageError("There are uncommitted changes, and a record is that of a commit.", "Commit or stash them first.")
+    with (
+        machine_of(request.devices, settings, f"ratchet run --static in {repository.root}", progress, environ) as machine,
+        worktrees(repository, head, None) as trees,
+        watched(repository.root, results, progress),
+    ):
+        if broken := build(settings, "head", trees.head, head, progress, without_secrets(environ)):
+            raise broken
+        tree = replace(tree_specs(settings, machine, repository.root, trees.head)["head"], identified="alone")
+        progress.stage("Importing benchmarks")
+        with Hosts({"head": tree}, environ) as hosts:
+            cases = choose_cases(hosts.sides["head"].listing(), None, request.patterns)
+            plan = plan_of(settings, machine.device).model_copy(
+                update={"tunes_each_process": True}
+            )  # so that an autotuner tries all configurations, and the kernels of none are missing
+            workers = Workers(hosts.sides, plan, None, {})
+            found: dict[str, _Seen | str] = {}
+            for number, case in enumerate(cases, 1):
+                progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
+                why_not = case.skipped or next((failure.message for failure in case.failures), "")
+                found[case.name] = why_not or _captured(workers, case.name, settings.seed)
+        environment = environment_of(machine, settings)
+    recorded = _joined(head, environment, plan, found)
+    save(results / STATIC, recorded)
+    return results / STATIC
+
+
+def _settings(repository: Repository, request: Request, environ: Mapping[str, str]) -> Settings:
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:
+        raise UsageError("--static looks into ratchet's own benchmarks, and these are of another harness.", "Leave it out.")
+    return settings
+
+
+class _Seen(NamedTuple):
+    """A case as a worker has prepared it, and what it got at."""
+
+    prepared: Prepared
+    captured: Captured
+
+
+def _captured(workers: Workers, name: str, seed: int) -> _Seen | str:
+    """Return what a worker found out about a case, or why it could not."""
+    try:
+        worker = workers.fork("head", one_queue=True, watched=True)
+        try:
+            return _Seen(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", Captured))
+        finally:
+            workers.let_go(worker)
+            workers.wait_for_ends()
+    except CaseTrouble as error:
+        return error.message
+
+
+def _joined(head: Snapshot, environment: Environment, plan: Plan, found: Mapping[str, _Seen | str]) -> Recorded:
+    """Join what is known of the cases; a kernel of several cases stands there once."""
+    kernels: dict[Kernel, int] = {}
+    cases = {}
+    imported = next((one.captured.imported for one in found.values() if isinstance(one, _Seen)), Footprint())
+    for name, one in found.items():
+        if isinstance(one, str):
+            cases[name] = RecordedCase(unknown=clean(one))
+            continue
+        case = one.captured
+        places = tuple(sorted(kernels.setdefault(kernel, len(kernels)) for kernel in case.kernels))
+        workload = one.prepared.workload
+        cases[name] = RecordedCase(workload=workload, touched=case.case, kernels=places, unknown=case.unknown)
+    return Recorded(tree=head.tree, environment=environment, plan=plan, imported=imported, kernels=tuple(kernels), cases=cases)
+
+
+@dataclass(frozen=True)
+class _OneSide:
+    """A side of the check, and how it differs from what was recorded."""
+
+    side: Side
+    tree: Path
+    difference: TreeDifference
+
+
+class Verdict(NamedTuple):
+    """What is known without a GPU."""
+
+    report: StaticReport
+    done: CommandResult | None
+    """The whole check, if nothing is left for a GPU."""
+
+
+def check(request: Request, file: Path | None, progress: Progress, environ: Mapping[str, str]) -> Verdict:
+    """Compare the checkout with an earlier commit by what was recorded of the cases; no case runs.
+
+    ``file`` is the record; None: the reference's own ``static.json``, else that of the checkout. Raises UsageError where there is
+    none, RecordError for one that cannot be read, GitError where the commit that it is about is missing.
+    """
+    began = time.monotonic()
+    repository = Repository(request.folder)
+    settings = _settings(repository, request, environ)
+    results = repository.root / settings.results
+    head = repository.working_snapshot(own_output_globs(repository, results))
+    reference = repository.commit_snapshot(reference_of(request, repository, head))
+    recorded = _record(repository, reference, settings, file)
+    progress.stage("Comparing the trees")
+    base = repository.commit_snapshot(recorded.tree.commit)
+    with scratch_folder("static") as folder, contextlib.ExitStack() as stack:
+
+        def tree_of(name: str, snapshot: Snapshot) -> Path:
+            tree = folder / name
+            stack.callback(repository.remove_worktree, tree)
+            repository.add_worktree(tree, snapshot.revision)
+            if broken := build(settings, "head", tree, snapshot, progress, without_secrets(environ)):
+                raise broken
+            return tree
+
+        recorded_tree = tree_of("base", base)  # names of one length, as in other checks
+        trees: dict[Side, Path] = {"reference": tree_of("refs", reference), "head": tree_of("head", head)}
+        sides = [_OneSide(side, tree, _difference(recorded_tree, tree, settings)) for side, tree in trees.items()]
+        cases = tuple(_verdicts(repository, settings, recorded, sides, request.patterns, progress, environ))
+    report = StaticReport(
+        reference=reference.tree,
+        head=head.tree,
+        recorded=recorded.tree,
+        machine=recorded.environment.fingerprint.key,
+        cases=cases,
+        seconds=time.monotonic() - began,
+    )
+    if report.needed or not cases:
+        return Verdict(report, None)
+    run = _run(request, settings, recorded, report)
+    baseline = load_baseline(results)
+    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)))
+
+
+def _run(request: Request, settings: Settings, recorded: Recorded, report: StaticReport) -> RunRecord:
+    """Return the record of a check in which every case is identical."""
+    cases = []
+    for case in report.cases:
+        workload, (benchmark, config) = recorded.cases[case.name].workload, case.name.split("/", 1)
+        code = [one.head.code for one in case.kernels if one.head]
+        digest = hashlib.sha256("".join(code).encode()).hexdigest()
+        cases.append(
+            CaseRun(
+                name=case.name,
+                benchmark=benchmark,
+                config=Config(name=config, parameters=workload.parameters if workload else {}),
+                workload=workload,
+                reference_workload=workload,
+                host_same=not code,
+                identity=dict.fromkeys(SIDES, digest) if code else {},
+            )
+        )
+    note = f"No case ran: by what was recorded of {commit_label(report.recorded)}, this change does not reach any of them."
+    return RunRecord(
+        kind="check",
+        started_at=datetime.now(UTC) - timedelta(seconds=report.seconds),
+        wall_s=report.seconds,
+        command=request.command,
+        environment=recorded.environment,
+        plan=recorded.plan,
+        policy=settings.policy,
+        head=report.head,
+        reference=report.reference,
+        cases=tuple(cases),
+        warnings=(note,),
+    )
+
+
+def _record(repository: Repository, reference: Snapshot, settings: Settings, file: Path | None) -> Recorded:
+    if file:
+        return load(file, Recorded)
+    path = str(PurePath(settings.results, STATIC))
+    if PurePath(settings.results).is_absolute() or not (content := repository.file_in(reference.revision, path)):
+        local = repository.root / settings.results / STATIC
+        if not local.exists():
+            raise UsageError(
+                f"There is no record of the cases: neither {reference.revision[:10]} nor this checkout has {path}.",
+                "Write one on a machine with the GPU: `ratchet run --static`.",
+            )
+        return load(local, Recorded)
+    return loads(content, f"{path} of {reference.revision[:10]}", Recorded)
+
+
+def _difference(base: Path, tree: Path, settings: Settings) -> TreeDifference:
+    try:
+        found = compare(base, tree, settings.bench, settings.results)
+    except OSError as error:
+        return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
+    # The harness lists this folder and imports what it finds, which is no doing of any case.
+    added = [path for path in found.one_sided if PurePath(path).is_relative_to(settings.bench) and not _is_of_results(path)]
+    return replace(found, counted=(*found.counted, *(f"{path} {found.paths[path]}" for path in sorted(added))))
+
+
+def _is_of_results(path: str) -> bool:
+    return PurePath(path).suffix not in ("", ".py")
+
+
+def _verdicts(
+    repository: Repository,
+    settings: Settings,
+    recorded: Recorded,
+    sides: Sequence[_OneSide],
+    patterns: Sequence[str],
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> Iterator[StaticCase]:
+    """Yield the verdict on each case."""
+    imported = recorded.imported.touches()
+    names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
+    found = {name: [_found(recorded.cases[name], imported, side) for side in sides] for name in names}
+    open_cases = {name: of for name, of in found.items() if not any(one.noticed for one in of) and any(one.kernels for one in of)}
+    wanted = sorted({place for name in open_cases for place in recorded.cases[name].kernels})
+    changes: dict[int, KernelChange] = {}
+    if wanted:
+        progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
+        changes = _compiled(repository, settings, recorded, sides, wanted, environ)
+    for name, of in found.items():
+        reasons = tuple(
+            dict.fromkeys(f"{_called(side)}{why}" for side, one in zip(sides, of, strict=True) for why in one.noticed)
+        )
+        kernels = tuple(changes[place] for place in recorded.cases[name].kernels) if name in open_cases else ()
+        same = not reasons and all(kernel.same for kernel in kernels)
+        if name in open_cases and not kernels:
+            reasons, same = ("a kernel changed that no compiled one is known to use",), False
+        yield StaticCase(name=name, identical=same, reasons=reasons, kernels=kernels)
+
+
+def _called(side: _OneSide) -> str:
+    return "" if side.side == "head" else "since the record: "
+
+
+def _found(case: RecordedCase, imported: set[Touch], side: _OneSide) -> Found:
+    if case.unknown:
+        return Found((case.unknown,))
+    return look(imported | case.touched.touches(), side.difference)
+
+
+def _compiled(
+    repository: Repository,
+    settings: Settings,
+    recorded: Recorded,
+    sides: Sequence[_OneSide],
+    wanted: Sequence[int],
+    environ: Mapping[str, str],
+) -> dict[int, KernelChange]:
+    """Compile these kernels as each side has them, each side in a process of its own."""
+    if trouble := _other_triton(recorded):
+        return {place: _change(recorded.kernels[place], {}, trouble) for place in wanted}
+    specs: dict[Side, TreeSpec] = {}
+    for one in sides:
+        own = settings_of_tree(settings, one.tree)
+        specs[one.side] = TreeSpec.of(own, one.tree, checkout=repository.root, device="cpu", gpu_uuid=None)
+    with scratch_folder("kernels") as cache:  # so that no earlier process could leave its own answer there
+        try:
+            with Hosts(specs, {**environ, "TRITON_CACHE_DIR": str(cache)}) as hosts:
+                for side in SIDES:
+                    hosts.sides[side].listing()
+                tasks = [(side, place) for side in SIDES for place in wanted]
+                with ThreadPoolExecutor(AT_ONCE * len(SIDES)) as pool:
+                    done = list(pool.map(lambda task: _recompiled(hosts.sides[task[0]], recorded.kernels[task[1]]), tasks))
+        except (HostError, ForeignModuleError) as error:
+            return {place: _change(recorded.kernels[place], {}, clean(str(error))) for place in wanted}
+    of_side = dict(zip(tasks, done, strict=True))
+    return {place: _change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
+
+
+def _other_triton(recorded: Recorded) -> str:
+    here, there = installed_version("triton"), recorded.environment.fingerprint.triton
+    return "" if here == there else f"it was recorded with Triton {there}, and here is {here or 'none'}: install that version"
+
+
+def _recompiled(host: HostClient, kernel: Kernel) -> Compiled | str:
+    try:
+        worker = host.fork()
+        try:
+            asked = kernel.model_dump(mode="json", include={"file", "function", "module", "source"})
+            return worker.ask("recompile", Compiled, kernel=asked)
+        finally:
+            worker.end()
+    except (CaseTrouble, HostError, GitError) as error:
+        return clean(str(error))
+
+
+def _change(kernel: Kernel, of_side: Mapping[Side, Compiled | str], trouble: str = "") -> KernelChange:
+    """Return how a kernel fared. It is the same only where both sides compile to what was recorded on the GPU."""
+    made = {side: one for side, one in of_side.items() if isinstance(one, Compiled)}
+    failed = [f"{side}: {one}" for side, one in of_side.items() if isinstance(one, str)]
+    same = len(made) == len(SIDES) and all(one == kernel.compiled for one in made.values())
+    if not (same or trouble or failed) and made["reference"] == made["head"]:
+        trouble = "here the compiler makes other code of the recorded source than it did on the GPU's machine"
+    return KernelChange(
+        kernel=kernel.label,
+        reference=made.get("reference"),
+        head=made.get("head"),
+        same=same,
+        trouble=trouble or "; ".join(failed),
+    )
