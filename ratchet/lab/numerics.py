@@ -77,6 +77,9 @@ def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
     if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
         away = (found.to(torch.float64) - expected.to(torch.float64)).abs()
         return float(away.max()), found == expected
+    if expected.dtype.is_complex:  # part by part: a large real one hides nothing
+        most, close = apart(torch.view_as_real(found), torch.view_as_real(expected), rtol, atol)
+        return most, close.all(-1)
     rtol = max(rtol, ULPS * torch.finfo(expected.dtype).eps)
     wide = torch.promote_types(expected.dtype, torch.float32)
     found, expected = found.to(wide), expected.to(wide)
@@ -92,6 +95,9 @@ def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
 
 def _no_further(found: torch.Tensor, expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     """Return which elements are as near to the float64 result as the baseline's are in the same row, times a factor."""
+    if exact.dtype.is_complex:
+        close = _no_further(*(_real(side.to(exact.dtype)) for side in (found, expected, exact)))
+        return close.view(*exact.shape, 2).all(-1)
     mine, own = ((side.to(exact.dtype) - exact).abs() for side in (found, expected))
     own = torch.where(own.isfinite(), own, torch.zeros_like(own))
     of_row = own.amax(-1, keepdim=True) if own.dim() > 1 and own.shape[-1] >= SHORT_ROW else own.max()
@@ -155,13 +161,18 @@ def _repeats(indices: torch.Tensor, dim: int) -> torch.Tensor:
 def nudge(tensors: Sequence[torch.Tensor], number: int) -> None:
     """Change arguments by a few roundings, in place: at first all up or all down, later each element by itself.
 
-    Only the latter changes what is divided by its own size.
+    Only the latter changes what is divided by its own size; it also counts roundings of the size of a row, in which a small
+    element is lost where something is added to it.
     """
     for one in tensors:
         if one.dtype.is_floating_point:
             most = torch.finfo(one.dtype).eps * (STEPS if one.element_size() >= SHORT_BYTES else 1)
-            share = 1 - number if number in (0, 2) else torch.rand_like(one).mul_(2).sub_(1)
-            one.add_(one * (share * most))
+            if number in (0, 2):
+                one.add_(one * ((1 - number) * most))
+            else:
+                wide = one.to(torch.promote_types(one.dtype, torch.float32)).nan_to_num(0, 0, 0)
+                size = one.abs() + wide.square().mean(-1, keepdim=True).sqrt().to(one.dtype)
+                one.add_(size.mul_(torch.rand_like(one).mul_(2).sub_(1)).mul_(most))
 
 
 def precision_errors(
@@ -173,12 +184,13 @@ def precision_errors(
 
     Where the baseline does not compute in float64, its error is None and the other one is the distance from the baseline.
     """
+    found, expected, exact = ({place: _real(one) for place, one in side.items()} for side in (found, expected, exact or {}))
     errors = [0.0, 0.0]
     least = min((torch.finfo(one.dtype).eps for one in sources if one.dtype.is_floating_point), default=0.0)
     for place, value in expected.items():
         if not value.dtype.is_floating_point or not value.numel():
             continue
-        truth = (value if exact is None else exact[place]).to(torch.float64)
+        truth = exact.get(place, value).to(torch.float64)
         finite = truth.isfinite()
         size = float(truth[finite].square().mean().sqrt()) if bool(finite.any()) else 0.0
         for number, side in enumerate((found[place], value)):
@@ -187,15 +199,15 @@ def precision_errors(
             epsilon = torch.finfo(value.dtype).eps if value.dtype != torch.float64 else max(least, torch.finfo(torch.float64).eps)
             if size and math.isfinite(off):
                 errors[number] = max(errors[number], off / size / epsilon)
-    return errors[0], errors[1] if exact is not None else None
+    return errors[0], errors[1] if exact else None
 
 
 def is_far(found: Results, expected: Results) -> bool:
     """Return whether results are so far apart that one of them may be much less precise: a quick look at every call."""
     for place, value in expected.items():
-        if not value.dtype.is_floating_point or torch.equal(found[place], value):
+        if not (value.dtype.is_floating_point or value.dtype.is_complex) or torch.equal(found[place], value):
             continue
-        size, off = (float(side.float().norm()) for side in (value, found[place] - value))
+        size, off = (float(_real(side).float().norm()) for side in (value, found[place] - value))
         if not off <= LEAST_EPS * torch.finfo(value.dtype).eps * size:  # also where one of them is no number
             return True
     return False
@@ -204,6 +216,11 @@ def is_far(found: Results, expected: Results) -> bool:
 def is_less_precise(error: float, own: float | None) -> bool:
     """Return whether an error is much larger than the baseline's or, where that is unknown or nothing, large by itself."""
     return error > LEAST_EPS_APART if not own else error > max(LESS_PRECISE * own, LEAST_EPS)
+
+
+def _real(part: torch.Tensor) -> torch.Tensor:
+    """Return complex numbers as twice as many real ones in each row."""
+    return torch.view_as_real(part).flatten(max(part.dim() - 1, 0)) if part.dtype.is_complex else part
 
 
 def _rms(part: torch.Tensor) -> float:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer", bound=Record)
 START_S = 120.0
 """Longest time in which a process may import torch."""
+RESTLESS_S, RESTLESS = 0.005, 0.01
+"""What stopped processes may run all the same: seconds, and the share of the time. Taking note of a signal takes microseconds."""
 QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4", "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -105,7 +107,9 @@ class Runner:
         self._connection, self._control = connection, wire.Channel(connection)
         self._channel: wire.Channel | None = None
         self._output = Output()
-        self.setup_s = 0.0
+        self.setup_s = self._restless_s = self._rest_s = self._rest_since = 0.0
+        self._used_ns: dict[str, int] | None = None
+        """Nanoseconds that each thread had run when all were stopped; None while they run."""
         self._pid = self._before_bytes = self._device_bytes = self._peak_bytes = 0
 
     def ready(self, output: Output) -> None:
@@ -179,11 +183,13 @@ class Runner:
         more: what a thread or another process would finish later is not there. Raises RunnerTrouble.
         """
         used_bytes = self._used_bytes()
+        self._check_rest()
         began = perf_counter()
-        self.go()
+        self._tell("go")
         self._answered("batch", Done, count=count, seed=seed)
-        self.stop()
+        self._tell("stop")
         took_s = perf_counter() - began
+        self._begin_rest()
         self._count(used_bytes)
         return took_s
 
@@ -238,14 +244,31 @@ class Runner:
     def stop(self) -> None:
         """Hold all processes of this side, whatever they do: nothing of it runs while the other side is timed."""
         self._tell("stop")
+        self._begin_rest()
 
     def go(self) -> None:
-        """Let the processes of this side run."""
+        """Let the processes of this side run. Raises RunnerTrouble if they did not stand still until now."""
+        self._check_rest()
         self._tell("go")
+
+    def _begin_rest(self) -> None:
+        self._used_ns, self._rest_since = _threads_ns(self._processes()), perf_counter()
+
+    def _check_rest(self) -> None:
+        """Compare how long threads have run with that at the stop: a signal can wake what another one stopped."""
+        if self._used_ns is None:
+            return
+        now_ns = _threads_ns(self._processes())
+        self._restless_s += sum(max(0, used - self._used_ns.get(thread, 0)) for thread, used in now_ns.items()) / 1e9
+        self._rest_s += perf_counter() - self._rest_since
+        self._used_ns = None
+        if self._restless_s > RESTLESS_S + RESTLESS * self._rest_s:
+            raise RunnerTrouble(self.side, "its processes ran while they were stopped")
 
     def end(self) -> None:
         """End the processes that ran the file."""
         self._tell("end")
+        self._used_ns = None
         while self._outgrown:
             self._outgrown.pop().close()
 
@@ -266,9 +289,12 @@ class Runner:
         """Return the memory that the file holds now, counted as `peak_bytes` does."""
         return max(0, self._device_bytes if self.device != "cpu" else self._held_bytes() - self._before_bytes - self.memory_bytes)
 
+    def _processes(self) -> list[int]:
+        """Return the processes that run the file, its own one first."""
+        return _below(next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid)
+
     def _held_bytes(self, *, peak: bool = False) -> int:
-        parent = next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid
-        runner, *others = _below(parent) or [0]
+        runner, *others = self._processes() or [0]
         own = _field_bytes(runner, "status", "VmHWM:" if peak else "VmRSS:")
         held = own + sum(_field_bytes(pid, "smaps_rollup", "Pss:") for pid in others)
         mapped = _field_bytes(runner, "status", "RssShmem:") - self.memory_bytes
@@ -351,6 +377,16 @@ def _children(pid: int) -> list[int]:
     for listing in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             found += map(int, listing.read_text(encoding="ascii").split())
+    return found
+
+
+def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
+    """Return the nanoseconds that each thread of these processes has run."""
+    found: dict[str, int] = {}
+    for pid in pids:
+        for count in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                found[count.parent.name] = int(count.read_text(encoding="ascii").split()[0])
     return found
 
 

@@ -51,18 +51,46 @@ def test_what_an_operator_took_is_seen(select: object) -> None:
     assert torch.equal(found["source place"].reshape(-1), torch.round(2 * x).reshape(-1))
 
 
+def test_a_stable_order_is_promised() -> None:
+    """Where an operator was asked for a stable order, equal values give nobody another choice."""
+    assert watched(lambda: {"place": torch.round(torch.randn(8, 16)).sort(dim=-1, stable=True).indices}) == {}
+
+
 def test_a_rounded_number_is_no_index() -> None:
     """What an operator computes element by element selects nothing."""
     x = 10 * torch.rand(8, 16)
     assert watched(lambda: {"codes": x.round().to(torch.int64)}) == {}
 
 
+def test_a_small_element_may_round_as_a_large_one_does() -> None:
+    """Where 4 is added to an argument near 0.1, a step on whose other side it is rounded is found by one of the changes."""
+    x, steps = torch.full((4, 16), -0.10000024), []
+    for number in range(numerics.NUDGES):
+        changed = torch.cat([x, torch.randn(4, 240)], -1)
+        numerics.nudge([changed], number)
+        steps.append(torch.floor((changed[:, :16] + 4) / 0.1))
+    assert bool((torch.stack(steps) == 39).any(0).all())
+    assert bool((torch.stack(steps) == 38).any(0).all())
+
+
+def test_a_large_real_part_hides_no_imaginary_one() -> None:
+    """Both parts of complex numbers are compared, and so is their precision."""
+    x = torch.randn(8, 16)
+    expected = {"z": torch.complex(x.abs() + 1000, torch.sin(x))}
+    found = {"z": torch.complex(x.abs() + 1000, torch.zeros_like(x))}
+    exact = {"z": expected["z"].to(torch.complex128)}
+    assert numerics.closeness(found, expected, 1e-3, 1e-5, exact=exact).wrong == "z"
+    assert numerics.closeness(expected, expected, 1e-3, 1e-5, exact=exact).wrong == ""
+    assert numerics.is_less_precise(*numerics.precision_errors(found, expected, exact))
+
+
 def test_changes_are_a_few_roundings() -> None:
-    """Arguments stay what they are but for 16 roundings, those of short types but for one; integers stay."""
+    """Arguments change by 16 roundings of theirs and of their row's size, those of short types by one; integers stay."""
     for number in range(numerics.NUDGES):
         for dtype, most in ((torch.float32, 17), (torch.bfloat16, 2)):
             before, whole = torch.randn(1000).to(dtype), torch.arange(5)
             after = before.clone()
             numerics.nudge([after, whole], number)
-            assert bool(((after - before).abs().double() <= most * torch.finfo(dtype).eps * before.abs().double()).all())
+            size = before.abs().double() + (before.double().square().mean().sqrt() if number not in (0, 2) else 0)
+            assert bool(((after - before).abs().double() <= most * torch.finfo(dtype).eps * size).all())
             assert whole.tolist() == [0, 1, 2, 3, 4]

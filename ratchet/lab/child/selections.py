@@ -38,7 +38,8 @@ class _Selections(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
         source = args[0] if args else None
-        if not isinstance(source, torch.Tensor) or torch.Tag.pointwise in func.tags:
+        is_bound = bool(kwargs and kwargs.get("stable"))  # the operator promises the order of equal values
+        if not isinstance(source, torch.Tensor) or is_bound or torch.Tag.pointwise in func.tags:
             return results
         for one in results if isinstance(results, tuple | list) else (results,):
             is_new = isinstance(one, torch.Tensor) and one.untyped_storage() is not source.untyped_storage()

@@ -1,0 +1,7 @@
+"""The length of neighbours."""
+
+import torch
+
+
+def kernel(x):
+    return torch.sqrt(x * x + 1)
