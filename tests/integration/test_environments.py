@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.pythons import side_pythons
 from ratchet.core.report.progress import SilentProgress
+from ratchet.environments.pythons import side_pythons
 from tests.integration.playground import LENIENT, QUICK, Playground
 
 BENCH = """\

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.child.registry import select
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts
-from ratchet.core.bench.messages import Prepared
+from ratchet.core.bench.messages import BuiltCase
 from ratchet.core.bench.ready.workers import Workers
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -106,7 +106,7 @@ def _settings(repository: Repository, request: Request, environ: Mapping[str, st
 class _Seen(NamedTuple):
     """A case as a worker has prepared it, and what it got at."""
 
-    prepared: Prepared
+    prepared: BuiltCase
     captured: Captured
 
 
