@@ -283,18 +283,20 @@ def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
 
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
-    return any(isinstance(one, PreparedCase) and one.waits_for_host for one in answers.values())
+    return any(isinstance(one, PreparedCase) and one.identified.waits_for_host for one in answers.values())
 
 
 def _suits_two_cores(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     """Return whether the GPU waits for a host that works with few threads at a time, on each side."""
-    found = [one.busy_cores for one in answers.values() if isinstance(one, PreparedCase) and one.waits_for_host]
-    return bool(found) and all(busy is not None and busy <= MOST_BUSY for busy in found)
+    looks = [one.identified for one in answers.values() if isinstance(one, PreparedCase) and one.identified.waits_for_host]
+    return bool(looks) and all(look.busy_cores is not None and look.busy_cores <= MOST_BUSY for look in looks)
 
 
 def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     """Return whether one work queue is known to be enough for all that is timed; nobody has looked at stages."""
-    return all(isinstance(one, PreparedCase) and one.one_by_one and not one.prepared.stages for one in answers.values())
+    return all(
+        isinstance(one, PreparedCase) and one.identified.one_by_one and not one.prepared.stages for one in answers.values()
+    )
 
 
 def _with_survey(
@@ -325,7 +327,7 @@ def _with_survey(
             "has_reference": head is None or head.has_reference,
             "agreement": agreement,
             "identity": {side: digest for side in SIDES if side in found and (digest := found[side].digest_of_all)},
-            "resources": {side: found[side].resources for side in SIDES if side in found and found[side].resources},
+            "resources": {side: known for side in SIDES if side in found and (known := found[side].identified.resources)},
             "opaque": next((answer.opaque_or_waiting for answer in found.values() if answer.opaque_or_waiting), None),
             "host_same": same,
             "host_difference": difference,
@@ -341,8 +343,8 @@ def _host_code(head: PreparedCase, reference: PreparedCase) -> tuple[bool, str |
     difference = head.host.difference(reference.host)
     if head.prepared.tuning != reference.prepared.tuning:
         difference = difference or "its tuned parameters changed"
-    waits, digests = head.waits_for_host or reference.waits_for_host, {head.digest, reference.digest}
-    if waits and len(digests - {""}) > 1:
+    looks = (head.identified, reference.identified)
+    if any(look.waits_for_host for look in looks) and len({look.digest for look in looks} - {""}) > 1:
         difference = difference or "its launches, machine code or data differ"
     return not difference, difference or None
 
