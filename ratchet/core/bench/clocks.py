@@ -73,7 +73,6 @@ class Clock(Protocol):
 
     def take(self, count: int) -> Samples:
         """Take ``count`` samples after one call that is not timed."""
-        ...
 
 
 class CpuClock:

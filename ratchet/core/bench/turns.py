@@ -19,7 +19,7 @@ from typing import Any
 
 from ratchet.core.bench.client import Implausible, Impossible, WorkerClient
 from ratchet.core.bench.lost import CHECK_WORK, beyond_hardware, problem_of
-from ratchet.core.bench.messages import BuiltCase, Sampled, UsedCores
+from ratchet.core.bench.messages import BuiltCase, Ready, Sampled
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import SIDES, Block, CaseRun, Failure, LostWorker, Plan, Side, WorkerSamples
@@ -213,7 +213,7 @@ class PairTimer:
     def _use_cores(self, cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
         for side in self._prepared:
-            self._workers[side].ask("use_cores", UsedCores, cores=cores)
+            self._workers[side].ask("use_cores", Ready, cores=cores)
 
     def _suffices(self, blocks: int, workers: Collection[WorkerResult]) -> bool:
         """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.
