@@ -108,8 +108,6 @@ SETTLED = 0.005
 
 Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = 0.04
-FEWEST_PLANTED_CALLS = 20
-"""Calls behind each sample of a planted slowdown at least, so that it is no noisier than the median of an ordinary block."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +120,6 @@ class Planted:
 
     calls: int
     more: int
-
-    @classmethod
-    def nearest(cls, share: float) -> Planted:
-        """Return the slowdown of the form 1/n that is nearest to ``share``, above 0 and up to 1: 0.035 → 1/29."""
-        apart = round(1 / share)
-        more = math.ceil(FEWEST_PLANTED_CALLS / apart)
-        return cls(apart * more, more)
-
-    @property
-    def share(self) -> float:
-        """The slowdown as a fraction."""
-        return self.more / self.calls
 
     def count(self, side: Side) -> int:
         """Return how many calls a turn of this side makes."""
