@@ -16,7 +16,7 @@ from ratchet.core.bench.client import HostClient, HostLost, Hosts
 from ratchet.core.bench.cores import HostCores
 from ratchet.core.bench.duet import CHECKED_SHARE, Duet, MeasureProgress, Observer
 from ratchet.core.bench.lost import could_not_measure
-from ratchet.core.bench.messages import Listing, between_sides
+from ratchet.core.bench.messages import Identified, Listing, between_sides
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.sessions import Sessions, Surveyed
 from ratchet.core.bench.selection import choose_cases
@@ -305,6 +305,7 @@ def _with_survey(
     found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
     broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
     unfit = _no_verdict(broken)
+    looks = {side: found[side].identified for side in SIDES if side in found}
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
     same, difference = _host_code(found["head"], found["reference"]) if identify and len(found) == len(SIDES) else (False, None)
@@ -326,9 +327,10 @@ def _with_survey(
             "errors_before": errors,
             "has_reference": head is None or head.has_reference,
             "agreement": agreement,
-            "identity": {side: digest for side in SIDES if side in found and (digest := found[side].digest_of_all)},
-            "resources": {side: known for side in SIDES if side in found and (known := found[side].identified.resources)},
-            "opaque": next((answer.opaque_or_waiting for answer in found.values() if answer.opaque_or_waiting), None),
+            # Where the GPU waits for the host, launches are not all that is timed.
+            "identity": {side: look.digest for side, look in looks.items() if look.digest and not look.waits_for_host},
+            "resources": {side: look.resources for side, look in looks.items() if look.resources},
+            "opaque": next(filter(None, map(_opaque, reversed(looks.values()))), None),
             "host_same": same,
             "host_difference": difference,
             "failures": (*case.failures, *failures),
@@ -336,6 +338,11 @@ def _with_survey(
             "unfit": unfit or _too_big(_bytes_of_pair(answers), free),
         }
     )
+
+
+def _opaque(look: Identified) -> str:
+    """Return why launches do not tell whether a case is the same; no text where they do."""
+    return look.opaque or ("the GPU waits for the host while it is timed" if look.digest and look.waits_for_host else "")
 
 
 def _host_code(head: PreparedCase, reference: PreparedCase) -> tuple[bool, str | None]:

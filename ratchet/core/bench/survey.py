@@ -39,17 +39,6 @@ class PreparedCase:
     lost: tuple[LostWorker, ...] = ()
     """Workers that were lost before one succeeded."""
 
-    @property
-    def digest_of_all(self) -> str:
-        """The digest of its launches, where these are all that is timed."""
-        return "" if self.identified.waits_for_host else self.identified.digest
-
-    @property
-    def opaque_or_waiting(self) -> str:
-        """Why its launches do not tell whether it is the same."""
-        waits = self.identified.digest and self.identified.waits_for_host
-        return self.identified.opaque or ("the GPU waits for the host while it is timed" if waits else "")
-
 
 @dataclass(frozen=True)
 class UnpreparedCase:
