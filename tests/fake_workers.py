@@ -215,7 +215,7 @@ class _Worker:
             return machine.fault_in_kernels(side, self.pair) or {"samples_ms": [5e-5]}
         if op == "use_cores":
             self._note("moved", words["cores"])
-            return {"cores": words["cores"] or [0]}
+            return {"ready": True}
         if op == "restore":
             return {"changed": list(machine.left_changed), "spent": machine.is_spent}
         if op == "finish":

@@ -27,7 +27,6 @@ from ratchet.core.report.progress import Progress
 
 BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
 PAGE = "report.html"
-CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ratchet.core.machine import machine_of, plan_of
 from ratchet.core.records.files import save
 from ratchet.core.records.run import RunRecord
 from ratchet.core.report.progress import Progress
-from ratchet.core.request import CALIBRATION, CALIBRATION_SAMPLES, Request, own_output_globs, watched, writable
+from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, measure, tree_specs
 from ratchet.trust.records import Calibration
 from ratchet.trust.replay_rule import FEWEST
@@ -88,7 +88,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
 
 def write_calibration(done: CalibrationFiles) -> list[Path]:
     """Write the calibration and its samples. Returns their paths."""
-    paths = [done.results / CALIBRATION, done.results / CALIBRATION_SAMPLES]
+    paths = [done.results / "calibration.json", done.results / "calibration_samples.json"]
     save(paths[0], done.calibration)
     save(paths[1], done.run)
     return paths

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import os
 import random
 import secrets
@@ -56,6 +57,8 @@ LEAST_S = 1.0
 """Least budget of a check: the setting 0 would mean that it has no limit."""
 PAUSE_S = 30.0
 """Seconds until a device that was not fit is looked at again."""
+FEWEST_PLANTED_CALLS = 20
+"""Calls behind each sample of a planted slowdown at least, so that it is no noisier than the median of an ordinary block."""
 
 
 def soak(request: Request, seconds: float, plant: float | None, progress: Progress, environ: Mapping[str, str]) -> list[Meter]:
@@ -68,13 +71,20 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
     settings = load_settings(repository.root, environ, request.options, request.folder)
     results = writable(repository.root / settings.results)
     code = repository.working_snapshot(own_output_globs(repository, results))
-    planted = Planted.nearest(plant) if plant else None
+    planted = nearest_slowdown(plant) if plant else None
     deadline, environ_of_code = time.monotonic() + seconds, without_secrets(environ)
     with worktrees(repository, code, code) as trees, watched(repository.root, results, progress):
         build_twice(settings, trees, code, progress, environ_of_code)
         running = _Soak(request, settings, repository.root, trees, code.tree, planted, environ_of_code, progress)
         running.check_until(deadline, results / SOAK, environ)
     return report_soak(request, environ)
+
+
+def nearest_slowdown(share: float) -> Planted:
+    """Return the slowdown of the form 1/n that is nearest to ``share``, above 0 and up to 1: 0.035 → 1/29."""
+    apart = round(1 / share)
+    more = math.ceil(FEWEST_PLANTED_CALLS / apart)
+    return Planted(apart * more, more)
 
 
 def report_soak(request: Request, environ: Mapping[str, str]) -> list[Meter]:
@@ -172,7 +182,7 @@ class _Soak:
         suite = measure_suite(specs, task, self.progress, self.environ, sessions)
         seconds = time.monotonic() - clock
         run = record_of("check", self.request.command, settings, machine, suite, (started, seconds), self.code, self.code)
-        return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
+        return _decision(run, judge_run(run, Baseline()), {name: one.more / one.calls for name, one in planted.items()})
 
     def _say_end(self, left_s: float, longest_s: float, done: int) -> None:
         over = f"{units.wall(-left_s)} over" if left_s < 0 else f"{units.wall(left_s)} left"

@@ -27,7 +27,6 @@ import ratchet.nvcc
 from ratchet.core.bench.child import correctness
 from ratchet.core.bench.child.calls import TimedCall, forget_compiled
 from ratchet.core.bench.child.correctness import WrongResult
-from ratchet.core.bench.clocks import cache_of
 from ratchet.core.bench.messages import DECLARATION
 from ratchet.core.errors import RatchetError
 from ratchet.core.untrusted import clean
@@ -231,8 +230,9 @@ def _answer_space(
             enumerated = getattr(importlib.import_module(module), function)(workload, Path(codes))
         except RatchetError as error:
             enumerated = {"error": error.message, "hint": error.hint}
+    state = cache if clock == "event" else "cold" if clock == "cold-graph" else "warm"  # the others have no choice
     return {
-        "workload": worker.identity_of(case, workload, workload.dtype or "unknown", clock, cache_of(clock, cache)),
+        "workload": worker.identity_of(case, workload, workload.dtype or "unknown", clock, state),
         "space": {name: list(values) for name, values in workload.tune.items()},
         "constraints": [constraint_text(constraint) for constraint in workload.constraints],
         "default": dict(workload.tuning),

@@ -15,7 +15,7 @@ from ratchet.core.device.environment import describe
 from ratchet.core.device.fitness import inspect, problem_during, problems_before
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler, pids_comparable
-from ratchet.core.device.vendor import choose_gpu
+from ratchet.core.device.vendor import vendor_here
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 
@@ -35,7 +35,7 @@ for line in sys.stdin:
 @pytest.fixture
 def gpu() -> Gpu:
     """The GPU that torch would use."""
-    chosen = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    chosen = vendor_here().choose_gpu(None, os.environ)
     assert chosen is not None
     return chosen
 
@@ -71,7 +71,7 @@ def test_identity(gpu: Gpu) -> None:
     assert gpu.compute_capability == f"{properties.major}.{properties.minor}"
     assert gpu.memory_bytes is not None
     assert abs(gpu.memory_bytes / properties.total_memory - 1) < 0.1
-    again = choose_gpu(None, gpu.uuid)
+    again = vendor_here().choose_gpu(None, {"CUDA_VISIBLE_DEVICES": gpu.uuid})
     assert again is not None
     assert again.uuid == gpu.uuid
 
@@ -137,7 +137,7 @@ def test_fitness(gpu: Gpu) -> None:
 def test_fingerprint(gpu: Gpu) -> None:
     """The key of a machine does not change from one look to the next."""
     keys = {describe(each, "cuda", cuda_version=torch.version.cuda).fingerprint.key for each in (gpu, gpu)}
-    again = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    again = vendor_here().choose_gpu(None, os.environ)
     keys.add(describe(again, "cuda", cuda_version=torch.version.cuda).fingerprint.key)
     assert len(keys) == 1
     assert next(iter(keys)).split(".")[0] in gpu.name.lower().replace(" ", "-")

@@ -17,7 +17,7 @@ from ratchet import nvcc
 from ratchet.core.bench.client import Hosts, WorkerClient
 from ratchet.core.bench.messages import BuiltCase, Identified, Sampled
 from ratchet.core.bench.tree_spec import Timeouts, TreeSpec
-from ratchet.core.device.vendor import choose_gpu
+from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import CudaBuildError
 from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Outcome
@@ -274,7 +274,7 @@ class Sides:
     """A host for each of two trees; asks each case of a side once, in a worker of its own."""
 
     def __init__(self, folder: Path) -> None:
-        gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        gpu = vendor_here().choose_gpu(None, os.environ)
         assert gpu is not None
         cache = {"RATCHET_CACHE_DIR": str(folder / "nvcc"), "TRITON_CACHE_DIR": str(folder / "triton")}
         environ = Playground(folder).environ(cache)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.core.report.progress import SilentProgress
+from ratchet.core.report.progress import Progress
 from ratchet.environments.pythons import side_pythons
 from tests.integration.playground import LENIENT, QUICK, Playground
 
@@ -105,7 +105,7 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str
     environ = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PATH": path}
 
     def made() -> str:
-        differs = side_pythons({"reference": str(tmp_path / "all.txt")}, environ, SilentProgress()).differs
+        differs = side_pythons({"reference": str(tmp_path / "all.txt")}, environ, Progress()).differs
         count = len(list((tmp_path / "cache" / "environments").iterdir()))
         return f"{next(each.reference for each in differs if each.name == 'waits')} in folder {count}"
 

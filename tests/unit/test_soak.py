@@ -20,6 +20,7 @@ from ratchet.core.records.verdict import Outcome
 from ratchet.trust.judge import Meter, all_unchanged, meters
 from ratchet.trust.records import SoakCase, SoakCheck, append_check, load_checks
 from ratchet.trust.report import badge, soak_json, soak_lines
+from ratchet.trust.soak import nearest_slowdown
 from tests import examples
 
 
@@ -203,3 +204,11 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace('"wall_s":30.0', '"wall_s":-1', 1), encoding="utf-8")
     with pytest.raises(RecordError, match=r"x\.jsonl, line 1: wall_s: "):
         load_checks(path)
+
+
+@pytest.mark.parametrize(("share", "calls", "more"), [(0.035, 29, 1), (0.2, 20, 4), (1.0, 20, 20), (0.005, 200, 1)])
+def test_planted_slowdowns(share: float, calls: int, more: int) -> None:
+    """The nearest slowdown of the form 1/n, over twenty calls at least."""
+    planted = nearest_slowdown(share)
+    assert (planted.calls, planted.more) == (calls, more)
+    assert planted.more / planted.calls == pytest.approx(share, rel=0.02)

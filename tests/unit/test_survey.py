@@ -94,7 +94,9 @@ def test_on_a_gpu_launches_can_be_looked_at_without_the_host_code(identify: bool
     """Where every case is timed anyhow, nobody asks for its host code; launches say whether the GPU waits for the host."""
     machine = Machine()
     found = surveyed(machine, gpu=True, identify=identify, look=True, lanes=2)
-    assert [isinstance(one, PreparedCase) and (one.waits_for_host, bool(one.opaque)) for one in found] == [(False, identify)] * 2
+    assert [isinstance(one, PreparedCase) and (one.identified.waits_for_host, bool(one.identified.opaque)) for one in found] == [
+        (False, identify)
+    ] * 2
     assert (machine.asked["identify"], machine.asked["host_code"]) == (2, times)
     assert set(machine.forks) == {True}, "nothing is timed in a survey, so one work queue is enough"
 
@@ -113,7 +115,7 @@ def test_on_a_gpu_a_case_whose_worker_is_lost_while_it_is_looked_at_is_timed() -
     """Where code is not compared, that costs no case: the GPU may wait for the host, and a call may need several work queues."""
     for found in surveyed(Machine(fault_in_identify="killed"), gpu=True, look=True, lanes=2):
         assert isinstance(found, PreparedCase)
-        assert (found.waits_for_host, found.one_by_one, found.lost) == (True, False, ())
+        assert (found.identified.waits_for_host, found.identified.one_by_one, found.lost) == (True, False, ())
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,8 @@ def test_which_cases_are_timed_on_two_cores(
     one = prepared(Machine())
     sides: dict[Side, tuple[bool, float | None]] = {"head": head, "reference": reference}
     found: dict[Side, Found] = {
-        side: replace(one, waits_for_host=waits, busy_cores=busy) for side, (waits, busy) in sides.items()
+        side: replace(one, identified=one.identified.model_copy(update={"waits_for_host": waits, "busy_cores": busy}))
+        for side, (waits, busy) in sides.items()
     }
     assert _suits_two_cores(found) == suits
 
@@ -153,7 +156,10 @@ def test_where_the_gpu_waits_launches_may_not_contradict_host_code(
 ) -> None:
     """Host code that is the same is enough, unless the GPU waits for it and launches are known to differ."""
     found = prepared(Machine())
-    one, other = (replace(found, **{"host": HostCode(), **known}) for known in (head, reference))
+    one, other = (
+        replace(found, host=known.pop("host", HostCode()), identified=found.identified.model_copy(update=known))
+        for known in ({**head}, {**reference})
+    )
     assert _host_code(one, other) == (difference is None, difference)
     tuned = replace(other, prepared=found.prepared.model_copy(update={"tuning": {"BLOCK": 64}}))
     assert _host_code(one, tuned)[0] is False

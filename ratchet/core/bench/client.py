@@ -135,27 +135,12 @@ class HostClient:
     def __init__(self, side: Side, tree: TreeSpec, channel: wire.Channel, output: Output, common: Output) -> None:
         self.side = side
         self._talking = threading.Lock()
-        self._tree = tree
+        self.tree = tree
         self._channel = channel
         self._output = output
         self._common = common
         self._listing: Listing | None = None
         self._started_at = time.monotonic()
-
-    @property
-    def folder(self) -> Path:
-        """Where its tree lies."""
-        return self._tree.path
-
-    @property
-    def bench(self) -> str:
-        """The folder of its benchmarks, within its tree."""
-        return self._tree.bench
-
-    @property
-    def threads(self) -> int:
-        """Threads that a measurement of its tree on the CPU may use."""
-        return self._tree.threads
 
     def named(self, side: Side) -> HostClient:
         """Return this host under the name of another side, for two sides that share one tree."""
@@ -181,12 +166,12 @@ class HostClient:
     def _received_listing(self) -> Listing:
         try:
             found = parse(
-                self._channel.receive(self._tree.timeouts.import_s, self._saying(f"{self._tree.bench}/ of the {self.side}")),
+                self._channel.receive(self.tree.timeouts.import_s, self._saying(f"{self.tree.bench}/ of the {self.side}")),
                 Listing,
             )
         except wire.Timeout:
             raise HostLost(
-                f"Importing {self._imported()} of the {self.side} took more than {self._tree.timeouts.import_s:g} s.",
+                f"Importing {self._imported()} of the {self.side} took more than {self.tree.timeouts.import_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Disconnected, wire.ProtocolError):
@@ -199,7 +184,7 @@ class HostClient:
         if found.touched_cuda:
             where = f" ({clean(found.cuda_used_at)})" if found.cuda_used_at else ""
             raise HostError(
-                f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported{where}; no worker can be forked then.",
+                f"{self.tree.bench}/ of the {self.side} uses CUDA while it is imported{where}; no worker can be forked then.",
                 "Move that work into the benchmark function. Queries of GPU properties, such as the capability, are allowed.",
             )
         return found
@@ -213,7 +198,7 @@ class HostClient:
             try:
                 self._channel.send({"op": "import", "modules": list(modules)})
                 waiting = self._saying(f"what cases of the {self.side} import late")
-                return parse(self._channel.receive(self._tree.timeouts.import_s, waiting), ImportedLate)
+                return parse(self._channel.receive(self.tree.timeouts.import_s, waiting), ImportedLate)
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
 
@@ -239,7 +224,7 @@ class HostClient:
     def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
         started = time.perf_counter()
         pid, channel, output = self._forked(with_compiler=with_compiler)
-        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self._tree.timeouts.step_s))
+        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self.tree.timeouts.step_s))
         try:
             self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
         except CaseTrouble as error:
@@ -247,7 +232,7 @@ class HostClient:
             if isinstance(error, Crashed) or time.monotonic() >= self.until:
                 raise
             raise _no_device(error) from None
-        worker.timeout_s = self._tree.timeouts.step_s
+        worker.timeout_s = self.tree.timeouts.step_s
         worker.ready_s = time.perf_counter() - started
         return worker
 
@@ -258,7 +243,7 @@ class HostClient:
         with theirs, output.handed_over() as writer, self._talking:
             try:
                 self._channel.send_with_files({"op": "fork", "with_compiler": with_compiler}, [theirs.fileno(), writer])
-                pid = int(self._channel.receive(max(30, self._tree.timeouts.import_s) if with_compiler else 30)["pid"])
+                pid = int(self._channel.receive(max(30, self.tree.timeouts.import_s) if with_compiler else 30)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
@@ -283,7 +268,7 @@ class HostClient:
 
     def _imported(self) -> str:
         """Return the file that the host imports, or imported last."""
-        return f"{self._tree.bench}/{clean(self._output.section)}"
+        return f"{self.tree.bench}/{clean(self._output.section)}"
 
     def _last_lines(self) -> str:
         """Return the last lines that were printed before the host ended, or before there was one."""

@@ -75,7 +75,6 @@ class Clock(Protocol):
 
     def take(self, count: int) -> Samples:
         """Take ``count`` samples after one call that is not timed."""
-        ...
 
 
 class CpuClock:
@@ -355,8 +354,3 @@ def warm_up(call: Call, before: Call | None = None) -> None:
             before()
     current_stream().wait_stream(stream)
     synchronize()
-
-
-def cache_of(clock: str, wanted: Literal["cold", "warm"]) -> Literal["cold", "warm"]:
-    """Return the state of the L2 cache that a clock gives: what was asked for is a choice for ``event`` alone."""
-    return wanted if clock == "event" else "cold" if clock == "cold-graph" else "warm"

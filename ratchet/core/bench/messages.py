@@ -80,7 +80,7 @@ class Listing(Record):
 
 
 class Ready(Record):
-    """The answer of a worker that has a usable device."""
+    """The answer of a worker that has a usable device, or the cores that it was asked to use."""
 
     ready: bool
     l2_bytes: Count | None = None
@@ -194,12 +194,6 @@ class Restored(Record):
 
     changed: tuple[Line, ...]
     spent: bool
-
-
-class UsedCores(Record):
-    """The cores of the host that the worker uses from now on."""
-
-    cores: tuple[Count, ...]
 
 
 class Sampled(Record):

@@ -16,7 +16,7 @@ from ratchet.core.bench.client import HostClient, HostLost, Hosts
 from ratchet.core.bench.cores import HostCores
 from ratchet.core.bench.duet import CHECKED_SHARE, Duet, MeasureProgress, Observer
 from ratchet.core.bench.lost import could_not_measure
-from ratchet.core.bench.messages import Listing, between_sides
+from ratchet.core.bench.messages import Identified, Listing, between_sides
 from ratchet.core.bench.overheads import with_overheads
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.sessions import Sessions, Surveyed
@@ -289,18 +289,20 @@ def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
 
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
-    return any(isinstance(one, PreparedCase) and one.waits_for_host for one in answers.values())
+    return any(isinstance(one, PreparedCase) and one.identified.waits_for_host for one in answers.values())
 
 
 def _suits_two_cores(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     """Return whether the GPU waits for a host that works with few threads at a time, on each side."""
-    found = [one.busy_cores for one in answers.values() if isinstance(one, PreparedCase) and one.waits_for_host]
-    return bool(found) and all(busy is not None and busy <= MOST_BUSY for busy in found)
+    looks = [one.identified for one in answers.values() if isinstance(one, PreparedCase) and one.identified.waits_for_host]
+    return bool(looks) and all(look.busy_cores is not None and look.busy_cores <= MOST_BUSY for look in looks)
 
 
 def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
     """Return whether one work queue is known to be enough for all that is timed; nobody has looked at stages."""
-    return all(isinstance(one, PreparedCase) and one.one_by_one and not one.prepared.stages for one in answers.values())
+    return all(
+        isinstance(one, PreparedCase) and one.identified.one_by_one and not one.prepared.stages for one in answers.values()
+    )
 
 
 def _with_survey(
@@ -309,6 +311,7 @@ def _with_survey(
     found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
     broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
     unfit = _no_verdict(broken)
+    looks = {side: found[side].identified for side in SIDES if side in found}
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
     same, difference = _host_code(found["head"], found["reference"]) if identify and len(found) == len(SIDES) else (False, None)
@@ -330,9 +333,10 @@ def _with_survey(
             "errors_before": errors,
             "has_reference": head is None or head.has_reference,
             "agreement": agreement,
-            "identity": {side: digest for side in SIDES if side in found and (digest := found[side].digest_of_all)},
-            "resources": {side: found[side].resources for side in SIDES if side in found and found[side].resources},
-            "opaque": next((answer.opaque_or_waiting for answer in found.values() if answer.opaque_or_waiting), None),
+            # Where the GPU waits for the host, launches are not all that is timed.
+            "identity": {side: look.digest for side, look in looks.items() if look.digest and not look.waits_for_host},
+            "resources": {side: look.resources for side, look in looks.items() if look.resources},
+            "opaque": next(filter(None, map(_opaque, reversed(looks.values()))), None),
             "host_same": same,
             "host_difference": difference,
             "failures": (*case.failures, *failures),
@@ -342,13 +346,18 @@ def _with_survey(
     )
 
 
+def _opaque(look: Identified) -> str:
+    """Return why launches do not tell whether a case is the same; no text where they do."""
+    return look.opaque or ("the GPU waits for the host while it is timed" if look.digest and look.waits_for_host else "")
+
+
 def _host_code(head: PreparedCase, reference: PreparedCase) -> tuple[bool, str | None]:
     """Return whether host code is proved to be the same, and why not. Where the GPU waits for it, launches may not contradict."""
     difference = head.host.difference(reference.host)
     if head.prepared.tuning != reference.prepared.tuning:
         difference = difference or "its tuned parameters changed"
-    waits, digests = head.waits_for_host or reference.waits_for_host, {head.digest, reference.digest}
-    if waits and len(digests - {""}) > 1:
+    looks = (head.identified, reference.identified)
+    if any(look.waits_for_host for look in looks) and len({look.digest for look in looks} - {""}) > 1:
         difference = difference or "its launches, machine code or data differ"
     return not difference, difference or None
 

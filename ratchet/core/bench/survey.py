@@ -19,10 +19,12 @@ from ratchet.core.bench.client import CaseTrouble, Hung, Lost, WorkerClient
 from ratchet.core.bench.lost import could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import OPENED_ELSEWHERE, BuiltCase, HostCode, Identified
 from ratchet.core.bench.ready.workers import Workers
-from ratchet.core.records.run import SIDES, Failure, LostWorker, Resources, Side
+from ratchet.core.records.run import SIDES, Failure, LostWorker, Side
 
 T = TypeVar("T")
 NOT_LOOKED_AT = HostCode(unknown="it was not looked at")
+NOT_IDENTIFIED = Identified.model_construct(digest="", opaque="", waits_for_host=True)
+"""Where nobody looked, the GPU may wait for the host, and launches may run side by side."""
 
 
 @dataclass(frozen=True)
@@ -30,31 +32,12 @@ class PreparedCase:
     """A case that can be built, and the identity of its code where that was asked for."""
 
     prepared: BuiltCase
-    digest: str = ""
-    opaque: str = ""
-    """Why it has no digest."""
+    identified: Identified = NOT_IDENTIFIED
+    """What its launches show. Neither a digest nor the reason why there is none, where nobody asked for the identity."""
     host: HostCode = NOT_LOOKED_AT
     """What it noticed of the difference between the trees, where its launches do not prove it to be the same on both sides."""
     lost: tuple[LostWorker, ...] = ()
     """Workers that were lost before one succeeded."""
-    waits_for_host: bool = True
-    """The GPU may wait for the host while it is timed."""
-    busy_cores: float | None = None
-    """Cores that the process kept busy, on average, while the GPU waited for it; None where that is not known."""
-    resources: Resources | None = None
-    """What its kernels take, where that is known."""
-    one_by_one: bool = False
-    """Each launch of a call is known to wait for the one before it."""
-
-    @property
-    def digest_of_all(self) -> str:
-        """The digest of its launches, where these are all that is timed."""
-        return "" if self.waits_for_host else self.digest
-
-    @property
-    def opaque_or_waiting(self) -> str:
-        """Why its launches do not tell whether it is the same."""
-        return self.opaque or ("the GPU waits for the host while it is timed" if self.digest and self.waits_for_host else "")
 
 
 @dataclass(frozen=True)
@@ -199,16 +182,8 @@ def _survey_case(
         if survey.identify:
             raise
         return case, True  # its code is not compared, and it can be timed
-    case = replace(
-        case,
-        waits_for_host=identified.waits_for_host,
-        busy_cores=identified.busy_cores,
-        resources=identified.resources,
-        one_by_one=identified.one_by_one,
-    )
-    if survey.identify:
-        case = replace(case, digest=identified.digest, opaque=identified.opaque, host=host)
-    return case, identified.spent or not workers.restored(survey.side, worker)
+    known = identified if survey.identify else identified.model_copy(update={"digest": "", "opaque": ""})
+    return replace(case, identified=known, host=host), identified.spent or not workers.restored(survey.side, worker)
 
 
 def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes: int) -> None:
@@ -220,9 +195,9 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
             survey.cases |= {name: replace(case, host=known) for name, case in prepared.items()}
     for name in dict.fromkeys(name for survey in surveys.values() for name in survey.cases):
         sides = [survey.cases.get(name) for survey in surveys.values()]
-        found = [case for case in sides if isinstance(case, PreparedCase)]
-        if len(found) == len(SIDES) and (
-            any(case.opaque or case.waits_for_host for case in found) or found[0].digest != found[1].digest
+        looks = [case.identified for case in sides if isinstance(case, PreparedCase)]
+        if len(looks) == len(SIDES) and (
+            any(one.opaque or one.waits_for_host for one in looks) or looks[0].digest != looks[1].digest
         ):
             needed += [(survey, name) for survey in surveys.values()]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ratchet.core.bench.client import Implausible, Impossible, WorkerClient
 from ratchet.core.bench.lost import CHECK_WORK, beyond_hardware, problem_of
-from ratchet.core.bench.messages import BuiltCase, Sampled, UsedCores
+from ratchet.core.bench.messages import BuiltCase, Ready, Sampled
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.records.environment import Peaks
 from ratchet.core.records.run import SIDES, Block, CaseRun, Failure, LostWorker, Plan, Side, WorkerSamples
@@ -108,8 +108,6 @@ SETTLED = 0.005
 
 Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = 0.04
-FEWEST_PLANTED_CALLS = 20
-"""Calls behind each sample of a planted slowdown at least, so that it is no noisier than the median of an ordinary block."""
 
 
 @dataclass(frozen=True)
@@ -122,18 +120,6 @@ class Planted:
 
     calls: int
     more: int
-
-    @classmethod
-    def nearest(cls, share: float) -> Planted:
-        """Return the slowdown of the form 1/n that is nearest to ``share``, above 0 and up to 1: 0.035 → 1/29."""
-        apart = round(1 / share)
-        more = math.ceil(FEWEST_PLANTED_CALLS / apart)
-        return cls(apart * more, more)
-
-    @property
-    def share(self) -> float:
-        """The slowdown as a fraction."""
-        return self.more / self.calls
 
     def count(self, side: Side) -> int:
         """Return how many calls a turn of this side makes."""
@@ -213,7 +199,7 @@ class PairTimer:
     def _use_cores(self, cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
         for side in self._prepared:
-            self._workers[side].ask("use_cores", UsedCores, cores=cores)
+            self._workers[side].ask("use_cores", Ready, cores=cores)
 
     def _suffices(self, blocks: int, workers: Collection[WorkerResult]) -> bool:
         """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.

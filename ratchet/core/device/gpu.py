@@ -61,31 +61,24 @@ class Gpu(Protocol):
 
     def reading(self) -> Reading:
         """Return clocks, temperature, power and slowdowns now."""
-        ...
 
     def card(self) -> Card:
         """Return which GPU this is, and its health now."""
-        ...
 
     def free_memory_bytes(self) -> int | None:
         """Return the free device memory in bytes."""
-        ...
 
     def compute_processes(self) -> list[ComputeProcess]:
         """Return the processes with a context here."""
-        ...
 
     def busy_pids(self) -> frozenset[int]:
         """Return the PIDs that are known to compute here, now or a moment ago."""
-        ...
 
     def utilization(self) -> float | None:
         """Return the fraction of the last moments in which some kernel ran, 0 to 1."""
-        ...
 
     def uncorrected_ecc(self) -> int | None:
         """Return the number of uncorrected memory errors since the driver was loaded."""
-        ...
 
 
 class Vendor(Protocol):
@@ -94,27 +87,22 @@ class Vendor(Protocol):
     @property
     def name(self) -> str:
         """The name as people write it: ``NVIDIA``."""
-        ...
 
     @property
     def unsupported(self) -> str:
         """Why there is none of its GPUs to choose from, as a clause; empty where ratchet measures on them."""
-        ...
 
     @property
     def no_counters(self) -> str:
         """Why no profiler counts on its GPUs, as a sentence; empty where ncu does."""
-        ...
 
     @property
     def no_machine_code(self) -> str:
         """Why launches have no identity, so that every case is timed; empty where the driver shows them."""
-        ...
 
     @property
     def has_datasheets(self) -> bool:
         """True if `ratchet.core.judge.roofs` knows its GPUs, so that a rate beyond all of them cannot be true."""
-        ...
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:
         """Return the GPU to measure on; ``index`` counts within those that ``environ`` shows.
@@ -122,12 +110,9 @@ class Vendor(Protocol):
         None: there is no GPU, and the caller asked for none by number, or its GPUs are not supported. Raises UsageError where
         there is none of that number.
         """
-        ...
 
     def visible_gpus(self, environ: Mapping[str, str]) -> Sequence[Gpu]:
         """Return the GPUs to choose from, in the order in which ``--gpu`` counts them. Raises UsageError."""
-        ...
 
     def environ(self, address: str | None) -> dict[str, str]:
         """Return the variables with which a process sees this GPU alone, or none for None."""
-        ...

@@ -11,23 +11,12 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from ratchet.core.device.gpu import ComputeProcess, Reading
+from ratchet.core.device.gpu import Gpu, Reading
 from ratchet.core.records.environment import Telemetry
 
 Window = tuple[float, float]
 """Start and end in `time.monotonic` seconds."""
-
-
-class Watched(Protocol):
-    """The part of `Gpu` that a `Sampler` reads."""
-
-    uuid: str
-
-    def reading(self) -> Reading: ...
-    def compute_processes(self) -> list[ComputeProcess]: ...
-    def busy_pids(self) -> frozenset[int]: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class Sampler:
     telemetry = sampler.summary([(start, end)])
     """
 
-    def __init__(self, gpu: Watched, *, idle: Collection[int] = (), period_s: float = 0.1) -> None:
+    def __init__(self, gpu: Gpu, *, idle: Collection[int] = (), period_s: float = 0.1) -> None:
         """``idle``: processes present before the first worker that computed nothing; they count only once they compute."""
         self._gpu = gpu
         self._idle = frozenset(idle)

@@ -312,7 +312,7 @@ class Worker:
             for call in self.current().calls[1:]:
                 call()  # a thread that a first call starts would begin on the main thread's core
         keep_to(cores[:1] or self._cores, cores[1:] or self._cores)
-        return {"cores": sorted(os.sched_getaffinity(0))}
+        return {"ready": True}
 
     def block(self, samples: int, place: int, *, untimed: bool = True) -> dict[str, Any]:
         """Take samples of the prepared case; ``place`` counts through its places in memory.

@@ -192,21 +192,21 @@ class Workers:
         """Return a sentence for each file whose import, and each case whose code, changes settings of the whole process."""
         sides: dict[str, list[Side]] = {}
         for side, host in self.hosts.items():
-            listing = host.listing()
+            listing, tree = host.listing(), host.tree
             files = {case.name: case.file for case in listing.cases}
             found = [
-                f"Importing {host.bench}/{file} changes {listed(names, MOST_NAMED)}. That holds for the cases of this file "
+                f"Importing {tree.bench}/{file} changes {listed(names, MOST_NAMED)}. That holds for the cases of this file "
                 f"alone: if others need it, let their files set it too."
                 for file, names in listing.changed.items()
             ] + [
-                f"{name} ({host.bench}/{files.get(name, '')}) leaves changed: {listed(names, MOST_NAMED)}. No other case was "
+                f"{name} ({tree.bench}/{files.get(name, '')}) leaves changed: {listed(names, MOST_NAMED)}. No other case was "
                 f"measured with that. Undo it in what is timed, or set it at the top of the file, for its cases alone."
                 for name, names in self._changed[side].items()
             ]
-            if listing.threads > host.threads and self.plan.clock == "cpu":
+            if listing.threads > tree.threads and self.plan.clock == "cpu":
                 found.append(
-                    f"Importing {host.bench}/ sets torch to {listing.threads} threads. A measurement on the CPU has no more than "
-                    f"cpu_threads = {host.threads} in [tool.ratchet], so it ran with {host.threads}."
+                    f"Importing {tree.bench}/ sets torch to {listing.threads} threads. A measurement on the CPU has no more than "
+                    f"cpu_threads = {tree.threads} in [tool.ratchet], so it ran with {tree.threads}."
                 )
             for sentence in found:
                 sides.setdefault(clean(f"{sentence} More: `ratchet explain settings-of-the-process`.", 1000), []).append(side)
@@ -214,7 +214,7 @@ class Workers:
 
     def _of_both(self, files: Mapping[Side, set[str]]) -> list[str]:
         """Return the files of both sides, if these are two trees."""
-        are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
+        are_two = len({host.tree.path for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
     def fork_missing(self, pair: SideWorkers, side: Side, name: str) -> None:
