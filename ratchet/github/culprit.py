@@ -90,7 +90,7 @@ def _lines(found: SlowCause, search: CommitSearch, subject: str, url: str) -> It
     """Yield Markdown about the commit: which, how much slower, the counters, and how to measure it again."""
     case = found.cases[0]
     change = " ".join(units.estimate(case.ratio, case.low, case.high))
-    against = f"{untrusted.cell_name(case.name)} {untrusted.markdown(change)} against {found.good}"
+    against = f"{untrusted.name(case.name)} {change} against {found.good}"
     yield f"**Culprit**: {found.bad} {untrusted.markdown(subject, 100)}"
     yield ""
     yield f"- {against}"
