@@ -284,6 +284,29 @@ def test_a_regression_of_main_gets_an_issue_where_the_file_asks_for_it(scene: Sc
     assert issue.author == "github-actions[bot]"
 
 
+@pytest.mark.slow
+def test_the_commit_of_a_regression_is_searched_and_told(scene: Scene) -> None:
+    """Where the files ask for it, the issue gets the commit, how much slower it is and two lines, from the job of the second
+    runner, which has no rights.
+    """
+    scene.workflows = written(scene.repo / ".github" / "workflows")
+    first = scene.pushed("ratchet_baseline.yml", scene.main)
+    assert first.conclusion == "success", first.log
+    path = scene.workflows / "ratchet_baseline.yml"
+    path.write_text(f"{path.read_text()}      issues: true\n      bisect: true\n")
+    git(scene.repo, "pull", "--quiet", "origin", "main")
+    parent = scene.push({"notes.txt": "of no matter\n"})
+    culprit = scene.push({"bench/adds.py": SLOW_ADDS}, message="use more adds")
+    run = scene.pushed("ratchet_baseline.yml", scene.push({"notes.txt": "after it\n"}))
+    assert run.conclusion == "success", run.log
+    searched = scene.follow()
+    assert searched.conclusion == "success", searched.log
+    assert searched.jobs["bisect/search"].labels == ["self-hosted", "gpu-idle"]
+    [issue] = scene.fake.state.issues.values()
+    assert f"**Culprit**: {culprit} use more adds" in (issue.body or "")
+    assert f"ratchet bisect adds/small {parent[:10]} {culprit[:10]}" in (issue.body or "")
+
+
 @pytest.mark.parametrize("case", ["", "adds/small"])
 def test_the_weekly_search_waits_for_a_case(scene: Scene, case: str) -> None:
     """On Mondays the file searches the case that the repository's variable names, and without one starts no job at all."""
