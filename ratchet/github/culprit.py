@@ -63,7 +63,8 @@ def tell_culprit(artifact: Path, search: CommitSearch, github: GitHub, request: 
         lines = list(_lines(found, search, clone.subject(found.bad), job.url if job else ""))
         sentence = f"#{issue.number}: {search.case} became slower at {found.bad[:10]}."
     except ArtifactError as error:
-        said = f"A search after {search.good} up to {search.bad} named no commit: {error.message}"
+        note = "Every commit ran the benchmarks of the last one, so a change of these is not found."
+        said = f"A search after {search.good} up to {search.bad} named no commit: {error.message} {note}"
         lines, sentence = [untrusted.markdown(said)], f"#{issue.number}: {said}"
     github.edit_issue(issue.number, issue.title, with_culprit(issue, lines), is_open=issue.is_open)
     return sentence

@@ -17,6 +17,7 @@ import pytest
 from ratchet.adopt.files import TEMPLATES, workflow_values
 from ratchet.github.publish import CHECK
 from tests.integration.playground import new_repository, wait_until
+from tests.integration.test_bisect import BENCH, WORK
 from tests.workflows.bridge import Bridge
 from tests.workflows.reading import ROOT
 from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
@@ -290,20 +291,20 @@ def test_the_commit_of_a_regression_is_searched_and_told(scene: Scene) -> None:
     runner, which has no rights.
     """
     scene.workflows = written(scene.repo / ".github" / "workflows")
-    first = scene.pushed("ratchet_baseline.yml", scene.main)
+    first = scene.pushed("ratchet_baseline.yml", scene.push({"bench/adds.py": BENCH, "work.py": WORK}))
     assert first.conclusion == "success", first.log
     path = scene.workflows / "ratchet_baseline.yml"
     path.write_text(f"{path.read_text()}      issues: true\n      bisect: true\n")
     git(scene.repo, "pull", "--quiet", "origin", "main")
     parent = scene.push({"notes.txt": "of no matter\n"})
-    culprit = scene.push({"bench/adds.py": SLOW_ADDS}, message="use more adds")
+    culprit = scene.push({"work.py": WORK.replace("0.002", "0.008")}, message="work more")
     run = scene.pushed("ratchet_baseline.yml", scene.push({"notes.txt": "after it\n"}))
     assert run.conclusion == "success", run.log
     searched = scene.follow()
     assert searched.conclusion == "success", searched.log
     assert searched.jobs["bisect/search"].labels == ["self-hosted", "gpu-idle"]
     [issue] = scene.fake.state.issues.values()
-    assert f"**Culprit**: {culprit} use more adds" in (issue.body or "")
+    assert f"**Culprit**: {culprit} work more" in (issue.body or ""), searched.log
     assert f"ratchet bisect adds/small {parent[:10]} {culprit[:10]}" in (issue.body or "")
 
 
