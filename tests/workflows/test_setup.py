@@ -295,7 +295,8 @@ def test_the_commit_of_a_regression_is_searched_and_told(scene: Scene) -> None:
     assert first.conclusion == "success", first.log
     path = scene.workflows / "ratchet_baseline.yml"
     path.write_text(f"{path.read_text()}      issues: true\n      bisect: true\n")
-    git(scene.repo, "pull", "--quiet", "origin", "main")
+    git(scene.repo, "fetch", "--quiet", "origin")
+    git(scene.repo, "branch", "--force", "main", "origin/main")  # which holds the baseline now
     parent = scene.push({"notes.txt": "of no matter\n"})
     culprit = scene.push({"work.py": WORK.replace("0.002", "0.008")}, message="work more")
     run = scene.pushed("ratchet_baseline.yml", scene.push({"notes.txt": "after it\n"}))
