@@ -207,7 +207,9 @@ def test_github_reads_the_files(name: str, bridge: Bridge) -> None:
     assert bridge.errors("workflow", "caller.yml", {**called, "caller.yml": FILES[name]}) == []
 
 
-@pytest.mark.parametrize("name", ["ratchet_report.yml", "ratchet_command.yml", "ratchet_baseline.yml", "cuda_autotune.yml"])
+@pytest.mark.parametrize(
+    "name", [*(f"ratchet_{name}.yml" for name in ("report", "command", "baseline", "bisect")), "cuda_autotune.yml"]
+)
 def test_an_app_s_lines_fit_the_files(name: str, bridge: Bridge, tmp_path: Path) -> None:
     """GitHub's parser and zizmor's auditor find no fault in a file with the lines that a GitHub App needs."""
     called = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")}
