@@ -19,7 +19,10 @@ from ratchet.core.untrusted import log_line
 from ratchet.github.thresholds import origin_of_thresholds
 
 FETCHED = "refs/remotes/origin"
-DECIDING = ("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "mute", "results")
+DECIDING = (
+    *("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "mute", "gates"),
+    "results",
+)
 """Settings that the trusted job judges by too, and the folder where both look for the baseline."""
 
 
@@ -42,6 +45,7 @@ def variables(settings: Settings) -> str:
     """Return the lines for the file ``GITHUB_ENV``. Raises UsageError for a value that would be more than one line."""
     values = {name: str(getattr(settings, name)) for name in DECIDING}
     values["mute"] = json.dumps([mute.model_dump(mode="json") for mute in settings.mute])
+    values["gates"] = json.dumps(settings.gates)
     if wrong := next((name for name, value in values.items() if not value.isprintable()), None):
         raise UsageError(f"{wrong} in [tool.ratchet] holds a control character.", "Write it without.")
     return "".join(f"RATCHET_{name.upper()}={value}\n" for name, value in values.items())

@@ -63,7 +63,8 @@ def tell_culprit(artifact: Path, search: CommitSearch, github: GitHub, request: 
         lines = list(_lines(found, search, clone.subject(found.bad), job.url if job else ""))
         sentence = f"#{issue.number}: {search.case} became slower at {found.bad[:10]}."
     except ArtifactError as error:
-        said = f"A search after {search.good} up to {search.bad} named no commit: {error.message}"
+        note = "Every commit ran the benchmarks of the last one, so a change of these is not found."
+        said = f"A search after {search.good} up to {search.bad} named no commit: {error.message} {note}"
         lines, sentence = [untrusted.markdown(said)], f"#{issue.number}: {said}"
     github.edit_issue(issue.number, issue.title, with_culprit(issue, lines), is_open=issue.is_open)
     return sentence
@@ -90,7 +91,7 @@ def _lines(found: SlowCause, search: CommitSearch, subject: str, url: str) -> It
     """Yield Markdown about the commit: which, how much slower, the counters, and how to measure it again."""
     case = found.cases[0]
     change = " ".join(units.estimate(case.ratio, case.low, case.high))
-    against = f"{untrusted.cell_name(case.name)} {untrusted.markdown(change)} against {found.good}"
+    against = f"{untrusted.name(case.name)} {change} against {found.good}"
     yield f"**Culprit**: {found.bad} {untrusted.markdown(subject, 100)}"
     yield ""
     yield f"- {against}"

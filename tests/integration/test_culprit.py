@@ -56,7 +56,7 @@ def test_the_issue_gets_the_commit_and_two_lines_to_see_it_again(searched: Searc
     said = searched.tell(searched.found())
     assert said == f"#{searched.number}: {NAME} became slower at {searched.inner[1][:10]}."
     assert f"**Culprit**: {searched.inner[1]} step 1" in searched.body
-    assert f"+10.0 % [+10.0, +10.0] against {searched.inner[0]}".replace("[", "&#91;") in searched.body.replace("\\[", "&#91;")
+    assert f"`{NAME}` +10.00 % [+9.94, +10.06] against {searched.inner[0]}" in searched.body
     again = f"git switch --detach {searched.bad[:10]}\nratchet bisect {NAME} {searched.inner[0][:10]} {searched.inner[1][:10]}\n"
     assert again in searched.body
     searched.tell(searched.found(1.2))

@@ -46,9 +46,8 @@ class Main:
     def notify(self, runs: list[Path], head: str, webhook: Any = "slack", *, bisect: bool = False, **env: str) -> Notified:
         environ = job_of(self.fake, event="push", head_branch="main", head_sha=head) | {"RATCHET_WEBHOOK_URL": ADDRESS} | env
         request = Request(self.origin.job().repo, ("ratchet", "notify"))
-        return notify(
-            runs, GitHub.from_environ(environ), self.send, request, environ, issues=True, webhook=webhook, bisect=bisect
-        )
+        how: dict[str, Any] = {"issues": True, "webhook": webhook, "bisect": bisect}
+        return notify(runs, GitHub.from_environ(environ), self.send, request, environ, **how)
 
     def send(self, address: str, document: Any) -> str:
         self.sent.append((address, document))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.common.baseline_update import record
 from ratchet.core.config import load_settings
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.gates import OVERHEAD_PAIRS, growths
@@ -16,6 +17,8 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import OVERHEADS, CaseRun, OverheadName, OverheadPair, Policy, Resources
 from ratchet.core.records.verdict import Outcome
+from ratchet.history.judge import history_run, series_of
+from ratchet.history.site_pages import plot_data, summary_of
 from tests import examples
 
 USUAL = Resources(spills=0, registers=64, code_size=4096, launches=2)
@@ -137,3 +140,19 @@ def test_gates_are_settings(tmp_path: Path) -> None:
         file.write_text(f"[tool.ratchet.gates]\n{wrong}\n")
         with pytest.raises(UsageError, match="gates"):
             load_settings(tmp_path, {}, {})
+
+
+def test_history_and_baseline_keep_the_figures() -> None:
+    """Each run's figures of the head stand in both, in bytes, seconds and counts, and a site can draw them."""
+    known = case(spills=8).model_copy(update={"overheads": timed("host_time", *[1.0] * 10).overheads})
+    run = examples.run_of(known)
+    report = judge_run(run, Baseline())
+    kept = {"spills": 8, "registers": 64, "code_size": 4096, "launches": 2, "host_time": 0.1}
+    history = history_run(run, report, Baseline())
+    assert history.cases[0].takes == kept
+    series = series_of(known.name, [("2026-03/run.json", history, history.cases[0])])
+    names = [one["name"] for one in plot_data(summary_of(series, series.hardware), series.points)["series"]]
+    assert {"spills", "registers", "code size", "launches", "host time"} <= set(names)
+    entry = record(Baseline(), [(run, report)]).baseline.entries(run.environment.fingerprint)[known.name]
+    assert {name: figure for name, figure in entry.takes.items() if name != "memory"} == kept
+    assert entry.takes["memory"] == report.cases[0].head.peak_memory_bytes  # type: ignore[union-attr]

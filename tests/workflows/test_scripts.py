@@ -107,7 +107,7 @@ def placed(clone: Path, base: str = "refs/heads/main", **environ: str) -> tuple[
 
 def test_thresholds_are_those_of_the_base_branch(tmp_path: Path) -> None:
     """Its settings, not the checkout's, reach the steps after this one, unless this job was given others; the log says which."""
-    clone = fetched(tmp_path, 'regression_threshold = "20%"\nresults = "perf"\n', {})
+    clone = fetched(tmp_path, 'regression_threshold = "20%"\nresults = "perf"\ngates = { host_time = "20%" }\n', {})
     (clone / "pyproject.toml").write_text('[tool.ratchet]\nregression_threshold = "90%"\non_inconclusive = "fail"\n')
     at = f"pyproject.toml of main at {git(clone, 'rev-parse', 'HEAD')[:10]}"
     done = run("baseline.py", clone, BASE_BRANCH="main")
@@ -119,6 +119,7 @@ def test_thresholds_are_those_of_the_base_branch(tmp_path: Path) -> None:
         "RATCHET_FALSE_ALARM=0.001",
         "RATCHET_ON_INCONCLUSIVE=pass",
         "RATCHET_MUTE=[]",
+        'RATCHET_GATES={"host_time": 0.2}',
         "RATCHET_RESULTS=perf",
     ]
     done = run("baseline.py", clone, BASE_BRANCH="main", RATCHET_REGRESSION_THRESHOLD="7%")

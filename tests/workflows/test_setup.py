@@ -17,6 +17,7 @@ import pytest
 from ratchet.adopt.files import TEMPLATES, workflow_values
 from ratchet.github.publish import CHECK
 from tests.integration.playground import new_repository, wait_until
+from tests.integration.test_bisect import BENCH, WORK
 from tests.workflows.bridge import Bridge
 from tests.workflows.reading import ROOT
 from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
@@ -206,7 +207,9 @@ def test_github_reads_the_files(name: str, bridge: Bridge) -> None:
     assert bridge.errors("workflow", "caller.yml", {**called, "caller.yml": FILES[name]}) == []
 
 
-@pytest.mark.parametrize("name", ["ratchet_report.yml", "ratchet_command.yml", "ratchet_baseline.yml", "cuda_autotune.yml"])
+@pytest.mark.parametrize(
+    "name", [*(f"ratchet_{name}.yml" for name in ("report", "command", "baseline", "bisect")), "cuda_autotune.yml"]
+)
 def test_an_app_s_lines_fit_the_files(name: str, bridge: Bridge, tmp_path: Path) -> None:
     """GitHub's parser and zizmor's auditor find no fault in a file with the lines that a GitHub App needs."""
     called = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -282,6 +285,30 @@ def test_a_regression_of_main_gets_an_issue_where_the_file_asks_for_it(scene: Sc
     [issue] = scene.fake.state.issues.values()
     assert issue.title.startswith("main is slower: adds/small +")
     assert issue.author == "github-actions[bot]"
+
+
+@pytest.mark.slow
+def test_the_commit_of_a_regression_is_searched_and_told(scene: Scene) -> None:
+    """Where the files ask for it, the issue gets the commit, how much slower it is and two lines, from the job of the second
+    runner, which has no rights.
+    """
+    scene.workflows = written(scene.repo / ".github" / "workflows")
+    first = scene.pushed("ratchet_baseline.yml", scene.push({"bench/adds.py": BENCH, "work.py": WORK}))
+    assert first.conclusion == "success", first.log
+    path = scene.workflows / "ratchet_baseline.yml"
+    path.write_text(f"{path.read_text()}      issues: true\n      bisect: true\n")
+    git(scene.repo, "fetch", "--quiet", "origin")
+    git(scene.repo, "branch", "--force", "main", "origin/main")  # which holds the baseline now
+    parent = scene.push({"notes.txt": "of no matter\n"})
+    culprit = scene.push({"work.py": WORK.replace("0.002", "0.008")}, message="work more")
+    run = scene.pushed("ratchet_baseline.yml", scene.push({"notes.txt": "after it\n"}))
+    assert run.conclusion == "success", run.log
+    searched = scene.follow()
+    assert searched.conclusion == "success", searched.log
+    assert searched.jobs["bisect/search"].labels == ["self-hosted", "gpu-idle"]
+    [issue] = scene.fake.state.issues.values()
+    assert f"**Culprit**: {culprit} work more" in (issue.body or ""), searched.log
+    assert f"ratchet bisect adds/small {parent[:10]} {culprit[:10]}" in (issue.body or "")
 
 
 @pytest.mark.parametrize("case", ["", "adds/small"])

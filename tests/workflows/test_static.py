@@ -197,7 +197,7 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
 
 
 def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
-    """GPU jobs stand in one queue, but a soak and a search, which give way; so does each kind of trusted job."""
+    """GPU jobs stand in one queue, but a soak and a search, which give way; so does each kind of trusted job. None is lost."""
     for path in WORKFLOWS:
         document = read_yaml(path)
         if path.name == "ratchet_soak.yml":
