@@ -99,7 +99,7 @@ def _kernel(tree: Path, compiled: Any) -> dict[str, Any] | None:
         "file": str(file.relative_to(tree)),
         "function": function.__qualname__,
         "module": function.__module__,
-        "source": json.dumps(written, sort_keys=True),
+        "source": json.dumps(written),  # in its order, which is that of the arguments
         "compiled": _compiled(compiled),
     }
 

@@ -255,12 +255,9 @@ def _difference(base: Path, tree: Path, settings: Settings) -> TreeDifference:
     except OSError as error:
         return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
     # The harness lists this folder and imports what it finds, which is no doing of any case.
-    added = [path for path in found.one_sided if PurePath(path).is_relative_to(settings.bench) and not _is_of_results(path)]
+    in_bench = (path for path in found.one_sided if PurePath(path).is_relative_to(settings.bench))
+    added = [path for path in in_bench if PurePath(path).suffix in ("", ".py")]
     return replace(found, counted=(*found.counted, *(f"{path} {found.paths[path]}" for path in sorted(added))))
-
-
-def _is_of_results(path: str) -> bool:
-    return PurePath(path).suffix not in ("", ".py")
 
 
 def _verdicts(

@@ -1,0 +1,184 @@
+"""A verdict without a GPU, from the commands: what is recorded once answers for later commits, and asks for the GPU otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ratchet.core.errors import Exit
+from ratchet.core.records.files import load
+from ratchet.core.records.verdict import Outcome
+from ratchet.identical.static.records import Recorded
+from tests.integration.playground import HARNESS, Playground, copy_repository, new_repository
+from tests.once import once
+
+BENCH = """\
+import torch
+from kit.ops import add, mul
+from ratchet import Workload, benchmark
+
+
+@benchmark(devices=("cpu",))
+def adds(*, device):
+    x = torch.ones(64)
+    return Workload(run=lambda: add(x, x))
+
+
+@benchmark(devices=("cpu",))
+def muls(*, device):
+    x = torch.ones(64)
+    return Workload(run=lambda: mul(x, x))
+"""
+OPS = """\
+import torch
+import triton
+
+
+@triton.jit
+def double(x):
+    return x * 2
+
+
+@triton.jit
+def _add(x, y, out):
+    both = double(x) + y
+    return both
+
+
+@triton.jit
+def _mul(x, y, out):
+    return x * y
+
+
+def add(x, y):
+    out = torch.empty_like(x)
+    _add[1](x, y, out, SIZE=64)
+    return out
+
+
+def mul(x, y):
+    out = torch.empty_like(x)
+    _mul[1](x, y, out, SIZE=64, num_warps=8)
+    return out
+"""
+FILES = {"bench/ops.py": BENCH, "kit/__init__.py": "KIT = True\n", "kit/ops.py": OPS}
+STUB = {"PYTHONPATH": f"{HARNESS / 'tests' / 'steady'}:{HARNESS}:{HARNESS / 'tests' / 'data' / 'stub-packages'}"}
+pytestmark = pytest.mark.slow
+RECORD = Path("results", "static.json")
+
+
+def _recorded(folder: Path) -> Path:
+    new_repository(folder / "repo", FILES)
+    assert Playground(folder).ratchet("run", "--static", "--device", "cpu", env=STUB).code == Exit.PASS
+    return folder / "repo"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Playground:
+    """A repository whose only commit was recorded."""
+    copy_repository(once(tmp_path_factory, "recorded", _recorded), tmp_path / "repo")
+    return Playground(tmp_path)
+
+
+def verdicts(play: Playground, **changes: str) -> dict[str, bool]:
+    """Commit changes of files of ``kit``, and return whether each case is identical."""
+    play.commit({f"kit/{name}.py": text for name, text in changes.items()})
+    done = play.ratchet("check", "--static", "--json", env=STUB)
+    assert done.code in (Exit.PASS, Exit.NOT_MEASURED), done.err
+    play.assert_clean()
+    return {case["name"]: case["identical"] for case in json.loads(done.out)["cases"]}
+
+
+ADDS, MULS = "adds/default", "muls/default"
+
+
+@pytest.mark.parametrize(
+    ("ops", "same"),
+    [
+        ("# a word\n" + OPS, {ADDS: True, MULS: True}),
+        (OPS.replace("both", "total"), {ADDS: True, MULS: True}),
+        (OPS.replace("return x * 2", "return x * 3"), {ADDS: False, MULS: True}),
+        (OPS.replace("return x * y", "return x * y + 1"), {ADDS: True, MULS: False}),
+        (OPS.replace("return x * y", "return x * unknown"), {ADDS: True, MULS: False}),
+        (OPS.replace("num_warps=8", "num_warps=4"), {ADDS: True, MULS: False}),
+        (OPS.replace("import triton\n", "import triton\nSIZE = 1\n"), {ADDS: False, MULS: False}),
+    ],
+    ids=["a comment", "a name", "a helper of a kernel", "a kernel", "a kernel that fails", "host code", "a constant"],
+)
+def test_only_what_a_change_reaches_needs_the_gpu(recorded: Playground, ops: str, *, same: dict[str, bool]) -> None:
+    """A case is identical where nothing that it runs changed, or its kernels compile to the recorded machine code."""
+    assert verdicts(recorded, ops=ops) == same
+
+
+def test_a_new_benchmark_file_needs_the_gpu(recorded: Playground) -> None:
+    """A file that the harness would import beside the others may change what they do, and may have cases of its own."""
+    recorded.commit({"bench/more.py": "A = 1\n"})
+    done = recorded.ratchet("check", "--static", env=STUB)
+    assert done.code == Exit.NOT_MEASURED
+    assert done.out.count("bench/more.py is new") == 2
+
+
+def test_a_check_without_a_gpu_writes_what_a_check_writes(recorded: Playground) -> None:
+    """Where all cases are identical, the run and its reports are those of a check on the recorded machine."""
+    recorded.commit({"README.md": "a word\n"})
+    done = recorded.ratchet("check", "--static", "--needed", "needed.txt", env=STUB)
+    assert done.code == Exit.PASS
+    assert done.outcomes() == {ADDS: Outcome.IDENTICAL, MULS: Outcome.IDENTICAL}
+    assert done.run.environment == load(recorded.repo / RECORD, Recorded).environment
+    assert (recorded.repo / "needed.txt").read_text() == ""
+
+
+def test_the_cases_for_the_gpu_are_written_down(recorded: Playground) -> None:
+    """A workflow gets the names of the cases that need the GPU, and no report of a check that was not made."""
+    recorded.commit({"kit/ops.py": OPS.replace("return x * y", "return y * x * y")})
+    done = recorded.ratchet("check", "--static", "--needed", "needed.txt", env=STUB)
+    assert done.code == Exit.NOT_MEASURED
+    assert (recorded.repo / "needed.txt").read_text() == f"{MULS}\n"
+    assert "_mul (kit/ops.py): registers" in done.out
+    assert not (recorded.repo / "results" / "current.json").exists()
+
+
+def test_another_release_of_triton_proves_nothing(recorded: Playground) -> None:
+    """Kernels are compiled by the release that was recorded, or not at all."""
+    path = recorded.repo / RECORD
+    path.write_text(path.read_text().replace('"triton": "3.6.0"', '"triton": "3.5.0"'))
+    assert verdicts(recorded, ops=OPS.replace("both", "total")) == {ADDS: False, MULS: True}
+
+
+def test_a_reference_that_moved_on_is_held_against_the_record_too(recorded: Playground) -> None:
+    """What the reference changed since the record needs the GPU, though the head changes nothing."""
+    recorded.commit({"kit/ops.py": OPS.replace("return x * y", "return x * y + 1")})
+    recorded.commit({"README.md": "a word\n"})
+    done = recorded.ratchet("check", "--static", env=STUB)
+    assert done.code == Exit.NOT_MEASURED
+    assert "IDENTICAL  adds/default" in done.out
+    assert "NEEDS GPU  muls/default" in done.out
+
+
+def test_a_record_in_the_reference_counts_before_that_of_the_checkout(recorded: Playground) -> None:
+    """A pull request cannot bring a record of its own: that of the commit it is compared with is read."""
+    text = (recorded.repo / RECORD).read_text()
+    recorded.git("add", "--force", str(RECORD))
+    recorded.commit({"README.md": "a word\n"})
+    recorded.commit({str(RECORD): text.replace("kit/ops.py", "kit/other.py"), "kit/ops.py": OPS.replace("x * y", "x * y + 1")})
+    done = recorded.ratchet("check", "--static", env=STUB)
+    assert done.code == Exit.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "sentence"),
+    [
+        ({"README.md": "a word\n"}, ("check", "--static", "--base", "HEAD"), "There is no record of the cases"),
+        ({"kit/ops.py": OPS + "A = 1\n"}, ("run", "--static", "--device", "cpu"), "There are uncommitted changes"),
+    ],
+)
+def test_what_is_missing_is_said(recorded: Playground, files: dict[str, str], words: tuple[str, ...], sentence: str) -> None:
+    """Without a record, and for a checkout that is no commit, one sentence says what to do."""
+    (recorded.repo / RECORD).unlink()
+    for name, text in files.items():
+        (recorded.repo / name).write_text(text)
+    done = recorded.ratchet(*words, env=STUB)
+    assert done.code == Exit.USAGE
+    assert done.sentence.startswith(sentence)
