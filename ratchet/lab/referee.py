@@ -31,7 +31,7 @@ from ratchet.lab.records.evaluation import (
     TimingPlan,
     Violation,
 )
-from ratchet.lab.runners import Done, KernelNames, OpenedFiles, Part, Parts, Runner, RunnerTrouble
+from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Runner, RunnerTrouble
 
 _WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
 KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
@@ -89,7 +89,6 @@ class Seen:
     alone_s: list[float] = field(default_factory=list)
     peaks: dict[Side, int] = field(default_factory=dict)
     held: dict[Side, int] = field(default_factory=dict)
-    kernels: dict[Side, tuple[str, ...]] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     plan: TimingPlan | None = None
@@ -395,7 +394,7 @@ class Referee:
         """Return what the baseline's operators selected by, as far as that can be seen."""
         table = CallSlots(runner, contents, (), 1)
         contents.fill(table.arguments(0), seed)
-        parts = runner.ask("watch", Parts, seed=seed % 2**31).parts
+        parts = runner.ask("call", Parts, seed=seed % 2**31, watch=True).parts
         table = CallSlots(runner, contents, parts, 1)
         runner.ask("write", Done, results=table.results)
         return table.snapshot(0).results
@@ -451,9 +450,6 @@ class Referee:
             with self._turn(side) as runner:
                 self.seen.opened |= set(runner.ask("opened", OpenedFiles).paths)
                 self._take_peak(side)
-                if self._device.type == "cuda":
-                    with contextlib.suppress(RunnerTrouble):  # information only
-                        self.seen.kernels[side] = runner.ask("kernels", KernelNames).names
         self._runners["head"].end()
         self._progress.stage("Timing the baseline alone")
         for _ in range(ALONE):
