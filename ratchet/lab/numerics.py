@@ -19,6 +19,8 @@ ULPS = 2
 """Results may differ by so many units in the last place of their type, where that is more than rtol."""
 LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
+LEAST_DIGIT = 0.1
+"""An absolute tolerance of more than this share of a result's size would take zeros for it."""
 RARE = 0.1
 """Largest share of other places with an equal value, of a tensor that tells what an index selects."""
 NUDGES, STEPS, SHORT_BYTES = 20, 16, 4
@@ -52,14 +54,16 @@ def closeness(
 ) -> Closeness:
     """Compare results that have the same places, types and shapes.
 
-    ``scaled``: the absolute tolerance is at least rtol of a part's size. ``exact`` is the baseline's result in float64.
+    ``scaled``: the absolute tolerance is at least rtol of a part's size; else, it is at most a tenth of that. ``exact`` is the
+    baseline's result in float64.
     """
     largest, wrong, not_finite = 0.0, "", False
     for place, value in expected.items():
         other = found[place]
         if torch.equal(other, value):
             continue
-        away, close = apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled else atol)
+        size = _rms(value)
+        away, close = apart(other, value, rtol, max(atol, rtol * size) if scaled else min(atol, LEAST_DIGIT * size or atol))
         if not bool(close.all()) and exact is not None and place in exact:
             is_number = value.dtype.is_floating_point or value.dtype.is_complex
             close |= _no_further(other, value, exact[place]) if is_number else other == exact[place]
