@@ -55,6 +55,8 @@ LONG_S = 0.05
 """A call that takes longer is never given more inputs than the next two."""
 PREPARE_S = {"cpu": 4.0, "cuda": 8.0}
 """Seconds for drawing inputs, and for fresh processes: both bound the plan before anything is timed."""
+WARM = 2
+"""Calls of a fresh process before it is timed."""
 ALONE = 5
 """Messages of the baseline when the candidate is gone."""
 _HINTS = {
@@ -479,7 +481,7 @@ class Referee:
             PREPARE_S[device] / (4.5 * self._pairs * draw_s),
             MOST_CALLS if once_s < LONG_S else 1,
         )
-        processes = min(self._pairs, PREPARE_S[device] / max(2 * self._start_s, 1e-3))
+        processes = min(self._pairs, PREPARE_S[device] / max(2 * (self._start_s + WARM * once_s), 1e-3))
         return TimingPlan(
             pairs=self._pairs,
             processes=max(1, int(processes)),
@@ -522,8 +524,7 @@ class Referee:
             for side in SIDES:
                 self._fork(side)
         tables = self._tables(slots)
-        for _ in range(2):
-            self._message(tables, min(2, slots))
+        self._message(tables, min(WARM, slots))
         return tables
 
     def _message(self, tables: Mapping[Side, CallSlots], count: int) -> dict[Side, float]:
