@@ -2,15 +2,17 @@
 
     python research/other_evaluators.py gpu-mode CLONE FILE...        CLONE of gpu-mode/reference-kernels
     python research/other_evaluators.py KernelBench CLONE FILE...     CLONE of ScalingIntelligence/KernelBench
+    python research/other_evaluators.py flashinfer-bench CLONE FILE...    with its requirements, but for flashinfer-python
 
 Each evaluator runs as it is. Only what asks torch for a GPU is replaced (`GPU_BY_CPU`): a clock of the host stands in for
 CUDA's events. It has the options that its own documentation has. What it says of the results does not depend on how busy the
-machine is; the times do. Every run is confined, since some cheats stop processes and rewrite files. pygpubench is a CUDA
-extension, and flashinfer-bench times by CUPTI: neither runs here.
+machine is; the times do. Every run is confined, since some cheats stop processes and rewrite files. Of flashinfer-bench
+only the comparison runs, since it times by CUPTI; nothing of pygpubench does, which is a CUDA extension.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -62,7 +64,9 @@ def main() -> None:
     for file in map(Path, files):
         ours = outcome(tool, Path(clone), file.absolute(), "candidate")
         base = outcome(tool, Path(clone), file.absolute(), "baseline") if "mean" in ours else ours
-        if "mean" in base:
+        if "right" in ours:
+            said = "right"
+        elif "mean" in base:
             said = f"right, {base['mean'] / ours['mean']:.2f} times as fast{', flagged' if 'flagged' in ours else ''}"
         elif "mean" in ours:
             said = f"right; not the baseline: {base['said']}"
@@ -103,7 +107,8 @@ def confined(tool: str, clone: Path, file: Path, side: str, folder: Path) -> Non
     containment.give_up_rights(())
     os.chdir(folder)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
-    found = (gpu_mode if tool == "gpu-mode" else kernelbench)(clone, baseline, submission, inputs)
+    evaluators = {"gpu-mode": gpu_mode, "KernelBench": kernelbench, "flashinfer-bench": flashinfer}
+    found = evaluators[tool](clone, baseline, submission, inputs)
     (folder / "answer.json").write_text(json.dumps(found), encoding="utf-8")
 
 
@@ -164,6 +169,29 @@ def kernelbench(clone: Path, baseline: Path, submission: Path, inputs: str) -> d
         return {"said": str(found.metadata if found else "not loaded")[:200]}
     flagged = {"flagged": True} if found.metadata.get("excessive_speedup") else {}
     return {"mean": found.runtime_stats["mean"] / 1e3, **flagged}
+
+
+def flashinfer(clone: Path, baseline: Path, submission: Path, inputs: str) -> dict[str, object]:
+    """Run `DefaultEvaluator.check_correctness`, with the number of trials and the tolerances that are its defaults."""
+    import types
+
+    place: dict[str, Any] = {}
+    exec(GPU_BY_CPU + inputs + loading(baseline, "_b") + loading(submission, "_f"), place)  # noqa: S102
+    sys.path.insert(0, str(clone))
+    clock = types.ModuleType("flashinfer.testing")
+    clock.bench_gpu_time_with_cupti = None  # type: ignore[attr-defined]
+    sys.modules.update({"flashinfer": types.ModuleType("flashinfer"), "flashinfer.testing": clock})
+    theirs = importlib.import_module("flashinfer_bench.bench.evaluators.default").DefaultEvaluator
+    trials = [place["inputs_of"](int.from_bytes(os.urandom(3), "big")) for _ in range(3)]
+    expected = [found if isinstance(found := place["_b"](*trial), tuple | list) else [found] for trial in trials]
+    runnable = functools.partial(place["_f"])
+    runnable.metadata = types.SimpleNamespace(destination_passing_style=False)  # type: ignore[attr-defined]
+    definition = types.SimpleNamespace(torch_output_dtypes=[one.dtype for one in expected[0]])
+    settings = types.SimpleNamespace(rtol=1e-2, atol=1e-2, required_matched_ratio=None)
+    refusals: list[object] = []
+    sys.modules[theirs.__module__].make_eval = lambda **said: refusals.append(said["status"])  # type: ignore[attr-defined]
+    correct, _ = theirs.check_correctness(definition, runnable, trials, expected, settings, "", "cpu")
+    return {"said": str(refusals[0])} if refusals or correct is None else {"right": True}
 
 
 if __name__ == "__main__":
