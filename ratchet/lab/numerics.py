@@ -54,16 +54,14 @@ def closeness(
 ) -> Closeness:
     """Compare results that have the same places, types and shapes.
 
-    ``scaled``: the absolute tolerance is at least rtol of a part's size; else, it is at most a tenth of that. ``exact`` is the
-    baseline's result in float64.
+    ``scaled``: the absolute tolerance is at least rtol of a part's size. ``exact`` is the baseline's result in float64.
     """
     largest, wrong, not_finite = 0.0, "", False
     for place, value in expected.items():
         other = found[place]
         if torch.equal(other, value):
             continue
-        size = _rms(value)
-        away, close = apart(other, value, rtol, max(atol, rtol * size) if scaled else min(atol, LEAST_DIGIT * size or atol))
+        away, close = apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled else atol)
         if not bool(close.all()) and exact is not None and place in exact:
             is_number = value.dtype.is_floating_point or value.dtype.is_complex
             close |= _no_further(other, value, exact[place]) if is_number else other == exact[place]
@@ -75,7 +73,10 @@ def closeness(
 
 
 def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, torch.Tensor]:
-    """Return the largest difference, and which elements are close: as in allclose, with NaN and infinities in place."""
+    """Return the largest difference, and which elements are close: as in allclose, with NaN and infinities in place.
+
+    The absolute tolerance is at most a tenth of the size of all that is expected, if that is not zero.
+    """
     if not expected.numel():
         return 0.0, torch.ones_like(expected, dtype=torch.bool)
     if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
@@ -84,6 +85,7 @@ def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
     if expected.dtype.is_complex:  # part by part: a large real one hides nothing
         most, close = apart(torch.view_as_real(found), torch.view_as_real(expected), rtol, atol)
         return most, close.all(-1)
+    atol = min(atol, max(LEAST_DIGIT, rtol) * _rms(expected) or atol)
     rtol = max(rtol, ULPS * torch.finfo(expected.dtype).eps)
     wide = torch.promote_types(expected.dtype, torch.float32)
     found, expected = found.to(wide), expected.to(wide)
