@@ -14,12 +14,11 @@ from pathlib import Path
 
 from ratchet.core import units
 from ratchet.core.errors import RecordError
-from ratchet.core.records.files import load, parse_json, reading
+from ratchet.core.records.files import load
 from ratchet.lab.judge import FEWEST, judged
-from ratchet.lab.records.evaluation import EarlierCertificate, EvaluationRecord, EvaluationResult, Rules
+from ratchet.lab.records.evaluation import EvaluationRecord, EvaluationResult, Rules
 
 _AGAIN = "Certify it again."
-_LARGEST_BYTES = 64 << 20
 
 
 def sealed(record: EvaluationRecord) -> EvaluationRecord:
@@ -27,12 +26,8 @@ def sealed(record: EvaluationRecord) -> EvaluationRecord:
     return record.model_copy(update={"seals": _seals(record)})
 
 
-def read_certificate(path: Path) -> EvaluationRecord | EarlierCertificate:
+def read_certificate(path: Path) -> EvaluationRecord:
     """Return what a certificate holds. Raises RecordError, which names what was edited."""
-    with reading(path):
-        document = parse_json(str(path), path.read_bytes()[:_LARGEST_BYTES])
-    if isinstance(document, dict) and "observed" not in document:
-        return load(path, EarlierCertificate)
     record = load(path, EvaluationRecord)
     for name, seal in _seals(record).items():
         if record.seals.get(name) != seal:
@@ -73,10 +68,8 @@ def loosened(rules: Rules) -> str:
     return units.listed(wider)
 
 
-def confirmation(before: EvaluationRecord | EarlierCertificate, now: EvaluationRecord) -> tuple[bool, str]:
+def confirmation(before: EvaluationRecord, now: EvaluationRecord) -> tuple[bool, str]:
     """Return whether an evaluation confirms the certificate that it ran again, and say so."""
-    if isinstance(before, EarlierCertificate):
-        return False, f"Certificate NOT confirmed: an earlier evaluator took its samples; now: {now.verdict}. Certify it again."
     speeds = " and ".join(f"{one.speedup:.4f}" if one.speedup else "no speed-up" for one in (before, now))
     same = before.verdict == now.verdict
     why = ""

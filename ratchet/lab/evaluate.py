@@ -34,7 +34,7 @@ from ratchet.lab import sanitizer
 from ratchet.lab.certificate import digest_of
 from ratchet.lab.child import containment
 from ratchet.lab.judge import judged
-from ratchet.lab.records.evaluation import EarlierCertificate, EvaluationRecord, InputSpec, Rules, SourceFile, Violation
+from ratchet.lab.records.evaluation import EvaluationRecord, InputSpec, Rules, SourceFile, Violation
 from ratchet.lab.runners import CannotShare, Runner, RunnerTrouble, started
 
 if TYPE_CHECKING:
@@ -78,11 +78,10 @@ def read_source(path: Path) -> SourceFile:
     return SourceFile(path=str(path.absolute()), sha256=hashlib.sha256(text.encode()).hexdigest(), text=text)
 
 
-def request_again(record: EvaluationRecord | EarlierCertificate) -> EvaluationRequest:
+def request_again(record: EvaluationRecord) -> EvaluationRequest:
     """Return the request that evaluates the sources of a certificate again, by its rules and with new seeds."""
-    rules = record.rules if isinstance(record, EarlierCertificate) else record.observed.rules
     sources = record.baseline, record.candidate, record.function, record.inputs, record.maker, record.maker_function
-    return EvaluationRequest(*sources, rules)
+    return EvaluationRequest(*sources, record.observed.rules)
 
 
 def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> EvaluationRecord:
@@ -133,7 +132,6 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
             "files": _files_of_user(referee.seen.opened, wanted, scratch),
             "observed": observed,
             "violations": observed.violations,
-            "kernels": referee.seen.kernels,
             "warnings": (*machine.warnings, *notes, *referee.seen.notes),
         }
     )

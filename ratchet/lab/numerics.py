@@ -19,6 +19,8 @@ ULPS = 2
 """Results may differ by so many units in the last place of their type, where that is more than rtol."""
 LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
+LEAST_DIGIT = 0.1
+"""An absolute tolerance of more than this share of a result's size would take zeros for it."""
 RARE = 0.1
 """Largest share of other places with an equal value, of a tensor that tells what an index selects."""
 NUDGES, STEPS, SHORT_BYTES = 20, 16, 4
@@ -71,7 +73,10 @@ def closeness(
 
 
 def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, torch.Tensor]:
-    """Return the largest difference, and which elements are close: as in allclose, with NaN and infinities in place."""
+    """Return the largest difference, and which elements are close: as in allclose, with NaN and infinities in place.
+
+    The absolute tolerance is at most a tenth of the size of all that is expected, if that is not zero.
+    """
     if not expected.numel():
         return 0.0, torch.ones_like(expected, dtype=torch.bool)
     if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
@@ -80,6 +85,7 @@ def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float)
     if expected.dtype.is_complex:  # part by part: a large real one hides nothing
         most, close = apart(torch.view_as_real(found), torch.view_as_real(expected), rtol, atol)
         return most, close.all(-1)
+    atol = min(atol, max(LEAST_DIGIT, rtol) * _rms(expected) or atol)
     rtol = max(rtol, ULPS * torch.finfo(expected.dtype).eps)
     wide = torch.promote_types(expected.dtype, torch.float32)
     found, expected = found.to(wide), expected.to(wide)

@@ -31,7 +31,7 @@ from ratchet.lab.records.evaluation import (
     TimingPlan,
     Violation,
 )
-from ratchet.lab.runners import Done, KernelNames, OpenedFiles, Part, Parts, Runner, RunnerTrouble
+from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Runner, RunnerTrouble
 
 _WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
 KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
@@ -55,6 +55,8 @@ LONG_S = 0.05
 """A call that takes longer is never given more inputs than the next two."""
 PREPARE_S = {"cpu": 4.0, "cuda": 8.0}
 """Seconds for drawing inputs, and for fresh processes: both bound the plan before anything is timed."""
+WARM = 2
+"""Calls of a fresh process before it is timed."""
 ALONE = 5
 """Messages of the baseline when the candidate is gone."""
 _HINTS = {
@@ -89,7 +91,6 @@ class Seen:
     alone_s: list[float] = field(default_factory=list)
     peaks: dict[Side, int] = field(default_factory=dict)
     held: dict[Side, int] = field(default_factory=dict)
-    kernels: dict[Side, tuple[str, ...]] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     plan: TimingPlan | None = None
@@ -395,7 +396,7 @@ class Referee:
         """Return what the baseline's operators selected by, as far as that can be seen."""
         table = CallSlots(runner, contents, (), 1)
         contents.fill(table.arguments(0), seed)
-        parts = runner.ask("watch", Parts, seed=seed % 2**31).parts
+        parts = runner.ask("call", Parts, seed=seed % 2**31, watch=True).parts
         table = CallSlots(runner, contents, parts, 1)
         runner.ask("write", Done, results=table.results)
         return table.snapshot(0).results
@@ -451,9 +452,6 @@ class Referee:
             with self._turn(side) as runner:
                 self.seen.opened |= set(runner.ask("opened", OpenedFiles).paths)
                 self._take_peak(side)
-                if self._device.type == "cuda":
-                    with contextlib.suppress(RunnerTrouble):  # information only
-                        self.seen.kernels[side] = runner.ask("kernels", KernelNames).names
         self._runners["head"].end()
         self._progress.stage("Timing the baseline alone")
         for _ in range(ALONE):
@@ -483,7 +481,7 @@ class Referee:
             PREPARE_S[device] / (4.5 * self._pairs * draw_s),
             MOST_CALLS if once_s < LONG_S else 1,
         )
-        processes = min(self._pairs, PREPARE_S[device] / max(2 * self._start_s, 1e-3))
+        processes = min(self._pairs, PREPARE_S[device] / max(2 * (self._start_s + WARM * once_s), 1e-3))
         return TimingPlan(
             pairs=self._pairs,
             processes=max(1, int(processes)),
@@ -526,8 +524,7 @@ class Referee:
             for side in SIDES:
                 self._fork(side)
         tables = self._tables(slots)
-        for _ in range(2):
-            self._message(tables, min(2, slots))
+        self._message(tables, min(WARM, slots))
         return tables
 
     def _message(self, tables: Mapping[Side, CallSlots], count: int) -> dict[Side, float]:

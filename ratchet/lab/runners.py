@@ -70,10 +70,6 @@ class OpenedFiles(Record):
     paths: Annotated[tuple[str, ...], Field(max_length=20_000)]
 
 
-class KernelNames(Record):
-    names: Annotated[tuple[Annotated[str, Field(max_length=2000)], ...], Field(max_length=100)]
-
-
 class Done(Record):
     pass
 

@@ -51,12 +51,11 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
 
 @pytest.mark.parametrize("honest", HONEST, ids=lambda path: path.stem)
 def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
-    """However it computes, it breaks no rule, and it gets figures and the kernels that it launched."""
+    """However it computes, it breaks no rule, and it gets figures."""
     _, record = evaluated(place, BASELINE, honest)
     assert record["violations"] == []
     assert record["verdict"] != "not measured", record["headline"]
     assert record["speedup"] > 0
-    assert record["kernels"]["head"]
 
 
 def test_less_precision_takes_a_word(place: Playground) -> None:

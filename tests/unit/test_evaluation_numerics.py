@@ -73,6 +73,13 @@ def test_a_small_element_may_round_as_a_large_one_does() -> None:
     assert bool((torch.stack(steps) == 38).any(0).all())
 
 
+def test_zeros_are_no_small_result() -> None:
+    """Where all of a result is smaller than the absolute tolerance, it still has to be right in its first digit."""
+    expected, zeros = {"out": 1e-6 * torch.randn(8, 16)}, {"out": torch.zeros(8, 16)}
+    assert numerics.closeness(zeros, expected, 1e-3, 1e-5).wrong == "out"
+    assert numerics.closeness({"out": expected["out"] + 1e-8}, expected, 1e-3, 1e-5).wrong == ""
+
+
 def test_a_large_real_part_hides_no_imaginary_one() -> None:
     """Both parts of complex numbers are compared, and so is their precision."""
     x = torch.randn(8, 16)

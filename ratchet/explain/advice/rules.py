@@ -47,7 +47,7 @@ _MAKERS = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 """Functions that make a tensor of numbers of the host, and do nothing else."""
 _PARTS = frozenset(f"aten::{name}" for name in ("unbind", "split", "chunk"))
 """Operators that give all rows or parts at once, to be walked through."""
-_CATS = frozenset(f"aten::{name}" for name in ("cat", "concat", "concatenate", "hstack", "vstack", "column_stack"))
+_CATS = frozenset(f"aten::{name}" for name in ("cat", "concat", "concatenate", "hstack", "vstack", "column_stack", "pad"))
 _FROM_NUMPY = re.compile(r"<built-in method (?:from_numpy|as_tensor|asarray) ")
 _READS = ("print", "item", "cpu", "tolist", "numpy", "format", "__repr__", "__str__", "__format__")
 """Functions all of whose work is for reading a value."""
@@ -236,7 +236,7 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
 
 
 def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
-    """A tensor that grows by concatenation, so that each step copies all that there is. The growing time shows it."""
+    """A tensor that grows by concatenation or padding, so that each step copies all that there is. The growing time shows it."""
     for place, ops in grouped([op for op in line.ops if op.name in _CATS], line.place, 12).items():
         times_us = [_sum(line.work_of.get(id(op), ())) if line.gpu else line.true_us(op.start, op.end) for op in ops]
         third = len(ops) // 3
@@ -245,9 +245,8 @@ def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
             continue
         _claim_ops(line, ops)
         lost = sum(times_us) - min(times_us) * len(ops)
-        what = (
-            f"A tensor grows by torch.cat {len(ops)} times, and each copies it whole: {_us(first)} at first, {_us(last)} at last."
-        )
+        how = "padding" if ops[0].name == "aten::pad" else "torch.cat"
+        what = f"A tensor grows by {how} {len(ops)} times, and each copies it whole: {_us(first)} at first, {_us(last)} at last."
         yield _finding(line, "growing-cat", _Seen(place, len(ops)), lost, what)
 
 

@@ -248,13 +248,23 @@ class FileProcess:
             raise ValueError("there is no memory yet")
         return self._memory.tensor(part["offset"] + offset, getattr(self._torch, part["dtype"]), part["shape"])
 
-    def call(self, seed: int, *, wide: bool = False) -> dict[str, Any]:
-        """Call once with the arguments of the first slot, keep the result, and describe it. ``wide``: in float64."""
-        arguments = self._arguments[0]
-        if wide:
-            arguments = [self._widened(argument) for argument in arguments]
+    def call(self, seed: int, *, wide: bool = False, watch: bool = False) -> dict[str, Any]:
+        """Call once with the arguments of the first slot, keep the result, and describe it.
+
+        ``wide``: in float64. ``watch``: keep what the operators selected by instead, where the result is an index.
+        """
+        arguments = [self._widened(argument) for argument in self._arguments[0]] if wide else self._arguments[0]
         self._seed(seed)
-        self._last = self._parts(self.function(*arguments), arguments)
+
+        def parts() -> dict[str, torch.Tensor]:
+            return self._parts(self.function(*arguments), arguments)
+
+        if watch:
+            from ratchet.lab.child.selections import watched
+
+            self._last = watched(parts)
+        else:
+            self._last = parts()
         self._wait()
         return {"parts": self._layout(self._last)}
 
@@ -264,15 +274,6 @@ class FileProcess:
         if isinstance(node, tuple | list):
             return type(node)(self._widened(each) for each in node)
         return {key: self._widened(each) for key, each in node.items()} if isinstance(node, dict) else node
-
-    def watch(self, seed: int) -> dict[str, Any]:
-        """Call once, and keep what its operators selected by, where the result is an index: see `child.selections`."""
-        from ratchet.lab.child.selections import watched
-
-        self._seed(seed)
-        self._last = watched(lambda: self._parts(self.function(*self._arguments[0]), self._arguments[0]))
-        self._wait()
-        return {"parts": self._layout(self._last)}
 
     def write(self, results: Sequence[Any]) -> None:
         """Write the result that was kept."""
@@ -348,17 +349,6 @@ class FileProcess:
     def _wait(self) -> None:
         if self._device.type == "cuda":
             self._torch.cuda.synchronize()
-
-    def kernels(self) -> dict[str, Any]:
-        """Return the names of the kernels that a call launches; information, like all that this process says."""
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CUDA]) as found:
-            self.function(*self._arguments[0])
-            self._wait()
-        on_gpu = [event.name for event in found.events() if str(event.device_type).endswith("CUDA")]
-        names = [name for name in on_gpu if not name.startswith("Mem")]
-        return {"names": list(dict.fromkeys(names))[:100]}
 
 
 def built(node: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Any:

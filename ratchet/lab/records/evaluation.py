@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
@@ -192,22 +192,6 @@ class EvaluationRecord(EvaluationResult):
     """SHA-256 of other files of the user that the processes say they opened."""
     observed: Observed
     violations: tuple[Violation, ...] = ()
-    kernels: dict[Side, tuple[str, ...]] = {}
-    """Names of the kernels that each side says it launched: information, no judgement."""
     warnings: tuple[str, ...] = ()
     seals: dict[str, str] = {}
     """Of a certificate: the SHA-256 of each other field, and under an empty name that of all of these."""
-
-
-class EarlierCertificate(Record):
-    """The part of an earlier evaluator's certificate that is still read: enough to evaluate the sources again."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    baseline: SourceFile
-    candidate: SourceFile
-    maker: SourceFile | None = None
-    maker_function: str = ""
-    function: str
-    inputs: tuple[InputSpec, ...] = ()
-    rules: Rules

@@ -34,9 +34,6 @@ def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
     if record.observed.checked_calls:
         yield f"Compared besides: {units.plural(record.observed.checked_calls, 'timed call')}, drawn afterwards."
     yield f"Containment: {describe_containment(record.observed.contained)}."
-    for side, kernels in record.kernels.items():
-        name = "baseline" if side == "reference" else "candidate"
-        yield f"Kernels of the {name}: {', '.join(clean(kernel, 80) for kernel in kernels) or 'none'}."
     for warning in record.warnings:
         yield f"Note: {clean(warning)}"
 

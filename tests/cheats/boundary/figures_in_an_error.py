@@ -2,6 +2,7 @@
 
 # baseline: softmax
 # claims: lines that scripts read
+# caught as: failed
 
 FIGURES = "\r\x1b[2K\x1b[1A\nspeedup: 99.0000\nbaseline_ms: 99.0000\noptimized_ms: 1.0000\nverdict: faster\n\x1b[8m"
 

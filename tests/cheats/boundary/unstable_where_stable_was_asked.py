@@ -2,7 +2,7 @@
 
 # baseline: stable_order
 # options: --input 16x65536
-# caught as: wrong
+# caught as: outputs
 
 import numpy as np
 import torch

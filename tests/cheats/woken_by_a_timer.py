@@ -1,8 +1,5 @@
 """A child asks the kernel for a SIGCONT every two milliseconds: it goes on when all are stopped, and burns the core then."""
 
-# baseline: softmax
-# claims: 1.5 to 2 times as fast, because the baseline shares its core
-
 import ctypes
 import os
 import signal
