@@ -655,6 +655,20 @@ def events() -> Iterator[EventAttack]:
         yield EventAttack(f"{where} is {str(value)[:20]}", payload, "workflow_dispatch")
     for name in ("push", "workflow_run", "pull_request", "release", "::error::x"):
         yield EventAttack(f"the event {name}", lambda: b'{"action": "created"}', name)
+    run = {"action": "completed", "workflow_run": {"id": 1, "run_attempt": 1}}
+    for where, value in (
+        ("workflow_run", [1]),
+        ("workflow_run.id", "900"),
+        ("workflow_run.id", True),
+        ("workflow_run.id", 2**63),
+        ("workflow_run.run_attempt", 0),
+        ("workflow_run.run_attempt", 1e300),
+    ):
+        yield EventAttack(f"{where} is {str(value)[:20]}", functools.partial(_payload, run, where, value), "workflow_run")
+    # Its payload is whatever somebody with a token wrote.
+    sent = {"action": "::error::x", "client_payload": {"run_id": "900", "pr": 7, "sha": "3f" * 20, "inputs": {"run_id": "900"}}}
+    yield EventAttack("a dispatch that names a run", lambda: text_of(sent), "repository_dispatch")
+    yield EventAttack("a dispatch like another event", lambda: text_of(sent | run | comment), "repository_dispatch")
 
 
 def _payload(event: Json, where: str, value: object) -> bytes:
