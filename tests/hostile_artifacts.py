@@ -122,6 +122,8 @@ def archives() -> Iterator[Attack]:
         ("a list of 2 GiB", lambda raw: raw[:-10] + struct.pack("<I", 2**31) + raw[-6:], "more than 2000 entries"),
         ("a list that is cut off", lambda raw: raw[: len(raw) // 2] + raw[-22:], "is not a zip archive"),
         ("an archive cut off", lambda raw: raw[:-30], "is not a zip archive"),
+        ("another name beside its data", lambda raw: raw[:30] + b"x" + raw[31:], "damaged"),
+        ("a second archive in its comment", _with_second, "The artifact h"),
         ("several disks", lambda raw: raw[:-18] + b"\1\0\1\0" + raw[-14:], ""),
         ("a program before it", lambda raw: b"#!/bin/sh\nexit\n" + raw, ""),
         ("a program and no archive", lambda _: b"#!/bin/sh\n", "is not a zip archive"),
@@ -166,6 +168,12 @@ def _overlapping(text: bytes, name: str) -> bytes:
     rows = b"".join(row.replace(b"x0000", b"x%04d" % number) for number in range(1_000))
     count = struct.pack("<HHI", 1_001, 1_001, start - first + len(rows))
     return raw[:start] + rows + end[:8] + count + end[16:]
+
+
+def _with_second(raw: bytes) -> bytes:
+    """With an archive in its comment, whose end is the last."""
+    other = packed(("x.json", b"{}"))
+    return raw[:-2] + struct.pack("<H", len(other)) + other
 
 
 def _with(raw: bytes, offset: int, value: bytes) -> bytes:
@@ -655,6 +663,20 @@ def events() -> Iterator[EventAttack]:
         yield EventAttack(f"{where} is {str(value)[:20]}", payload, "workflow_dispatch")
     for name in ("push", "workflow_run", "pull_request", "release", "::error::x"):
         yield EventAttack(f"the event {name}", lambda: b'{"action": "created"}', name)
+    run = {"action": "completed", "workflow_run": {"id": 1, "run_attempt": 1}}
+    for where, value in (
+        ("workflow_run", [1]),
+        ("workflow_run.id", "900"),
+        ("workflow_run.id", True),
+        ("workflow_run.id", 2**63),
+        ("workflow_run.run_attempt", 0),
+        ("workflow_run.run_attempt", 1e300),
+    ):
+        yield EventAttack(f"{where} is {str(value)[:20]}", functools.partial(_payload, run, where, value), "workflow_run")
+    # Its payload is whatever somebody with a token wrote.
+    sent = {"action": "::error::x", "client_payload": {"run_id": "900", "pr": 7, "sha": "3f" * 20, "inputs": {"run_id": "900"}}}
+    yield EventAttack("a dispatch that names a run", lambda: text_of(sent), "repository_dispatch")
+    yield EventAttack("a dispatch like another event", lambda: text_of(sent | run | comment), "repository_dispatch")
 
 
 def _payload(event: Json, where: str, value: object) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.harness import programs, suites, tables
-from ratchet.harness.entries import ParsedFile
+from ratchet.harness.entries import ParsedFile, part
 from ratchet.harness.tables import CsvTable, metrics_of
 
 Parser = Callable[[Any, Path | None, Path], ParsedFile]
@@ -56,12 +56,10 @@ def looks_like(document: Any) -> str | None:
     """Return the format of a document, or a key of `UNREAD`; None where nobody knows."""
     if isinstance(document, CsvTable):
         return next((kind for kind, columns in _TABLES.items() if columns <= {*document.header}), "triton")
-    if any(
-        _has(one, "metric") and isinstance(one["metric"], dict)
-        for one in (document if isinstance(document, list) else [document])
-    ):
+    listed = document if isinstance(document, list) else [document]
+    if any(isinstance(part(one, "metric"), dict) for one in listed):
         return "pytorch"
-    if isinstance(document, list) and any(map(_is_seed, document)):
+    if any(map(_is_seed, listed)):
         return "seed"
     return next((kind for kind, is_so in _LOOKS if is_so(document)), None) if isinstance(document, dict) else None
 
@@ -71,7 +69,7 @@ def _is_ours(document: dict[str, Any]) -> bool:
 
 
 def _is_seed(document: Any) -> bool:
-    return _has(document, "config") and isinstance(document.get("performance"), dict)
+    return _has(document, "config") and isinstance(document.get("performance"), dict) and not _is_ours(document)
 
 
 _LOOKS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
@@ -79,14 +77,13 @@ _LOOKS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
     ("the verdict of a run of ratchet, without its samples", lambda one: _is_ours(one) and "verdict" in one),
     ("a baseline of ratchet", lambda one: _is_ours(one) and "fingerprints" in one),
     ("another file of ratchet", _is_ours),
-    ("seed", _is_seed),
     ("triton", lambda one: any(str(key).startswith("tritonbench_") for key in metrics_of(one))),
     ("pytest-benchmark", lambda one: "machine_info" in one),
     ("codspeed", lambda one: isinstance(one.get("instrument"), dict) and "benchmarks" in one),
     ("google-benchmark", lambda one: "context" in one and "benchmarks" in one),
     ("nvbench", lambda one: "benchmarks" in one and ("meta" in one or "devices" in one)),
     ("asv", lambda one: isinstance(one.get("results"), dict) and "commit_hash" in one),
-    ("hyperfine", lambda one: isinstance(one.get("results"), list) and _any_or_none(one["results"], "command")),
+    ("hyperfine", lambda one: _is_of_hyperfine(one.get("results"))),
     ("json", lambda one: isinstance(one.get("benchmarks"), dict)),
     (BESIDE, lambda one: "version" in one and ("machine" in one or any(_has(each, "code") for each in one.values()))),
     ("bencher", lambda one: any(_holds_metric(each) for each in one.values())),
@@ -103,17 +100,16 @@ _TABLES = {
 
 def described(looks: str | None) -> str:
     """Return the rest of a sentence that begins with ``The file is``."""
-    if looks in UNREAD:
-        return looks
-    return f"a file that {looks} writes" if looks else "no file of a harness that ratchet knows"
+    writes = f"a file that {looks} writes" if looks else "no file of a harness that ratchet knows"
+    return looks if looks in UNREAD else writes
 
 
 def _holds_metric(measures: Any) -> bool:
     return isinstance(measures, dict) and any(_has(metric, "value") for metric in measures.values())
 
 
-def _any_or_none(listed: list[Any], key: str) -> bool:
-    return not listed or any(_has(each, key) for each in listed)
+def _is_of_hyperfine(results: Any) -> bool:
+    return isinstance(results, list) and (not results or any(_has(each, "command") for each in results))
 
 
 def _has(value: Any, key: str) -> bool:

@@ -362,6 +362,7 @@ def test_a_run_of_another_push(origin: Origin, event: str) -> None:
         ({"head_branch": "topic"}, "of the event push on topic"),
         ({"head_branch": None}, "of the event push on no branch"),
         ({"event": "pull_request"}, "of the event pull_request on main"),
+        ({"event": "repository_dispatch"}, "of the event repository_dispatch on main"),
         ({"event": "pull_request_target"}, "of the event pull_request_target on main"),
         ({"head_repository": "a-stranger/kernels"}, "of the event push on main of a fork"),
         ({"head_repository": None}, "of the event push on main of a fork"),

@@ -24,7 +24,7 @@ from tests.history_examples import timed
 from tests.hostile_artifacts import Attack, EventAttack, Json, attacks, events, packed, text_of
 from tests.hostile_states import StateAttack, states
 from tests.integration.playground import copy_repository, git, new_repository
-from tests.integration.publish_scene import BOT, HEAD, NAME, RED, RUN, Scene
+from tests.integration.publish_scene import BOT, HEAD, NAME, RED, RUN, SAME, Scene
 from tests.trusted_jobs import TrustedJobs, Use
 
 MOST_MB = 1000
@@ -212,17 +212,22 @@ def test_a_state(bench: Bench, job: str, attack: StateAttack) -> None:
         assert not re.search("@octocat|<img src|https://evil|fixes #1", text)
 
 
-@pytest.mark.parametrize("attack", [*events()], ids=lambda attack: attack.name)
-def test_an_event(bench: Bench, attack: EventAttack) -> None:
-    """The job that answers commands reads an event alone: one that GitHub does not write is one sentence, and changes nothing."""
+EVENTS = [(job, attack) for attack in events() for job in ("command", "publish")[: 1 + (attack.event != "issue_comment")]]
+
+
+@pytest.mark.parametrize(("job", "attack"), EVENTS, ids=[f"{job}: {attack.name}" for job, attack in EVENTS])
+def test_an_event(bench: Bench, job: str, attack: EventAttack) -> None:
+    """The jobs that answer and publish read an event: one that GitHub does not write is one sentence, and changes nothing."""
     (bench.scene.folder / "event.json").write_bytes(attack.payload())
     state = bench.scene.state
-    before = (dict(state.comments), list(state.dispatches))
-    done = bench.jobs.run(["command"], bench.scene.environ | {"GITHUB_EVENT_NAME": attack.event}, bench.ground.clone)
+    bench.scene.artifact(SAME)
+    before = (dict(state.comments), list(state.dispatches), dict(state.checks))
+    words = [job, str(bench.scene.place)] if job == "publish" else [job]
+    done = bench.jobs.run(words, bench.scene.environ | {"GITHUB_EVENT_NAME": attack.event}, bench.ground.clone)
     assert done.code == 2, done
     assert done.megabytes < MOST_MB
     [sentence] = done.err.splitlines()
     assert sentence.startswith("ratchet: ")
     assert len(sentence) < 500
     assert not done.out
-    assert (dict(state.comments), list(state.dispatches)) == before
+    assert (dict(state.comments), list(state.dispatches), dict(state.checks)) == before

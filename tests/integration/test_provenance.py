@@ -177,7 +177,8 @@ def test_samples_of_another_workflow_are_not_published(scene: Scene) -> None:
     """After an honest red run, a workflow of the pull request that uploads invented samples changes nothing."""
     scene.artifact(RED)
     scene.publish()
-    scene.state.add_run(RUN + 1, head_sha=HEAD, path=OTHER, artifacts=["benchmark-ratchet-results"])
+    there = {"head_branch": "topic", "head_repository": "octocat/kernels"}
+    scene.state.add_run(RUN + 1, head_sha=HEAD, path=OTHER, artifacts=["benchmark-ratchet-results"], **there)
     scene.artifact(SAME)
     done = scene.publish(run_id=RUN + 1)
     assert done.verdict == "foreign"

@@ -110,6 +110,9 @@ def test_numbers_that_are_none_cost_their_entry_alone(tmp_path: Path) -> None:
         assert [*found.values()][:2] == ["1", "1"]
         assert [*found.values()][2].startswith("untimed: it has a time of ")
         assert [*found][1] == "b--NaN/default"
+    for broken in ("{nan: 1}", '{"a": ["' + '\\"' * 200_000, '{"a": -NaN'):  # the second, quickly
+        with pytest.raises(RecordError, match="is not JSON"):
+            read(tmp_path, broken)
 
 
 def test_what_lists_nothing_is_named(tmp_path: Path) -> None:

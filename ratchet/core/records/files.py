@@ -251,11 +251,11 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
         return fields
 
     constant, whole = (None, _whole) if foreign else (refuse_number, None)
-    if foreign:
-        text = _NOT_FINITE.sub(_as_python_writes_it, str(text))
     try:
         return json.loads(text, parse_constant=constant, parse_int=whole, object_pairs_hook=refuse_twins, strict=not foreign)
     except json.JSONDecodeError as error:
+        if foreign and (renamed := _NOT_FINITE.sub(_as_python_writes_it, str(text))) != text:
+            return parse_json(path, renamed, hint, foreign=True)
         place = f"line {error.lineno}, column {error.colno}"
         if error.msg == "Extra data":
             rest = clean(str(text[error.pos : error.pos + 40]), 40)
@@ -269,8 +269,8 @@ def parse_json(path: str, text: str | bytes, hint: str = _UNDO, *, foreign: bool
         ) from None
 
 
-_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|(-?)(?:(nan)|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
-"""A text, which stays as it is, or a number that is not finite."""
+_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*+"?|(-?)(?:(nan)|inf(?:inity)?)\b', re.IGNORECASE | re.DOTALL)
+"""A text, which stays as it is even where its end is missing, or a number that is not finite."""
 
 
 def _as_python_writes_it(found: re.Match[str]) -> str:
