@@ -29,6 +29,7 @@ from ratchet.adopt.guesses import Function
 from ratchet.adopt.harnesses import harnesses
 from ratchet.adopt.init import InitRequest, drift
 from ratchet.adopt.survey import Survey, survey
+from ratchet.adopt.trial import CallTrials, _learnt
 from ratchet.core.errors import UsageError
 from ratchet.core.workload import Benchmark
 from tests.integration.playground import new_repository
@@ -456,6 +457,14 @@ def test_a_project_of_cmake_below_the_root_is_built_from_its_folder() -> None:
     (found,) = harnesses({"cpp/CMakeLists.txt": "", "cpp/b/CMakeLists.txt": "add_executable(k k.cpp)\n", "cpp/b/k.cpp": GOOGLE})
     assert found.build[-1].startswith("cmake -S cpp -B build ")
     assert found.commands[0][0] == "./build/b/k"
+
+
+def test_a_compiled_module_of_the_repository_is_to_be_built_not_installed() -> None:
+    """Where a build of the repository makes what an import misses, no package index is to blame."""
+    answers = [{"imported": False, "missing": "fast_cuda", "error": "ModuleNotFoundError: No module named 'fast_cuda'"}]
+    found = _learnt((), answers, 'CUDAExtension(name="fast_cuda", sources=[])')
+    assert found == CallTrials(failure="it needs the compiled module fast_cuda, which building the repository makes")
+    assert _learnt((), answers, "") == CallTrials(missing="fast_cuda")
 
 
 def test_names_of_files() -> None:
