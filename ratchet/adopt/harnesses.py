@@ -157,19 +157,21 @@ _TARGET = re.compile(
     r"\b(?:add_executable|cuda_add_executable|cc_binary|ConfigureBench|ConfigureNVBench)\s*\(\s*([\w.+-]+)\s+([^)]*)\)"
 )
 """A program of CMake with its sources; the last two are functions that RAPIDS and others define."""
+_OUTPUT = re.compile(r"RUNTIME_OUTPUT_DIRECTORY\s+\"?(?:\$<BUILD_INTERFACE:)?\$\{\w*BINARY_DIR\}/([\w./-]+)")
+"""Where a file of CMake has its programs put, below the folder of the build."""
 
 
 def _of_cmake(files: Mapping[str, str]) -> Iterator[FoundHarness]:
-    if "CMakeLists.txt" not in files:
-        return
     for tool, (mark, options, format_) in _PROGRAMS.items():
         sources = [file for file, text in files.items() if file.endswith((".cu", ".cpp", ".cc", ".cxx")) and mark.search(text)]
         program = next(_programs(sources, files), None)
         if not program:
             continue
-        folder, target = program
+        source, folder, target = program
         place = str(PurePosixPath("build", folder, target))
-        configure = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build -j --target {target}"
+        configure = (
+            f"cmake -S {shlex.quote(source)} -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build -j --target {target}"
+        )
         on_gpu = any(source.endswith(".cu") for source in sources) or tool == "NVBench"
         yield FoundHarness(
             tool,
@@ -182,16 +184,16 @@ def _of_cmake(files: Mapping[str, str]) -> Iterator[FoundHarness]:
         )
 
 
-def _programs(sources: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield folder and name of programs that CMake makes of one of these sources."""
-    for file, text in files.items():
-        if PurePosixPath(file).name != "CMakeLists.txt":
-            continue
-        folder = PurePosixPath(file).parent
+def _programs(sources: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield folder of the project, folder in it, and name of programs that CMake makes of one of these sources."""
+    lists = {PurePosixPath(file).parent: text for file, text in files.items() if PurePosixPath(file).name == "CMakeLists.txt"}
+    for folder, text in lists.items():
+        project = min((above for above in (folder, *folder.parents) if above in lists), key=lambda each: len(each.parts))
         for found in _TARGET.finditer(re.sub(r"#.*", "", text)):
             listed = {os.path.normpath(str(folder / word.strip('"'))) for word in found[2].split()}
             if listed & set(sources):
-                yield ("" if str(folder) == "." else str(folder)), found[1]
+                elsewhere = _OUTPUT.search(text)
+                yield str(project), elsewhere[1] if elsewhere else str(folder.relative_to(project)), found[1]
 
 
 def _of_perf_report(files: Mapping[str, str]) -> Iterator[FoundHarness]:

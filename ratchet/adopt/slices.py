@@ -23,6 +23,8 @@ _UNFIT = re.compile(
     r"|open|load|load_dataset|from_pretrained|exec|do_bench)\b(?!\s*=)"
 )
 """Words of tests that need more than this process and its device, or do something beside computing."""
+_MODULES, _ON_THE_WAY = {"torch", "np", "numpy", "triton", "pytest", "self"}, {"backward", "zero_grad", "assertTrue", "step"}
+"""Names whose functions change no object; methods that a test calls behind what is timed."""
 _IN_PLACE = {"eval", "cuda", "to", "half", "bfloat16", "float", "double", "requires_grad_", "train"}
 _MAKES = re.compile(r"\b(rand\w*|zeros\w*|ones\w*|empty\w*|full\w*|arange|tensor|linspace|normal)\(")
 """Functions that make tensors."""
@@ -200,7 +202,7 @@ def _bound(node: ast.AST) -> set[str]:
 
 
 def _changed(node: ast.stmt) -> set[str]:
-    """Return the names whose objects a statement changes: ``m.weight.data = …``, ``x.normal_()``, ``m.eval()``."""
+    """Return the names whose objects a statement changes: ``m.weight.data = …``, ``x.normal_()``, ``m.set(x)``."""
     if isinstance(node, ast.Assign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         return {root for each in targets if isinstance(each, ast.Attribute | ast.Subscript) and (root := _root(each))}
@@ -211,6 +213,8 @@ def _changed(node: ast.stmt) -> set[str]:
         return set()
     if re.search(r"\binit\b", ast.unparse(function.value)):  # torch.nn.init.normal_(weight)
         return {root for each in node.value.args[:1] if (root := _root(each))}
+    if isinstance(function.value, ast.Name) and function.value.id not in _MODULES and function.attr not in _ON_THE_WAY:
+        return {function.value.id}  # its result is dropped, so it was called for what it changes: loss.set_model_output(model)
     is_change = function.attr in _IN_PLACE or (function.attr.endswith("_") and not function.attr.endswith("__"))
     return {root} if is_change and (root := _root(function)) else set()
 

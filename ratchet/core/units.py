@@ -79,18 +79,19 @@ def threshold(fraction: float) -> str:
 
 
 def change(ratio: float, digits: int = 2) -> str:
-    """Show a ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster. No digits of what nobody measures."""
+    """Show a ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster. Of very large ones it says only that."""
     value = (ratio - 1) * 100
-    shown = f"{value:+.{digits}f}" if value < _FAR else f"{value:+.0f}" if value < _BEYOND else f">+{_BEYOND:.0f}"
-    if shown.startswith(">"):
-        return f"{shown} %"
+    if value > _BEYOND:
+        return f">+{_BEYOND:.0f} %"
+    value = max(value, -100.0)  # nothing takes less time than none
+    shown = f"{value:+.{digits}f}"
     if float(shown) == 0:
         shown = f"{0:.{digits}f}"
     return f"{shown.replace('-', '−')} %"
 
 
-_FAR, _BEYOND = 1e3, 1e5
-"""Changes in percent that have no decimals, and that are only said to be larger: a thousand times as slow."""
+_BEYOND = 1e5
+"""Changes in percent that are only said to be larger: a thousand times as slow is an interval without an end."""
 
 
 def earned_digits(ratio: float, low: float, high: float, marks: Sequence[float]) -> int:

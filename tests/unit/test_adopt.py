@@ -29,6 +29,7 @@ from ratchet.adopt.guesses import Function
 from ratchet.adopt.harnesses import harnesses
 from ratchet.adopt.init import InitRequest, drift
 from ratchet.adopt.survey import Survey, survey
+from ratchet.adopt.trial import CallTrials, _learnt
 from ratchet.core.errors import UsageError
 from ratchet.core.workload import Benchmark
 from tests.integration.playground import new_repository
@@ -295,6 +296,7 @@ def test_norm(rows, columns, dtype):
 
 def test_module():
     m = Norm(dict(size=8))
+    m.set_scale(3)
     assert m(torch.randn(2, 8)).isfinite().all()
 
 
@@ -348,7 +350,8 @@ def test_a_helper_of_a_test_gets_the_device(tmp_path: Path) -> None:
 def test_a_module_is_evaluated_on_the_device(tmp_path: Path) -> None:
     """Where the test names no device, everything is made on ours, and the module is in evaluation mode."""
     (text,) = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.ops.Norm")
-    assert "    with device:  # tensors and modules are made there\n        m = Norm(dict(size=8))\n        m.eval()\n" in text
+    made = "        m = Norm(dict(size=8))\n        m.set_scale(3)\n        m.eval()\n"
+    assert f"    with device:  # tensors and modules are made there\n{made}" in text
 
 
 def test_blocks_of_the_readme_are_read(tmp_path: Path) -> None:
@@ -359,6 +362,7 @@ def test_blocks_of_the_readme_are_read(tmp_path: Path) -> None:
     assert "return lambda: norm(x, x[0], 1e-06)" in text
 
 
+OUTPUT = 'set_target_properties(k PROPERTIES RUNTIME_OUTPUT_DIRECTORY "$<BUILD_INTERFACE:${K_BINARY_DIR}/speed>")\n'
 GOOGLE = "#include <benchmark/benchmark.h>\n"
 CODE = {"tests/test_speed.py": "def test_k(benchmark):\n    benchmark(sum, [1])\n"}
 
@@ -392,6 +396,12 @@ CODE = {"tests/test_speed.py": "def test_k(benchmark):\n    benchmark(sum, [1])\
             "NVBench",
             "./build/k --jsonbin {out}",
             "nvbench",
+        ),
+        (
+            {"cpp/CMakeLists.txt": "", "cpp/b/CMakeLists.txt": f"add_executable(k k.cpp)\n{OUTPUT}", "cpp/b/k.cpp": GOOGLE},
+            "Google Benchmark",
+            "./build/speed/k --benchmark_out={out} --benchmark_out_format=json --benchmark_repetitions=5",
+            "google-benchmark",
         ),
         (
             {"tests/test_speed.py": "def test_k(ratchet_benchmark):\n    ratchet_benchmark(sum, [1])\n"},
@@ -440,6 +450,21 @@ def test_saved_results_are_offered_where_no_code_shows_their_harness() -> None:
 def test_a_name_in_a_file_of_settings_is_no_harness(files: dict[str, str]) -> None:
     """Only benchmarks themselves count."""
     assert harnesses(files) == []
+
+
+def test_a_project_of_cmake_below_the_root_is_built_from_its_folder() -> None:
+    """The outermost CMakeLists.txt above a program is what CMake is given."""
+    (found,) = harnesses({"cpp/CMakeLists.txt": "", "cpp/b/CMakeLists.txt": "add_executable(k k.cpp)\n", "cpp/b/k.cpp": GOOGLE})
+    assert found.build[-1].startswith("cmake -S cpp -B build ")
+    assert found.commands[0][0] == "./build/b/k"
+
+
+def test_a_compiled_module_of_the_repository_is_to_be_built_not_installed() -> None:
+    """Where a build of the repository makes what an import misses, no package index is to blame."""
+    answers = [{"imported": False, "missing": "fast_cuda", "error": "ModuleNotFoundError: No module named 'fast_cuda'"}]
+    found = _learnt((), answers, 'CUDAExtension(name="fast_cuda", sources=[])')
+    assert found == CallTrials(failure="it needs the compiled module fast_cuda, which building the repository makes")
+    assert _learnt((), answers, "") == CallTrials(missing="fast_cuda")
 
 
 def test_names_of_files() -> None:

@@ -55,6 +55,7 @@ PERCENT = re.compile(r"([0-9.]*[0-9])(?= %)|[\[;][+−]?([0-9.]+), [+−]?([0-9.
 SAME_IN_ALL = re.compile(
     r"in at most 0\.1 % of all runs|95 % (?:confidence )?interval|95 % confidence|more than [0-9]+ % past the gate"
     r"|gate 3 %, improvement 5 % from pyproject\.toml"
+    r"|The typical call: .*?(?=, (?:across|past) the)"
 )
 """What no verdict changes: of the example page too; and what noise that persists may hide, which is no figure of this change."""
 

@@ -109,7 +109,15 @@ def test_threshold(fraction: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.034, "+3.40 %"), (0.876, "−12.40 %"), (1, "0.00 %"), (0.999999, "0.00 %"), (1.000001, "0.00 %"), (2, "+100.00 %")],
+    [
+        (1.034, "+3.40 %"),
+        (0.876, "−12.40 %"),
+        (1, "0.00 %"),
+        (0.999999, "0.00 %"),
+        (1.000001, "0.00 %"),
+        (2, "+100.00 %"),
+        (4.1e7, ">+100000 %"),
+    ],
 )
 def test_change(ratio: float, text: str) -> None:
     """A ratio is a signed change with a true minus, and nothing is neither plus nor minus."""
