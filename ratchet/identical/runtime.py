@@ -15,6 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 from ratchet.core.errors import WorkerError
 
@@ -141,6 +142,22 @@ def audited(owner: type, name: str) -> Iterator[None]:
 
 def uncompiled_kernels() -> Iterator[FunctionType]:
     """Yield the functions of Triton's live kernels that nothing has compiled. A release with other names yields none."""
-    kind = getattr(sys.modules.get("triton.runtime.jit"), "JITFunction", ())
-    kernels = (each for each in gc.get_objects() if issubclass(type(each), kind) and vars(each).get("hash", "") is None)
+    kernels = (each for each in living("triton.runtime.jit", "JITFunction") if vars(each).get("hash", "") is None)
     yield from (kernel.fn for kernel in kernels if isinstance(kernel.fn, FunctionType))
+
+
+def living(module: str, name: str) -> list[Any]:
+    """Return the live objects of a class, if its module was imported and has it: those too that a host froze before it forked.
+
+    Costs a copy of every page with an object, which forked processes share else.
+    """
+    kind = getattr(sys.modules.get(module), name, None)
+    if not isinstance(kind, type):
+        return []
+    was_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()  # the collector lists nothing that is frozen
+    try:
+        return [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    finally:
+        if was_frozen:
+            gc.freeze()

@@ -11,7 +11,7 @@ from ratchet.core.errors import Exit
 from ratchet.core.records.files import load
 from ratchet.core.records.verdict import Outcome
 from ratchet.identical.static.records import Recorded
-from tests.integration.playground import HARNESS, Playground, copy_repository, new_repository
+from tests.integration.playground import HARNESS, QUICK, Playground, copy_repository, new_repository
 from tests.once import once
 
 BENCH = """\
@@ -92,6 +92,19 @@ def verdicts(play: Playground, **changes: str) -> dict[str, bool]:
 
 
 ADDS, MULS = "adds/default", "muls/default"
+
+
+def test_a_check_counts_a_kernel_for_cases_that_compile_it(tmp_path: Path) -> None:
+    """Where the device is at hand, too, a case that does not compile the kernel that changed is identical, and not timed."""
+    play = Playground(tmp_path)
+    ops = OPS.replace("empty_like", "zeros_like")  # kernels of the stand-in do not run, and results are compared
+    settings = {"pyproject.toml": "[tool.ratchet]\nblock_ms = 10\n"}
+    new_repository(tmp_path / "repo", {**FILES, **settings, "kit/ops.py": ops})
+    play.commit({"kit/ops.py": ops.replace("return x * y", "return x * y + 1")})
+    done = play.ratchet("check", "--json", *QUICK, env=STUB)
+    outcomes = {case["name"]: case["outcome"] for case in json.loads(done.out)["cases"]}
+    assert outcomes[ADDS] == Outcome.IDENTICAL
+    assert outcomes[MULS] != Outcome.IDENTICAL
 
 
 @pytest.mark.parametrize(

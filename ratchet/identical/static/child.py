@@ -6,7 +6,6 @@ asks for the GPU.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import json
@@ -19,6 +18,7 @@ from typing import Any
 
 from ratchet.identical.footprint import Footprint
 from ratchet.identical.launches import elf
+from ratchet.identical.runtime import living
 
 _UNUSED = frozenset({"hash", "target", "extern_libs"})
 """Parts of Triton's metadata that depend on where it is installed, or that the machine code shows."""
@@ -32,7 +32,6 @@ class NotPortable(Exception):
 
 def capture(worker: Any) -> dict[str, Any]:
     """Return `records.Captured` of the prepared case, in a worker that has prepared nothing else."""
-    gc.unfreeze()  # else nobody finds the kernels that the host has imported
     worker.host_code()
     proof = worker.tree.proof
     kernels, unknown = [], ""
@@ -54,7 +53,6 @@ def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    gc.unfreeze()  # as in `capture`
     if kernel["module"] not in sys.modules:
         importlib.import_module(kernel["module"])
     written = json.loads(kernel["source"])
@@ -68,12 +66,9 @@ def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kernels(tree: Path) -> Iterator[dict[str, Any]]:
     """Yield `records.Kernel` of everything that Triton has compiled here from files of the tree. Raises NotPortable."""
-    kind = getattr(sys.modules.get("triton.compiler.compiler"), "CompiledKernel", None)
-    if not isinstance(kind, type):
-        return
     found = {}
-    for each in gc.get_objects():
-        if issubclass(type(each), kind) and (kernel := _kernel(tree, each)):
+    for each in living("triton.compiler.compiler", "CompiledKernel"):
+        if kernel := _kernel(tree, each):
             found[json.dumps(kernel, sort_keys=True)] = kernel
     yield from (found[text] for text in sorted(found))
 
@@ -182,8 +177,7 @@ def _read(tree: Path, written: Any) -> Any:
 
 def _function(tree: Path, file: str, name: str) -> Any:
     """Return the kernel of this name in a file of the tree. Raises NotPortable where there is not exactly one."""
-    kind = importlib.import_module("triton.runtime.jit").JITFunction
-    kernels = [each for each in gc.get_objects() if issubclass(type(each), kind) and each.fn.__qualname__ == name]
+    kernels = [each for each in living("triton.runtime.jit", "JITFunction") if each.fn.__qualname__ == name]
     found = [each for each in kernels if Path(each.fn.__code__.co_filename).resolve() == tree / file]
     if len(found) != 1:
         raise NotPortable(f"{file} has {len(found)} kernels called {name}")
