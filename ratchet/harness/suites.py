@@ -250,4 +250,5 @@ def _seed_case(one: _SeedEntry, file: Path | None) -> TimedBenchmark:
     plain = {str(name): value for name, value in about.items() if isinstance(value, str | int | float)}
     benchmark = str(plain.pop("benchmark", file.stem if file else "benchmark"))
     name = str(plain.pop("name", "")) or words_of({key: str(value) for key, value in plain.items()}) or "default"
-    return timed(benchmark, name, [one.performance.get("mean_time_ms")], Unit(ms=1.0))
+    fault = "" if "mean_time_ms" in one.performance else "it has no performance.mean_time_ms"
+    return timed(benchmark, name, [one.performance.get("mean_time_ms")], Unit(ms=1.0), fault)

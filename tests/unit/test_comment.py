@@ -120,7 +120,7 @@ def test_any_text_stays_text(name: str, reason: str, limit: int) -> None:
     assert len(text.encode()) <= limit
 
 
-BAR = re.compile(r"(?:[A-Za-z0-9_./+…-]+|case \d+) +[+−]?[0-9.e+]+ %\*? \[[+−0-9.e, ]+\] [a-z ,-]+ +[▐█]*│[█▌]*")
+BAR = re.compile(r"(?:[A-Za-z0-9_./+…-]+|case \d+) +(?:>?[+−])?[0-9.e+]+ %\*? \[[+−0-9.e, ]+\] [a-z ,-]+ +[▐█]*│[█▌]*")
 
 
 @given(st.lists(st.tuples(st.text(max_size=40), st.floats(min_value=1e-26, max_value=1e26)), max_size=30))

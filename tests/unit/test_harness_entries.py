@@ -125,7 +125,7 @@ def test_what_lists_nothing_is_named(tmp_path: Path) -> None:
     assert told(found) == {"b.time_x/default": "untimed: one of its parameters has no values", "b.time_y/default": "1"}
     one, *others = {"config": {"name": "x"}, "performance": {"mean_time_ms": 1.0}}, {"config": {"name": "y"}}
     found = read(tmp_path, [*others, one, {"config": {"name": "z"}, "performance": {}}])
-    assert told(found) == {"benchmark/x": "1", "benchmark/z": "untimed: it has a time of null ms, which cannot be"}
+    assert told(found) == {"benchmark/x": "1", "benchmark/z": "untimed: it has no performance.mean_time_ms"}
     assert found.left_out == ("entry 1: it has no performance",)
 
 
