@@ -31,7 +31,7 @@ from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.environment import summary
+from ratchet.core.records.environment import Fingerprint, summary
 from ratchet.core.records.files import loads
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
 from ratchet.core.report.progress import Progress
@@ -161,7 +161,7 @@ def judge_and_explain(
     )
     cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
     environment = record.environment.model_copy(update={"cards": cards})
-    record = record.model_copy(update={"environment": environment, "policy": gated_policy(plan, machines[0])})
+    record = record.model_copy(update={"environment": environment, "policy": gated_policy(plan, environment.fingerprint)})
     done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save_run(done)
@@ -213,12 +213,10 @@ def _gating(plan: CheckPlan, reference: Snapshot) -> Baseline:
     return loads(content, f"{name} of {commit_label(reference.tree)}", Baseline) if content else plan.baseline
 
 
-def gated_policy(plan: CheckPlan, machine: Machine) -> Policy:
+def gated_policy(plan: CheckPlan, fingerprint: Fingerprint) -> Policy:
     """Return the thresholds of a check, with the gates that cases have of their own on this machine."""
     policy = plan.settings.policy
-    if not policy.follows_history:
-        return policy
-    return with_case_gates(policy, plan.gating.entries(environment_of(machine, plan.settings).fingerprint))
+    return with_case_gates(policy, plan.gating.entries(fingerprint)) if policy.follows_history else policy
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
@@ -235,6 +233,8 @@ class Comparer:
         """``explainer`` is what `explainer_of` returns; None: nobody explains what changed."""
         self._plan, self._settings, self._machines, self._trees = plan, plan.settings, machines, trees
         self._progress, self._explainer = progress, explainer
+        self._fingerprint = environment_of(machines[0], plan.settings).fingerprint
+        self._policy = gated_policy(plan, self._fingerprint)
 
     def measure(self) -> CheckSuite:
         """Build the head, and measure it against the plan's reference, or against the baseline's commits.
@@ -244,8 +244,7 @@ class Comparer:
         plan, trees = self._plan, self._trees
         if broken := build(self._settings, "head", trees.head, plan.head, self._progress, self._variables("head")):
             return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
-        fingerprint = environment_of(self._machines[0], self._settings).fingerprint
-        stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
+        stored = {**plan.baseline.carried(self._fingerprint), **plan.baseline.entries(self._fingerprint)}
         if plan.reference is None:
             return self._against_baseline(stored)
         drifts = drifting(stored, plan.reference.tree, plan.head.tree)
@@ -303,7 +302,7 @@ class Comparer:
     def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
         """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
         measured: list[CaseRun] = []
-        for commit, names in suspects(cases, gated_policy(self._plan, self._machines[0]), self._settings.pairs, drifts).items():
+        for commit, names in suspects(cases, self._policy, self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
             try:
                 best = _reference_snapshot(self._plan, commit)
@@ -333,7 +332,7 @@ class Comparer:
                 raise unbuilt
         reference = None if unbuilt else pairing.tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        policy = gated_policy(plan, machines[0]).for_one_of(len(machines))
+        policy = self._policy.for_one_of(len(machines))
         explainer = self._explainer if pairing.explained != "no" else None
         early = pairing.explained == "early" and len(machines) == 1 and reference is not None
 
