@@ -86,7 +86,9 @@ def test_an_earlier_tuning_record_is_applied(play: Playground) -> None:
     assert json.loads((play.repo / "bench" / "tuned.json").read_text(encoding="utf-8"))
 
 
-def test_an_earlier_certificate_is_read(play: Playground) -> None:
-    """`evaluate --verify` measures the two files of the certificate again, which it holds, and gives a verdict."""
+def test_an_earlier_certificate_says_how_to_get_another(play: Playground) -> None:
+    """Its samples were taken in another way: one sentence says so, and what writes a certificate that can be checked."""
     done = play.ratchet("evaluate", "--verify", str(EARLIER / "certificate.json"), "--device", "cpu")
-    assert "verdict: " in done.out, done
+    assert done.code == 2
+    assert "certificate.json is a certificate of an earlier version, which this one cannot check. " in done.err
+    assert "`ratchet evaluate --certify FILE` writes one." in done.err

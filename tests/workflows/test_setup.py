@@ -152,7 +152,7 @@ def test_the_guide_followed(machine: Callable[[Scene], AbstractContextManager[Gp
         said = typed(commands(3), scene)
         assert [line.split("/")[:2] + line.split("@")[1:] for line in said.splitlines() if "uses:" in line] == [
             ["    uses: octo-org", "ratchet", sha]
-        ] * 6
+        ] * 7
         git(scene.repo, "push", "--quiet", "origin", "ratchet:main")  # the pull request of action 4 is merged
         git(scene.repo, "fetch", "--quiet", "origin")
         scene.main = git(scene.repo, "rev-parse", "origin/main")

@@ -207,6 +207,8 @@ def _check(path: str, text: str, record_type: type[Record]) -> None:
 
 
 _KINDS: dict[str, tuple[str, set[str]]] = {
+    "earlier evaluation": ("a certificate of an earlier version, which this one cannot check", {"probes", "slope"}),
+    "EvaluationRecord": ("a certificate: `ratchet evaluate --certify FILE` writes one", {"observed", "seals"}),
     "RunRecord": ("a recorded run, such as current.json", {"kind", "plan", "cases"}),
     "ReportRecord": ("the verdict of a run (report.json), without its samples", {"verdict", "headline"}),
     "Baseline": ("a baseline (baseline.json)", {"fingerprints"}),
