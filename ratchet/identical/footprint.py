@@ -33,7 +33,7 @@ class Touch(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a process would have noticed of a difference."""
+    """The part of a difference that a process would have noticed."""
 
     noticed: tuple[str, ...] = ()
     """Sentences without an end. None: at most the machine code of ``kernels`` can differ."""
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class Footprint(Record):
-    """What a process touched of its tree: kind → path → names of functions, or of modules that were looked for there."""
+    """The part of its tree that a process touched: kind → path → names of functions, or of modules that were looked for there."""
 
     touched: dict[Kind, dict[str, tuple[str, ...]]] = {}
 

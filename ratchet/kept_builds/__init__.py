@@ -1,1 +1,1 @@
-"""What a build wrote, kept for later trees of the same content: it saves a build, and no verdict needs it."""
+"""Output of builds, kept for later trees of the same content: it saves a build, and no verdict needs it."""

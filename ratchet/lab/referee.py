@@ -83,7 +83,7 @@ class CallSnapshot:
 
 @dataclass
 class Seen:
-    """What was seen so far."""
+    """All that was seen so far."""
 
     probes: list[Probe] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)

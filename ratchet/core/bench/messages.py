@@ -204,7 +204,7 @@ class Sampled(Record):
 
 
 class Overheads(Record):
-    """What a case takes of the host in a fresh process, in milliseconds."""
+    """The cost of a case for the host in a fresh process, in milliseconds."""
 
     compile_time: SampleMs | None = None
     """What its first use takes more than its second one; None where that was not asked for."""

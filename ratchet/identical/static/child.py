@@ -1,4 +1,4 @@
-"""What a worker does for a verdict without a GPU: write its case's kernels down, or compile kernels that were written down.
+"""Do a worker's part of a verdict without a GPU: write its case's kernels down, or compile kernels that were written down.
 
 Triton's interface is that of its releases 3.2 to 3.6; what another release names otherwise is an error of the case, which then
 asks for the GPU.
@@ -31,7 +31,7 @@ class NotPortable(Exception):
 
 
 def capture(worker: Any) -> dict[str, Any]:
-    """Return `records.Captured` of the prepared case, in a worker that has prepared nothing else."""
+    """Return `records.CaseCapture` of the prepared case, in a worker that has prepared nothing else."""
     worker.host_code()
     proof = worker.tree.proof
     kernels, unknown = [], ""
@@ -48,7 +48,7 @@ def capture(worker: Any) -> dict[str, Any]:
 
 
 def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `records.Compiled` of a kernel (`records.Kernel`) as the tree of this worker has it."""
+    """Return `records.CompiledCode` of a kernel (`records.Kernel`) as the tree of this worker has it."""
     from triton import compile as compile_kernel
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -112,7 +112,7 @@ def _options(compiled: Any) -> dict[str, Any]:
 
 
 def _compiled(compiled: Any) -> dict[str, Any]:
-    """Return `records.Compiled` of one of Triton's kernels."""
+    """Return `records.CompiledCode` of one of Triton's kernels."""
     metadata = {name: value for name, value in compiled.metadata._asdict().items() if name not in _UNUSED}
     image = elf.Elf(compiled.asm["cubin"])
     taken = list(_resources(image))

@@ -44,8 +44,8 @@ from ratchet.identical.difference import TreeDifference, compare
 from ratchet.identical.footprint import Footprint, Found, Touch, look
 from ratchet.identical.static.records import (
     STATIC,
-    Captured,
-    Compiled,
+    CaseCapture,
+    CompiledCode,
     Kernel,
     KernelChange,
     Recorded,
@@ -107,7 +107,7 @@ class _Seen(NamedTuple):
     """A case as a worker has prepared it, and what it got at."""
 
     prepared: BuiltCase
-    captured: Captured
+    captured: CaseCapture
 
 
 def _captured(workers: Workers, name: str, seed: int) -> _Seen | str:
@@ -115,7 +115,7 @@ def _captured(workers: Workers, name: str, seed: int) -> _Seen | str:
     try:
         worker = workers.fork("head", one_queue=True, watched=True)
         try:
-            return _Seen(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", Captured))
+            return _Seen(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", CaseCapture))
         finally:
             workers.let_go(worker)
             workers.wait_for_ends()
@@ -149,7 +149,7 @@ class _OneSide:
 
 
 class Verdict(NamedTuple):
-    """What is known without a GPU."""
+    """All that is known without a GPU."""
 
     report: StaticReport
     done: CommandResult | None
@@ -334,21 +334,21 @@ def _other_triton(recorded: Recorded) -> str:
     return "" if here == there else f"it was recorded with Triton {there}, and here is {here or 'none'}: install that version"
 
 
-def _recompiled(host: HostClient, kernel: Kernel) -> Compiled | str:
+def _recompiled(host: HostClient, kernel: Kernel) -> CompiledCode | str:
     try:
         worker = host.fork()
         try:
             asked = kernel.model_dump(mode="json", include={"file", "function", "module", "source"})
-            return worker.ask("recompile", Compiled, kernel=asked)
+            return worker.ask("recompile", CompiledCode, kernel=asked)
         finally:
             worker.end()
     except (CaseTrouble, HostError, GitError) as error:
         return clean(str(error))
 
 
-def _change(kernel: Kernel, of_side: Mapping[Side, Compiled | str], trouble: str = "") -> KernelChange:
+def _change(kernel: Kernel, of_side: Mapping[Side, CompiledCode | str], trouble: str = "") -> KernelChange:
     """Return how a kernel fared. It is the same only where both sides compile to what was recorded on the GPU."""
-    made = {side: one for side, one in of_side.items() if isinstance(one, Compiled)}
+    made = {side: one for side, one in of_side.items() if isinstance(one, CompiledCode)}
     failed = [f"{side}: {one}" for side, one in of_side.items() if isinstance(one, str)]
     same = len(made) == len(SIDES) and all(one == kernel.compiled for one in made.values())
     if not (same or trouble or failed) and made["reference"] == made["head"]:

@@ -19,8 +19,8 @@ STATIC = "static.json"
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Compiled(Record):
-    """What Triton made of a kernel."""
+class CompiledCode(Record):
+    """A kernel as Triton compiled it, and its resources."""
 
     code: Digest
     """Of the machine code, without lines and paths of its source."""
@@ -47,7 +47,7 @@ class Kernel(Record):
     """The module that it was imported with."""
     source: Annotated[str, Field(max_length=100_000)]
     """JSON that `child` wrote and reads: signature, constants, attributes, options, target."""
-    compiled: Compiled
+    compiled: CompiledCode
 
     @property
     def label(self) -> str:
@@ -55,7 +55,7 @@ class Kernel(Record):
         return f"{self.function} ({self.file})"
 
 
-class Captured(Record):
+class CaseCapture(Record):
     """The answer of a worker: what it touched since its host had imported the tree, and its kernels."""
 
     imported: Footprint
@@ -67,7 +67,7 @@ class Captured(Record):
 
 
 class RecordedCase(Record):
-    """What a case adds to what the import of its tree touches."""
+    """The record of a case, beside what the import of its tree touches."""
 
     workload: WorkloadIdentity | None = None
     touched: Footprint = Footprint()
@@ -106,9 +106,9 @@ class KernelChange(Record):
     """A kernel whose source changed, as Triton compiles it for each side."""
 
     kernel: str
-    reference: Compiled | None
+    reference: CompiledCode | None
     """None: nothing could be compiled."""
-    head: Compiled | None
+    head: CompiledCode | None
     same: bool
     """The head's is what was recorded on the GPU."""
     trouble: str = ""

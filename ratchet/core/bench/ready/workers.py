@@ -53,7 +53,7 @@ class SideWorkers:
 
 
 class InWork:
-    """What workers are busy with. The longest of it is shown whenever nothing was for `LONGEST_SILENCE_S` seconds."""
+    """The present work of workers. The longest of it is shown whenever nothing was for `LONGEST_SILENCE_S` seconds."""
 
     def __init__(self) -> None:
         self.show: Callable[[str], None] | None = None
