@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,17 @@ def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
         (trees[side] / change.modes[0]).chmod(mode)
     difference = compare(trees["base"], trees["head"], "bench", "results")
 
-    def host(writer: int, tree: Path) -> None:
-        sys.path.append(str(folder / "library"))
+    def told(loaded: Any, value: object) -> str:
+        return json.dumps({"value": value, **vars(loaded.proof.result())})
+
+    return {side: json.loads(watched(tree, folder / "library", difference, told)) for side, tree in trees.items()}
+
+
+def watched(tree: Path, library: Path, difference: TreeDifference, told: Callable[[Any, object], str]) -> str:
+    """Call the benchmark ``op`` of a tree twice in a worker that is watched, and return what ``told`` says there."""
+
+    def host(writer: int) -> None:
+        sys.path.append(str(library))
         warnings.simplefilter("default")  # as in a host
         sys.dont_write_bytecode = False
         loaded = load(spec_of(tree), difference)
@@ -72,10 +81,9 @@ def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
         CaseBoundary(loaded).begin("op/default", watched=False)
         call = loaded.build("op/default", 1).run
         call()
-        value = call()
-        os.write(writer, json.dumps({"value": value, **vars(loaded.proof.result())}).encode())
+        os.write(writer, told(loaded, call()).encode())
 
-    return {side: json.loads(forked(lambda writer, tree=tree: host(writer, tree))) for side, tree in trees.items()}
+    return forked(host)
 
 
 def parameters(changes: tuple[Change, ...]) -> list[Any]:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ratchet.core.bench.child.boundary import CaseBoundary
-from ratchet.core.bench.child.host import load
 from ratchet.identical.difference import PythonChange, TreeDifference, compare, whole
 from ratchet.identical.footprint import Footprint, Found, Touch, look
-from tests.forked import forked
 from tests.planted_changes import HARMLESS, LATER, SEEN, Change
-from tests.unit.test_identical import parameters, spec_of, write
+from tests.unit.test_identical import parameters, watched, write
 
 pytestmark = pytest.mark.no_cover
 
@@ -30,27 +24,12 @@ def found(folder: Path, change: Change) -> Found:
 
     base = write(folder / "a" / "base", {"bench/op.py": change.bench, **change.base}).resolve()
     write(folder / "library", change.library)
-    everything = whole(base)
 
-    def host(writer: int) -> None:
-        sys.path.append(str(folder / "library"))
-        warnings.simplefilter("default")  # as in a host
-        sys.dont_write_bytecode = False
-        loaded = load(spec_of(base), everything)
-        assert not loaded.catalogue.broken, loaded.catalogue.broken
-        os.write(writer, forked(lambda inner: worker(inner, loaded)).encode())
-
-    def worker(writer: int, loaded: Any) -> None:
-        loaded.proof.forked(watched=True)
-        CaseBoundary(loaded).begin("op/default", watched=False)
-        call = loaded.build("op/default", 1).run
-        call()
-        call()
+    def told(loaded: Any, _: object) -> str:
         loaded.proof.result()
-        with os.fdopen(writer, "w") as file:
-            file.write(Footprint.of(loaded.proof.touched).model_dump_json())
+        return Footprint.of(loaded.proof.touched).model_dump_json()
 
-    touched = Footprint.model_validate_json(forked(host)).touches()
+    touched = Footprint.model_validate_json(watched(base, folder / "library", whole(base), told)).touches()
     before = write(folder / "c" / "base", {"bench/op.py": change.bench, **change.base}).resolve()  # as the commit has it
     head = write(folder / "b" / "head", {"bench/op.py": change.bench, **change.base, **change.head}).resolve()
     for tree, mode in zip((before, head), change.modes[1:] if change.modes else (), strict=False):
