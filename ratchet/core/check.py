@@ -215,8 +215,7 @@ def _gating(plan: CheckPlan, reference: Snapshot) -> Baseline:
 
 def gated_policy(plan: CheckPlan, fingerprint: Fingerprint) -> Policy:
     """Return the thresholds of a check, with the gates that cases have of their own on this machine."""
-    policy = plan.settings.policy
-    return with_case_gates(policy, plan.gating.entries(fingerprint)) if policy.follows_history else policy
+    return with_case_gates(plan.settings.policy, plan.gating.entries(fingerprint))
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:

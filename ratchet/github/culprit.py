@@ -17,7 +17,7 @@ from ratchet.core.config import load_settings
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.run import CASE_NAME
+from ratchet.core.records.run import CASE_NAME, Policy
 from ratchet.core.request import Request
 from ratchet.github.artifact import Intake
 from ratchet.github.baseline_push import run_of_main, taken_in
@@ -59,7 +59,9 @@ def tell_culprit(artifact: Path, search: CommitSearch, github: GitHub, request: 
         raise UsageError("These commits are not of this branch, one after the other.", "Fetch its whole history.")
     commits = [*clone.first_parents(search.good, search.bad), search.good]
     try:
-        found = _found(taken_in(artifact, None, environ), search, commits, request, environ)
+        intake = taken_in(artifact, None, environ)
+        policy = load_settings(clone.root, environ, request.options, request.folder).policy
+        found = _found(intake, search.case, commits, policy)
         lines = list(_lines(found, search, clone.subject(found.bad), job.url if job else ""))
         sentence = f"#{issue.number}: {search.case} became slower at {found.bad[:10]}."
     except ArtifactError as error:
@@ -70,16 +72,15 @@ def tell_culprit(artifact: Path, search: CommitSearch, github: GitHub, request: 
     return sentence
 
 
-def _found(intake: Intake, search: CommitSearch, commits: list[str], request: Request, environ: Mapping[str, str]) -> SlowCause:
+def _found(intake: Intake, case: str, commits: list[str], policy: Policy) -> SlowCause:
     """Return the commit with its case and counters. ``commits``: of main, newest first. Raises ArtifactError."""
     run = intake.run
     reference = run.reference.commit if run.reference else ""
-    if [case.name for case in run.cases] != [search.case]:
+    if [one.name for one in run.cases] != [case]:
         raise ArtifactError("The run is not of this case alone.", "See the log of the job that searched.")
     if run.head.commit not in commits[:-1] or reference not in commits[commits.index(run.head.commit) + 1 :]:
         raise ArtifactError("The run compares no two commits of the range.", "See the log of the job that searched.")
-    settings = load_settings(Remote(request.folder, "origin").root, environ, request.options, request.folder)
-    report = with_sent_profiles(judge_run(run, Baseline(), settings.policy), intake)
+    report = with_sent_profiles(judge_run(run, Baseline(), policy), intake)
     comparison = report.cases[0].comparison
     if comparison is None or comparison.low <= 1:
         raise ArtifactError("Its own measurement does not show that the commit is slower.", "")

@@ -91,17 +91,6 @@ class Recorded(Record):
     cases: dict[str, RecordedCase]
 
 
-class StaticCase(Record):
-    """The verdict on a case without a GPU."""
-
-    name: str
-    identical: bool
-    reasons: tuple[str, ...] = ()
-    """What the case would notice of the difference; none: it is identical, or only kernels differ."""
-    kernels: tuple[KernelChange, ...] = ()
-    """Kernels that were compiled, since their source changed."""
-
-
 class KernelChange(Record):
     """A kernel whose source changed, as Triton compiles it for each side."""
 
@@ -112,6 +101,17 @@ class KernelChange(Record):
     same: bool
     """The head's is what was recorded on the GPU."""
     trouble: str = ""
+
+
+class StaticCase(Record):
+    """The verdict on a case without a GPU."""
+
+    name: str
+    identical: bool
+    reasons: tuple[str, ...] = ()
+    """What the case would notice of the difference; none: it is identical, or only kernels differ."""
+    kernels: tuple[KernelChange, ...] = ()
+    """Kernels that were compiled, since their source changed."""
 
 
 class StaticReport(Record):
@@ -129,6 +129,3 @@ class StaticReport(Record):
     def needed(self) -> tuple[str, ...]:
         """Names of the cases for which the GPU job must run."""
         return tuple(case.name for case in self.cases if not case.identical)
-
-
-StaticCase.model_rebuild()
