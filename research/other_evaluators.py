@@ -1,4 +1,4 @@
-"""What other evaluators say of the files of tests/cheats and tests/honest, on the CPU.
+"""Ask other evaluators about the files of tests/cheats and tests/honest, on the CPU.
 
     python research/other_evaluators.py gpu-mode CLONE FILE...        CLONE of gpu-mode/reference-kernels
     python research/other_evaluators.py KernelBench CLONE FILE...     CLONE of ScalingIntelligence/KernelBench

@@ -19,7 +19,7 @@ from ratchet.tune.suggestions import settings_text
 
 
 class ConfigLoss(Record):
-    """What the common set costs on one config."""
+    """The cost of the common set on one config."""
 
     case: str
     loss: NotNegative

@@ -1,4 +1,4 @@
-"""What guides add up: gradients of a large batch in small parts, and four quick wins in one pipeline."""
+"""Quick wins that guides add up: gradients of a large batch in small parts, and four quick wins in one pipeline."""
 
 from __future__ import annotations
 
