@@ -1,4 +1,4 @@
-"""How well changes of level are found in a history: ``python research/change_points.py`` prints the tables of docs/trust.md.
+"""How well changes of level are found in a history: ``python research/change_points.py`` prints the tables of research/README.md.
 
 Draws histories of one case, plants steps, and asks `ratchet.history.changes` for them: which share is found within five runs of
 its place, how many of the points are false, how many runs after a step its point appears, and how often one appears in a

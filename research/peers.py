@@ -1,4 +1,4 @@
-"""The rules of other tools on the same samples: ``python research/peers.py`` prints the tables of docs/trust.md.
+"""The rules of other tools on the same samples: ``python research/peers.py`` prints the tables of research/README.md.
 
 Draws pull requests of eight cases from recorded processes of unchanged code (see tests/data/README.md) and judges them by the
 rules of other tools. In the first table a rule gets, for each case, one process for the reference and another for the head, run

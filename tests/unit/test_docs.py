@@ -178,9 +178,9 @@ def test_addresses_are_those_of_the_installed_commit(monkeypatch: pytest.MonkeyP
     source = {"url": "https://github.com/octocat/ratchet.git", "vcs_info": {"vcs": "git", "commit_id": "a" * 40}}
     monkeypatch.setattr(installation, "installed_from", lambda: source)
     monkeypatch.setattr(guide, "installed_from", lambda: source)
-    assert f"https://github.com/octocat/ratchet/blob/{'a' * 40}/docs/decisions/0003-rule.md" in guide.explain("measuring")
+    assert f"https://github.com/octocat/ratchet/blob/{'a' * 40}/docs/decisions/0003-rule.md" in guide.explain("trust")
     monkeypatch.setattr(installation, "installed_from", dict)
-    assert "decisions/0003-rule.md" not in guide.explain("measuring")
+    assert "decisions/0003-rule.md" not in guide.explain("trust")
 
 
 def test_each_of_the_ten_questions_is_answered_where_it_says() -> None:
