@@ -1,4 +1,4 @@
-"""Gates that follow the history, on pairs of a real GPU: ``python research/auto_gates.py`` prints the table of research/README.md.
+"""Gates that follow the history, on pairs of a real GPU: ``python research/auto_gates.py`` prints a table of research/README.md.
 
 The gate of each case comes from every other recorded check of unchanged code, as the baseline keeps them: one spread a day. Pull
 requests are drawn from the pairs of the remaining checks, which no gate has seen, and judged as `ratchet check` does; then the
