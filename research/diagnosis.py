@@ -1,4 +1,4 @@
-"""Planted causes, each with its top finding: prints the table of docs/profiling.md, with whole sentences.
+"""Planted causes, each with its top finding: prints a table of research/README.md, with whole sentences.
 
 python research/diagnosis.py                                 from the extracts in tests/data/planted
 python research/diagnosis.py --from REPORTS [--extract TO]   from what bench/planted/record.py wrote

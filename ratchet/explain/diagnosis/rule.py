@@ -74,7 +74,7 @@ def points(value: float) -> str:
     return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
 
 
-# Every threshold of the rules; docs/profiling.md shows how well they name planted causes. PERCENT is 0 to 100, SHARE is 0 to 1.
+# Every threshold of the rules; research/README.md shows how well they name planted causes. PERCENT is 0 to 100, SHARE is 0 to 1.
 
 
 # One side.
