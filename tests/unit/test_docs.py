@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +52,47 @@ def test_the_architecture_names_files_that_are_there() -> None:
     assert len(named) > 40
     missing = [name for name in named if not (ROOT / "ratchet" / name).exists() and not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_the_pages_stay_few_and_readable() -> None:
+    """docs/ has at most 16 pages and 28,000 words, and no line of prose is longer than 100 characters."""
+    pages = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")}
+    assert len(pages) <= 16
+    assert sum(len(text.split()) for text in pages.values()) <= 28_000
+    prose = {path: re.sub(r"^ *```.*?^ *```|^\|.*?$|^\[[^\]]*\]: .*?$", "", text, flags=re.DOTALL | re.MULTILINE) for path, text in pages.items()}
+    assert [(path.name, line) for path, text in prose.items() for line in text.splitlines() if len(line) > 100] == []
+
+
+def commands_shown() -> Iterator[tuple[str, list[str]]]:
+    """Every `ratchet` command of README.md and docs/ that is typed in a console or stands in a sentence: page → its words."""
+    for page in [*ROOT.glob("docs/*.md"), ROOT / "README.md"]:
+        text = page.read_text(encoding="utf-8").replace("\\\n", "")
+        typed = re.findall(r"^ *\$ (ratchet .*?)(?: +#.*)?$", text, re.MULTILINE)
+        said = re.findall(r"`(ratchet [^`]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
+        for line in [*typed, *said]:
+            yield page.name, shlex.split(" ".join(line.split()).partition(" || ")[0])[1:]
+
+
+def test_each_command_of_a_page_has_the_options_that_it_shows() -> None:
+    """No page shows a command, a second word or an option that ratchet does not have."""
+    shown = list(commands_shown())
+    assert len(shown) > 100
+    wrong = []
+    for page, words in shown:
+        if words[0].startswith("-") or words[0].isupper():
+            continue
+        try:
+            _, command, rest = cli.resolve_command(click.Context(cli, info_name="ratchet"), words)
+        except click.UsageError as error:
+            wrong.append((page, words, error.message))
+            continue
+        known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "--help-all"}
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        if any(one.type is click.UNPROCESSED for one in command.params) and "--" not in rest:  # what follows the first word is of another program
+            own = list(itertools.takewhile(lambda word: word.startswith("-"), own))
+        options = [word.partition("=")[0] for word in own if word.startswith("-")]
+        wrong += [(page, words, option) for option in options if option not in known]
+    assert wrong == []
 
 
 def test_nobody_is_sent_to_a_stranger_s_package() -> None:
