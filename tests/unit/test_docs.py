@@ -59,7 +59,10 @@ def test_the_pages_stay_few_and_readable() -> None:
     pages = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")}
     assert len(pages) <= 16
     assert sum(len(text.split()) for text in pages.values()) <= 28_000
-    prose = {path: re.sub(r"^ *```.*?^ *```|^\|.*?$|^\[[^\]]*\]: .*?$", "", text, flags=re.DOTALL | re.MULTILINE) for path, text in pages.items()}
+    prose = {
+        path: re.sub(r"^ *```.*?^ *```|^\|.*?$|^\[[^\]]*\]: .*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+        for path, text in pages.items()
+    }
     assert [(path.name, line) for path, text in prose.items() for line in text.splitlines() if len(line) > 100] == []
 
 
@@ -88,7 +91,9 @@ def test_each_command_of_a_page_has_the_options_that_it_shows() -> None:
             continue
         known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "--help-all"}
         own = rest[: rest.index("--")] if "--" in rest else rest
-        if any(one.type is click.UNPROCESSED for one in command.params) and "--" not in rest:  # what follows the first word is of another program
+        if (
+            any(one.type is click.UNPROCESSED for one in command.params) and "--" not in rest
+        ):  # what follows the first word is of another program
             own = list(itertools.takewhile(lambda word: word.startswith("-"), own))
         options = [word.partition("=")[0] for word in own if word.startswith("-")]
         wrong += [(page, words, option) for option in options if option not in known]
@@ -119,6 +124,15 @@ def test_the_package_has_the_pages_of_docs() -> None:
     linked = {path.name: path.resolve() for path in guide.PAGES.iterdir()}
     pages = [path for path in ROOT.glob("docs/*.md") if path.stem != "README"]
     assert linked == {path.name: path for path in pages} | {"security.md": ROOT / "SECURITY.md"}
+
+
+def test_the_image_has_the_pages() -> None:
+    """Each page that `ratchet explain` prints is copied into the image, and .containerignore lets it through."""
+    copies = [line.split()[1:-1] for line in (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines() if "COPY" in line]
+    ignored = (ROOT / ".containerignore").read_text(encoding="utf-8").splitlines()
+    for patterns in (list(itertools.chain(*copies)), [line[1:] for line in ignored if line.startswith("!")]):
+        for page in guide.PAGES.iterdir():
+            assert any(page.resolve().relative_to(ROOT).match(pattern) for pattern in patterns), page
 
 
 def messages() -> Iterator[tuple[str, str]]:
