@@ -1,7 +1,7 @@
 """Define the seam to GPUs of any vendor: what ratchet asks of a GPU (`Gpu`), and what depends on who made it (`Vendor`).
 
-`vendor` implements it and says whose GPUs are here; everything else asks through it. docs/scale.md has each
-fact, the function that gives it, and what is behind that. Pure.
+`vendor` implements it and says whose GPUs are here; everything else asks through it. docs/scale.md names
+what is outside of it. Pure.
 """
 
 from __future__ import annotations
