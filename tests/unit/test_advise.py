@@ -220,9 +220,9 @@ def test_names_in_a_trace_are_made_harmless(read: Callable[[Any], Advice]) -> No
 
 
 def test_every_pattern_is_written_down() -> None:
-    """docs/profiling.md has a row for each pattern."""
+    """docs/profiling.md has an entry for each pattern."""
     page = (DATA.parents[2] / "docs" / "profiling.md").read_text(encoding="utf-8")
-    assert [name for name in PATTERNS if f"\n| `{name}` | " not in page] == []
+    assert [name for name in PATTERNS if f"\n- `{name}`: " not in page] == []
 
 
 # Files.
