@@ -75,7 +75,7 @@ class CommentPage:
 
     @property
     def state(self) -> PublishedState:
-        """How the run ends; docs/github.md has a table of all states."""
+        """How the run ends; docs/github.md lists all states."""
         return state_of(self.report, {acceptance.case for acceptance in self.acceptances}, self.gaps)
 
 

@@ -1,9 +1,9 @@
 """How a published run ends: one state, which is the conclusion of its check run and the headline of its comment.
 
 `ratchet.github` finds the gaps that only GitHub can show; `ratchet.core.report` asks for the state of a page. docs/github.md
-has a table of all states, with what each does to a required check; a test publishes every row of it. The command
-``/ratchet accept`` writes acknowledgements of accepted regressions, and the job that judges a run again reads them. Pure:
-comments, permissions and labels are arguments.
+lists all states, with what each does to a required check; a test publishes every one. The command ``/ratchet accept`` writes
+acknowledgements of accepted regressions, and the job that judges a run again reads them. Pure: comments, permissions and labels
+are arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a published run ends: each row of the table in docs/github.md, published against the stand-in for GitHub."""
+"""How a published run ends: each state that docs/github.md lists, published against the stand-in for GitHub."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.history_examples import STEADY, gone, new, timed
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
 PAGE = (Path(__file__).parents[2] / "docs" / "github.md").read_text(encoding="utf-8")
-_TABLE = PAGE.split("### How a run ends")[1].split("\n\n")[2]
-ROWS = dict(line.strip("| ").split(" | ") for line in _TABLE.splitlines()[2:])
+_LISTS = re.findall(r"^(`\w+`|none):\n\n((?:- .*\n)+)", PAGE.split("### How a run ends")[1], re.MULTILINE)
+ROWS = {line.removeprefix("- "): conclusion for conclusion, lines in _LISTS for line in lines.splitlines()}
 """State → conclusion."""
 _RULE = re.search(r"`(\w+)` and `(\w+)` block a required check; `(\w+)` and `(\w+)` satisfy it;", PAGE)
 assert _RULE
@@ -283,8 +283,8 @@ MARKS = {"failure": "❌", "action_required": "🟠", "neutral": "⚠️", "succ
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ROWS)
-def test_each_state_ends_as_the_table_says(scene: Scene, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
-    """Check run, comment and outputs agree with each other, with the row, and with what the page says of a required check."""
+def test_each_state_ends_as_the_page_says(scene: Scene, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    """Check run, comment and outputs agree with each other, with the list, and with what the page says of a required check."""
     conclusion, sentence = ROWS[state], TITLES[state]
     SCENES[state](scene, monkeypatch)
     checks, bodies = [vars(check).copy() for check in scene.state.checks.values()], scene.ours()
@@ -311,8 +311,8 @@ def test_each_state_ends_as_the_table_says(scene: Scene, monkeypatch: pytest.Mon
         assert (done.verdict == "pass", done.exit_code("regression") == 0) == (passed, passed)
 
 
-def test_the_table_has_a_row_for_each_state() -> None:
-    """Every row has a scene here, and every scene a row."""
+def test_the_page_lists_each_state() -> None:
+    """Every state of the page has a scene here, and every scene a state."""
     assert set(ROWS) == set(SCENES) == set(TITLES)
 
 
