@@ -45,9 +45,9 @@ from ratchet.identical.footprint import Footprint, Found, Touch, look
 from ratchet.identical.static.records import (
     STATIC,
     CaseCapture,
-    CompiledCode,
     Kernel,
     KernelChange,
+    Recompiled,
     Recorded,
     RecordedCase,
     StaticCase,
@@ -205,7 +205,7 @@ def _run(request: Request, settings: Settings, recorded: Recorded, report: Stati
     cases = []
     for case in report.cases:
         workload, (benchmark, config) = recorded.cases[case.name].workload, case.name.split("/", 1)
-        code = [one.head.code for one in case.kernels if one.head]
+        code = [one.head.code.code for one in case.kernels if one.head]
         digest = hashlib.sha256("".join(code).encode()).hexdigest()
         cases.append(
             CaseRun(
@@ -334,24 +334,24 @@ def _other_triton(recorded: Recorded) -> str:
     return "" if here == there else f"it was recorded with Triton {there}, and here is {here or 'none'}: install that version"
 
 
-def _recompiled(host: HostClient, kernel: Kernel) -> CompiledCode | str:
+def _recompiled(host: HostClient, kernel: Kernel) -> Recompiled | str:
     try:
         worker = host.fork()
         try:
             asked = kernel.model_dump(mode="json", include={"file", "function", "module", "source"})
-            return worker.ask("recompile", CompiledCode, kernel=asked)
+            return worker.ask("recompile", Recompiled, kernel=asked)
         finally:
             worker.end()
     except (CaseTrouble, HostError, GitError) as error:
         return clean(str(error))
 
 
-def _change(kernel: Kernel, of_side: Mapping[Side, CompiledCode | str], trouble: str = "") -> KernelChange:
+def _change(kernel: Kernel, of_side: Mapping[Side, Recompiled | str], trouble: str = "") -> KernelChange:
     """Return how a kernel fared. It is the same only where both sides compile to what was recorded on the GPU."""
-    made = {side: one for side, one in of_side.items() if isinstance(one, CompiledCode)}
+    made = {side: one for side, one in of_side.items() if isinstance(one, Recompiled)}
     failed = [f"{side}: {one}" for side, one in of_side.items() if isinstance(one, str)]
-    same = len(made) == len(SIDES) and all(one == kernel.compiled for one in made.values())
-    if not (same or trouble or failed) and made["reference"] == made["head"]:
+    same = len(made) == len(SIDES) and all(one.code == kernel.compiled for one in made.values())
+    if not (same or trouble or failed) and made["reference"].code == made["head"].code:
         trouble = "here the compiler makes other code of the recorded source than it did on the GPU's machine"
     return KernelChange(
         kernel=kernel.label,
