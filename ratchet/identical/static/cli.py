@@ -36,8 +36,10 @@ def record_command(cases: tuple[str, ...], **options: Any) -> int:
     main branch, and keep the file in the repository, beside the baseline.
     """
     with progressing(options) as progress:
-        path = record(request_of(cases, options), progress, os.environ)
-    print_result({"file": str(path)}, [f"Record:  {shown(path)}"], as_json=options["as_json"])
+        path, still_holds = record(request_of(cases, options), progress, os.environ)
+    since = f", of {commit_label(still_holds)}: no case touches what changed since" if still_holds else ""
+    fields = {"file": str(path), "still_holds": still_holds.commit if still_holds else None}
+    print_result(fields, [f"Record:  {shown(path)}{since}"], as_json=options["as_json"])
     return int(Exit.PASS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -27,13 +27,13 @@ from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
-from ratchet.core.errors import ForeignModuleError, GitError, HostError, UsageError
+from ratchet.core.errors import ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, worktrees
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import environment_of, machine_of, plan_of
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import load, loads, save
-from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, RunRecord, Side
+from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, RunRecord, Side, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
@@ -58,11 +58,20 @@ AT_ONCE = 4
 """Kernels of one side that are compiled at the same time."""
 
 
-def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> Path:
-    """Run each case of the checked-out commit once, write down what it needs for a verdict elsewhere, and return the file.
+class Written(NamedTuple):
+    """The record of the checked-out commit."""
 
-    Raises UsageError for uncommitted changes and for benchmarks of another harness, BusyError and UnfitError for the device,
-    BuildError and HostError where the benchmarks cannot be run.
+    file: Path
+    still_holds: Tree | None = None
+    """The commit of the record that this one has, where it is as good as a new one; then nothing was written."""
+
+
+def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> Written:
+    """Run each case of the checked-out commit once, and write down what it needs for a verdict elsewhere.
+
+    Nothing runs where the commit has a record of the same cases and the same kind of machine, and differs from that record's
+    commit in nothing that they touched. Raises UsageError for uncommitted changes and for benchmarks of another harness,
+    BusyError and UnfitError for the device, BuildError and HostError where the benchmarks cannot be run.
     """
     repository = Repository(request.folder)
     settings = _settings(repository, request, environ)
@@ -81,6 +90,11 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
         progress.stage("Importing benchmarks")
         with Hosts({"head": tree}, environ) as hosts:
             cases = choose_cases(hosts.sides["head"].listing(), None, request.patterns)
+            environment = environment_of(machine, settings)
+            earlier = repository.file_in(head.revision, str(PurePath(settings.results, STATIC)))
+            names = {case.name for case in cases}
+            if earlier and (holds := _holding(repository, settings, earlier, environment, names, trees.head, progress, environ)):
+                return Written(results / STATIC, holds)
             plan = plan_of(settings, machine.device).model_copy(
                 update={"tunes_each_process": True}
             )  # so that an autotuner tries all configurations, and the kernels of none are missing
@@ -90,10 +104,40 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
                 progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
                 why_not = case.skipped or next((failure.message for failure in case.failures), "")
                 found[case.name] = why_not or _captured(workers, case.name, settings.seed)
-        environment = environment_of(machine, settings)
     recorded = _joined(head, environment, plan, found)
     save(results / STATIC, recorded)
-    return results / STATIC
+    return Written(results / STATIC)
+
+
+def _holding(
+    repository: Repository,
+    settings: Settings,
+    content: bytes,
+    environment: Environment,
+    names: Collection[str],
+    tree: Path,
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> Tree | None:
+    """Return the commit of a record that still says all there is to say of a tree; None for any other record."""
+    try:
+        recorded = loads(content, STATIC, Recorded)
+        base = repository.commit_snapshot(recorded.tree.commit)
+        if recorded.environment.fingerprint != environment.fingerprint or recorded.cases.keys() != set(names):
+            return None
+        with scratch_folder("static") as folder, contextlib.ExitStack() as stack:
+            stack.callback(repository.remove_worktree, folder / "head")
+            repository.add_worktree(folder / "head", base.revision)
+            if build(settings, "head", folder / "head", base, progress, without_secrets(environ)):
+                return None
+            difference = _difference(folder / "head", tree, settings)
+    except (RecordError, GitError):
+        return None
+    imported = recorded.imported.touches()
+    known = [case for case in recorded.cases.values() if not case.unknown]
+    if len(known) < len(names) and difference.python:
+        return None  # a case of which nothing was known may have come to work
+    return None if any(any(look(imported | case.touched.touches(), difference)) for case in known) else recorded.tree
 
 
 def _settings(repository: Repository, request: Request, environ: Mapping[str, str]) -> Settings:
