@@ -36,11 +36,13 @@ from ratchet.github import reading_child
 from ratchet.github.contradictions import MOST_CASES, with_own_figures
 from ratchet.github.errors import ArtifactError
 
-RUN, PROFILES = "current.json", "nsight/profiles.json"
+RUN, PROFILES, STATIC = "current.json", "nsight/profiles.json", "static.json"
 PLACES = ("", "results/")
 """Folders of an artifact in which the files of a run may be."""
 TUNING = re.compile(rf"{TUNING_FOLDER}/[^/]+\.json")
 LARGEST_PROFILES = 8 * 2**20
+LARGEST_STATIC = 8 * 2**20
+"""Bytes of a static record: a kernel takes about one KB, a case less."""
 LARGEST_SEARCH = 4 * 2**20
 """Bytes of the record of a search, enough for eight thousand evaluations."""
 LARGEST_TUNING, MOST_TUNING = 16 * 2**20, 50
@@ -97,6 +99,16 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
     return Intake(record, profiles, others, tuple(problems))
+
+
+def take_in_static(artifact: Path, workspace: Path) -> Any:
+    """Return the static record beside a run (`records()["static"]`); None where there is none. ``workspace`` gets a copy of it.
+
+    Raises ArtifactError where the artifact is unsafe in any part, or the record is damaged.
+    """
+    box = _opened(artifact)
+    name = next((f"{place}{STATIC}" for place in PLACES if f"{place}{STATIC}" in box.sizes), None)
+    return _record(box, name, workspace / STATIC, LARGEST_STATIC, tools.records()["static"]) if name else None
 
 
 def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[Any]:
