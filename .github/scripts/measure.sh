@@ -18,6 +18,9 @@ case "$COMMAND" in
     fi
     words+=(--wait 30m) # for the other checks of this machine, of any repository
     ;;
+  record) # after a check, and it fails nothing: what is not recorded needs the GPU
+    words=(run --static --wait 30m)
+    ;;
   tune)
     words+=(--apply) # to this checkout; the job that proposes takes it from the artifact
     if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi
