@@ -31,10 +31,10 @@ def collect(results: Path, folder: Path) -> list[str]:
 
 def _files(results: Path) -> Iterator[tuple[Path, str]]:
     """Yield each file of the artifact, and its name there."""
-    files = {"current.json": results / "current.json", "tuned.json": _bench() / "tuned.json"}
+    records = {"current.json": results / "current.json", "tuned.json": _bench() / "tuned.json"}
     if os.environ.get("STATIC") == "true":
-        files["static.json"] = results / "static.json"
-    for name, path in files.items():
+        records["static.json"] = results / "static.json"
+    for name, path in records.items():
         if _plain(path):
             yield path, name
     kept = "soak" if os.environ["COMMAND"] == "soak" else "nsight"

@@ -8,12 +8,10 @@ Two sides that both do that are the same. Whatever is not shown so asks for the 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -33,15 +31,13 @@ from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import environment_of, machine_of, plan_of
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import load, loads, save
-from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, RunRecord, Side, Tree
+from ratchet.core.records.run import SIDES, Plan, Side, Tree
 from ratchet.core.report.progress import Progress
-from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, settings_of_tree, tree_specs
 from ratchet.core.units import plural
 from ratchet.core.untrusted import clean
-from ratchet.identical.difference import TreeDifference, compare
-from ratchet.identical.footprint import Footprint, Found, Touch, look
+from ratchet.identical.footprint import Footprint, look
 from ratchet.identical.static.records import (
     STATIC,
     CaseCapture,
@@ -50,9 +46,9 @@ from ratchet.identical.static.records import (
     Recompiled,
     Recorded,
     RecordedCase,
-    StaticCase,
     StaticReport,
 )
+from ratchet.identical.static.verdicts import OneSide, kernel_change, run_of, tree_difference, verdicts
 
 AT_ONCE = 4
 """Kernels of one side that are compiled at the same time."""
@@ -130,7 +126,7 @@ def _holding(
             repository.add_worktree(folder / "head", base.revision)
             if build(settings, "head", folder / "head", base, progress, without_secrets(environ)):
                 return None
-            difference = _difference(folder / "head", tree, settings)
+            difference = tree_difference(folder / "head", tree, settings.bench, settings.results)
     except (RecordError, GitError):
         return None
     imported = recorded.imported.touches()
@@ -183,15 +179,6 @@ def _joined(head: Snapshot, environment: Environment, plan: Plan, found: Mapping
     return Recorded(tree=head.tree, environment=environment, plan=plan, imported=imported, kernels=tuple(kernels), cases=cases)
 
 
-@dataclass(frozen=True)
-class _OneSide:
-    """A side of the check, and how it differs from what was recorded."""
-
-    side: Side
-    tree: Path
-    difference: TreeDifference
-
-
 class Verdict(NamedTuple):
     """All that is known without a GPU."""
 
@@ -227,8 +214,15 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
 
         recorded_tree = tree_of("base", base)  # names of one length, as in other checks
         trees: dict[Side, Path] = {"reference": tree_of("refs", reference), "head": tree_of("head", head)}
-        sides = [_OneSide(side, tree, _difference(recorded_tree, tree, settings)) for side, tree in trees.items()]
-        cases = tuple(_verdicts(repository, settings, recorded, sides, request.patterns, progress, environ))
+        bench, own = settings.bench, settings.results
+        sides = [OneSide(side, tree_difference(recorded_tree, tree, bench, own)) for side, tree in trees.items()]
+        names = select(list(recorded.cases), request.patterns) if request.patterns else list(recorded.cases)
+
+        def compiled(wanted: Sequence[int]) -> dict[int, KernelChange]:
+            progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
+            return _compiled(repository, settings, recorded, trees, wanted, environ)
+
+        cases = tuple(verdicts(recorded, sides, names, compiled))
     report = StaticReport(
         reference=reference.tree,
         head=head.tree,
@@ -239,43 +233,9 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
     )
     if report.needed or not cases:
         return Verdict(report, None)
-    run = _run(request, settings, recorded, report)
+    run = run_of(request.command, settings.policy, recorded, report)
     baseline = load_baseline(results)
     return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)))
-
-
-def _run(request: Request, settings: Settings, recorded: Recorded, report: StaticReport) -> RunRecord:
-    """Return the record of a check in which every case is identical."""
-    cases = []
-    for case in report.cases:
-        workload, (benchmark, config) = recorded.cases[case.name].workload, case.name.split("/", 1)
-        code = [one.head.code.code for one in case.kernels if one.head]
-        digest = hashlib.sha256("".join(code).encode()).hexdigest()
-        cases.append(
-            CaseRun(
-                name=case.name,
-                benchmark=benchmark,
-                config=Config(name=config, parameters=workload.parameters if workload else {}),
-                workload=workload,
-                reference_workload=workload,
-                host_same=not code,
-                identity=dict.fromkeys(SIDES, digest) if code else {},
-            )
-        )
-    note = f"No case ran: by what was recorded of {commit_label(report.recorded)}, this change does not reach any of them."
-    return RunRecord(
-        kind="check",
-        started_at=datetime.now(UTC) - timedelta(seconds=report.seconds),
-        wall_s=report.seconds,
-        command=request.command,
-        environment=recorded.environment,
-        plan=recorded.plan,
-        policy=settings.policy,
-        head=report.head,
-        reference=report.reference,
-        cases=tuple(cases),
-        warnings=(note,),
-    )
 
 
 def _record(repository: Repository, reference: Snapshot, settings: Settings, file: Path | None) -> Recorded:
@@ -293,72 +253,21 @@ def _record(repository: Repository, reference: Snapshot, settings: Settings, fil
     return loads(content, f"{path} of {reference.revision[:10]}", Recorded)
 
 
-def _difference(base: Path, tree: Path, settings: Settings) -> TreeDifference:
-    try:
-        found = compare(base, tree, settings.bench, settings.results)
-    except OSError as error:
-        return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
-    # The harness lists this folder and imports what it finds, which is no doing of any case.
-    in_bench = (path for path in found.one_sided if PurePath(path).is_relative_to(settings.bench))
-    added = [path for path in in_bench if PurePath(path).suffix in ("", ".py")]
-    return replace(found, counted=(*found.counted, *(f"{path} {found.paths[path]}" for path in sorted(added))))
-
-
-def _verdicts(
-    repository: Repository,
-    settings: Settings,
-    recorded: Recorded,
-    sides: Sequence[_OneSide],
-    patterns: Sequence[str],
-    progress: Progress,
-    environ: Mapping[str, str],
-) -> Iterator[StaticCase]:
-    """Yield the verdict on each case."""
-    imported = recorded.imported.touches()
-    names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
-    found = {name: [_found(recorded.cases[name], imported, side) for side in sides] for name in names}
-    open_cases = {name: of for name, of in found.items() if not any(one.noticed for one in of) and any(one.kernels for one in of)}
-    wanted = sorted({place for name in open_cases for place in recorded.cases[name].kernels})
-    changes: dict[int, KernelChange] = {}
-    if wanted:
-        progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
-        changes = _compiled(repository, settings, recorded, sides, wanted, environ)
-    for name, of in found.items():
-        reasons = tuple(
-            dict.fromkeys(f"{_called(side)}{why}" for side, one in zip(sides, of, strict=True) for why in one.noticed)
-        )
-        kernels = tuple(changes[place] for place in recorded.cases[name].kernels) if name in open_cases else ()
-        same = not reasons and all(kernel.same for kernel in kernels)
-        if name in open_cases and not kernels:
-            reasons, same = ("a kernel changed that no compiled one is known to use",), False
-        yield StaticCase(name=name, identical=same, reasons=reasons, kernels=kernels)
-
-
-def _called(side: _OneSide) -> str:
-    return "" if side.side == "head" else "since the record: "
-
-
-def _found(case: RecordedCase, imported: set[Touch], side: _OneSide) -> Found:
-    if case.unknown:
-        return Found((case.unknown,))
-    return look(imported | case.touched.touches(), side.difference)
-
-
 def _compiled(
     repository: Repository,
     settings: Settings,
     recorded: Recorded,
-    sides: Sequence[_OneSide],
+    trees: Mapping[Side, Path],
     wanted: Sequence[int],
     environ: Mapping[str, str],
 ) -> dict[int, KernelChange]:
     """Compile these kernels as each side has them, each side in a process of its own."""
     if trouble := _other_triton(recorded):
-        return {place: _change(recorded.kernels[place], {}, trouble) for place in wanted}
+        return {place: kernel_change(recorded.kernels[place], {}, trouble) for place in wanted}
     specs: dict[Side, TreeSpec] = {}
-    for one in sides:
-        own = settings_of_tree(settings, one.tree)
-        specs[one.side] = TreeSpec.of(own, one.tree, checkout=repository.root, device="cpu", gpu_uuid=None)
+    for side, tree in trees.items():
+        own = settings_of_tree(settings, tree)
+        specs[side] = TreeSpec.of(own, tree, checkout=repository.root, device="cpu", gpu_uuid=None)
     with scratch_folder("kernels") as cache:  # so that no earlier process could leave its own answer there
         try:
             with Hosts(specs, {**environ, "TRITON_CACHE_DIR": str(cache)}) as hosts:
@@ -368,9 +277,9 @@ def _compiled(
                 with ThreadPoolExecutor(AT_ONCE * len(SIDES)) as pool:
                     done = list(pool.map(lambda task: _recompiled(hosts.sides[task[0]], recorded.kernels[task[1]]), tasks))
         except (HostError, ForeignModuleError) as error:
-            return {place: _change(recorded.kernels[place], {}, clean(str(error))) for place in wanted}
+            return {place: kernel_change(recorded.kernels[place], {}, clean(str(error))) for place in wanted}
     of_side = dict(zip(tasks, done, strict=True))
-    return {place: _change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
+    return {place: kernel_change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
 
 
 def _other_triton(recorded: Recorded) -> str:
@@ -388,19 +297,3 @@ def _recompiled(host: HostClient, kernel: Kernel) -> Recompiled | str:
             worker.end()
     except (CaseTrouble, HostError, GitError) as error:
         return clean(str(error))
-
-
-def _change(kernel: Kernel, of_side: Mapping[Side, Recompiled | str], trouble: str = "") -> KernelChange:
-    """Return how a kernel fared. It is the same only where both sides compile to what was recorded on the GPU."""
-    made = {side: one for side, one in of_side.items() if isinstance(one, Recompiled)}
-    failed = [f"{side}: {one}" for side, one in of_side.items() if isinstance(one, str)]
-    same = len(made) == len(SIDES) and all(one.code == kernel.compiled for one in made.values())
-    if not (same or trouble or failed) and made["reference"].code == made["head"].code:
-        trouble = "here the compiler makes other code of the recorded source than it did on the GPU's machine"
-    return KernelChange(
-        kernel=kernel.label,
-        reference=made.get("reference"),
-        head=made.get("head"),
-        same=same,
-        trouble=trouble or "; ".join(failed),
-    )
