@@ -18,6 +18,10 @@ case "$COMMAND" in
     fi
     words+=(--wait 30m) # for the other checks of this machine, of any repository
     ;;
+  static)
+    words=(check --static --quiet)
+    if [ -n "$BASE" ]; then words+=("--base=$BASE"); elif [ -n "$MERGE_BASE" ]; then words+=("--merge-base=$MERGE_BASE"); fi
+    ;;
   record) # after a check, and it fails nothing: what is not recorded needs the GPU
     words=(run --static --wait 30m)
     ;;

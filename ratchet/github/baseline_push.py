@@ -37,7 +37,7 @@ from ratchet.core.records.files import dumps, loads
 from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.request import BASELINE, Request
-from ratchet.github.artifact import STATIC, Intake, take_in, take_in_static
+from ratchet.github.artifact import STATIC, Intake, take_in, take_in_beside
 from ratchet.github.errors import ArtifactError
 from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of
@@ -127,7 +127,7 @@ def _static_record(artifact: Path, run: RunRecord, mode: Mode, environ: Mapping[
     """Return the static record that was made with a run, and why there is none though the artifact has a file of that name."""
     try:
         with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
-            recorded = take_in_static(artifact, Path(workspace))
+            recorded = take_in_beside(artifact, STATIC, Path(workspace))
     except ArtifactError as error:
         return None, (f"The static record was left out: {error.message}",)
     if recorded is None or (recorded.tree.commit, recorded.tree.content) != (run.head.commit, run.head.content):

@@ -13,12 +13,12 @@ from ratchet.core.cli.options import common, device, reference, request_of, wait
 from ratchet.core.cli.output import print_paths, print_result, progressing, shown
 from ratchet.core.command_result import write
 from ratchet.core.errors import Exit
-from ratchet.core.records.files import save_text
+from ratchet.core.records.files import save, save_text
 from ratchet.core.report.words import commit_label
 from ratchet.core.units import plural, size, wall
 from ratchet.core.untrusted import clean
 from ratchet.identical.static.command import check, record
-from ratchet.identical.static.records import Instructions, KernelChange, StaticReport
+from ratchet.identical.static.records import REPORT, Instructions, KernelChange, StaticReport
 
 MOST_OPCODES = 6
 """Opcodes that a line names."""
@@ -68,7 +68,8 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
     the files of a check, and exits with 0; it exits with 3 if the GPU must decide.
     """
     with progressing(options) as progress:
-        report, done = check(request_of(cases, options), options["file"], progress, os.environ)
+        report, done, results = check(request_of(cases, options), options["file"], progress, os.environ)
+    save(results / REPORT, report)
     if options["needed"]:
         save_text(options["needed"], "".join(f"{name}\n" for name in report.needed))
     print_result(report, lines(report), as_json=options["as_json"])

@@ -185,6 +185,7 @@ class Verdict(NamedTuple):
     report: StaticReport
     done: CommandResult | None
     """The whole check, if nothing is left for a GPU."""
+    results: Path
 
 
 def check(request: Request, file: Path | None, progress: Progress, environ: Mapping[str, str]) -> Verdict:
@@ -229,13 +230,14 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
         recorded=recorded.tree,
         machine=recorded.environment.fingerprint.key,
         cases=cases,
+        install=_missing(recorded) if any(case.kernels for case in cases) else (),
         seconds=time.monotonic() - began,
     )
     if report.needed or not cases:
-        return Verdict(report, None)
+        return Verdict(report, None, writable(results))
     run = run_of(request.command, settings.policy, recorded, report)
     baseline = load_baseline(results)
-    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)))
+    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)), results)
 
 
 def _record(repository: Repository, reference: Snapshot, settings: Settings, file: Path | None) -> Recorded:
@@ -262,7 +264,8 @@ def _compiled(
     environ: Mapping[str, str],
 ) -> dict[int, KernelChange]:
     """Compile these kernels as each side has them, each side in a process of its own."""
-    if trouble := _other_triton(recorded):
+    if needs := _missing(recorded):
+        trouble = f"it was recorded with Triton {recorded.environment.fingerprint.triton}: install {' and '.join(needs)}"
         return {place: kernel_change(recorded.kernels[place], {}, trouble) for place in wanted}
     specs: dict[Side, TreeSpec] = {}
     for side, tree in trees.items():
@@ -282,9 +285,12 @@ def _compiled(
     return {place: kernel_change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
 
 
-def _other_triton(recorded: Recorded) -> str:
-    here, there = installed_version("triton"), recorded.environment.fingerprint.triton
-    return "" if here == there else f"it was recorded with Triton {there}, and here is {here or 'none'}: install that version"
+def _missing(recorded: Recorded) -> tuple[str, ...]:
+    """Return the packages with which the recorded kernels could be compiled; none where they can be."""
+    there = recorded.environment.fingerprint
+    if installed_version("triton") == there.triton:
+        return ()
+    return (f"torch=={there.torch.partition('+')[0]}", f"triton=={there.triton}")  # torch for the CPU will do
 
 
 def _recompiled(host: HostClient, kernel: Kernel) -> Recompiled | str:

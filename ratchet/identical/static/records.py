@@ -15,7 +15,9 @@ from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Plan, Tree, WorkloadIdentity
 from ratchet.identical.footprint import Footprint
 
-STATIC = "static.json"
+STATIC, REPORT = "static.json", "static_report.json"
+LONGEST_S = 86_400
+"""A verdict without a GPU takes no day."""
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -139,7 +141,9 @@ class StaticReport(Record):
     recorded: Tree
     machine: str
     cases: tuple[StaticCase, ...]
-    seconds: float
+    install: tuple[str, ...] = ()
+    """Packages, with their versions, without which no kernel could be compiled here."""
+    seconds: Annotated[float, Field(ge=0, le=LONGEST_S)]
 
     @property
     def needed(self) -> tuple[str, ...]:
