@@ -8,4 +8,4 @@ pip() { "$RUNNER_TEMP/ratchet/bin/python" -I -m pip "$@"; }
 pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
   --requirement "$root/.github/requirements-hosted.txt"
 # Without an index: fails if a dependency is missing above.
-pip install --quiet --disable-pip-version-check --no-index --no-build-isolation "$root[github]"
+pip install --quiet --disable-pip-version-check --no-index --no-build-isolation "${root}[github]"

@@ -12,6 +12,7 @@ bash "$scripts/measure.sh"
 wanted=$("$python" -I "$scripts/static_report.py" install "$results")
 if [ -n "$wanted" ]; then
   read -r torch triton <<< "$wanted"
+  # shellcheck disable=SC2153  # an input, and no misspelling of the array
   read -r -a packages <<< "${PACKAGES//$'\n'/ }"
   if pip "$torch" --index-url https://download.pytorch.org/whl/cpu && pip "$triton" ${packages[@]+"${packages[@]}"}; then
     bash "$scripts/measure.sh"
