@@ -31,7 +31,8 @@ def asked(scene: Scene) -> Scene:
 
 
 def pull(scene: Scene, files: dict[str, str]) -> Run:
-    """Open a pull request with these files, and run the measuring workflow for it."""
+    """Open a pull request with these files, or give it these, and run the measuring workflow for it."""
+    git(scene.origin, "update-ref", "-d", "refs/heads/topic")
     return scene.measure(scene.announce(scene.push(files, "topic")))
 
 
