@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet import tools
 from ratchet.core.config import Settings
+from ratchet.core.errors import RecordError
 from ratchet.core.records.files import loads
 from ratchet.core.records.run import RunRecord
 from ratchet.core.units import listed
@@ -40,12 +41,12 @@ def with_proofs(
 ) -> tuple[Intake, tuple[Gap, ...]]:
     """Return the run of the cases that were measured and of those that are proved here, and why it is no pass.
 
-    ``place`` is the artifact of the job without a GPU, ``settings`` are the base branch's. Raises ArtifactError where there is
-    nothing to judge.
+    ``place`` is the artifact of the job without a GPU, ``settings`` are the base branch's. Raises ArtifactError or RecordError
+    where there is nothing to judge.
     """
     try:
         recorded, report = _proof(place, measured.run if measured else None, head, settings, github, workspace)
-    except ArtifactError as error:
+    except (ArtifactError, RecordError) as error:
         if measured is None:
             raise
         return replace(measured, problems=(*measured.problems, f"Nothing was proved without a GPU: {error.message}")), ()

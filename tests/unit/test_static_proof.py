@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ratchet.core.config import Settings
+from ratchet.core.errors import RecordError
 from ratchet.core.records.files import save
 from ratchet.core.records.run import SIDES, Tree
 from ratchet.github import static_proof
@@ -233,3 +234,17 @@ def test_a_report_that_proves_nothing(origin: Path, reference: str, github: GitH
         again.mkdir()
         with pytest.raises(ArtifactError):
             judged(again, report, head, github, settings)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["(" * 100_000, "-" * 1_000_000 + "1", "x = " + "+".join(["1"] * 400_000), "x" * 3_000_000, "[" + "1," * 500_000 + "]", "\0"],
+    ids=["open", "signs", "a sum", "large", "a list", "no text"],
+)
+def test_source_that_breaks_a_parser_proves_nothing(
+    origin: Path, reference: str, github: GitHub, tmp_path: Path, source: str
+) -> None:
+    """A file of a stranger that no parser can take ends a child at worst, and its case is measured."""
+    head = commit(origin, "change", {"kit/ops.py": source})
+    with pytest.raises((ArtifactError, RecordError), match=r"needed for|cannot be read in"):
+        judged(tmp_path, claimed(reference, head, CODE), head, github, Settings())

@@ -85,7 +85,8 @@ def lines(report: StaticReport) -> Iterator[str]:
     width = max((len(case.name) for case in report.cases), default=0)
     for case in report.cases:
         if case.identical:
-            proof = f"{plural(len(case.kernels), 'kernel')} compile to the same machine code" if case.kernels else ""
+            count = len(case.kernels)
+            proof = f"{plural(count, 'kernel')} compile{'s' if count == 1 else ''} to the same machine code" if count else ""
             yield f"IDENTICAL  {clean(case.name):<{width}}  {proof or 'it touches nothing that differs'}"
         else:
             changed = [kernel for kernel in case.kernels if not kernel.same]
