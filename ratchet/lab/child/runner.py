@@ -164,10 +164,11 @@ class FileProcess:
 
     def __init__(self, device: str, descriptor: int) -> None:
         import torch
+        from torch.utils import _pytree
 
         from ratchet.core.bench.child import calls, outputs
 
-        self._torch, self._outputs, self._seed = torch, outputs, calls.seed_all
+        self._torch, self._trees, self._outputs, self._seed = torch, _pytree, outputs, calls.seed_all
         self._device = torch.device(device)
         self._descriptor = descriptor
         self._memory: Memory | None = None
@@ -211,10 +212,18 @@ class FileProcess:
 
     def make(self, seed: int) -> dict[str, Any]:
         """Call the function with a seed and a device, and describe the arguments that it makes."""
-        leaves: list[torch.Tensor] = []
-        tree = self._described(self.made(seed), leaves)
-        self._last = {str(number): leaf for number, leaf in enumerate(leaves)}
-        return {"tree": tree, "parts": self._layout(self._last)}
+        leaves, structure = self._trees.tree_flatten(self.made(seed))
+        values: list[list[Any]] = []  # one for each leaf: empty for a tensor, which lies in memory
+        self._last = {}
+        for leaf in leaves:
+            if isinstance(leaf, self._torch.Tensor) or type(leaf).__module__ == "numpy":
+                self._last[str(len(self._last))] = self._outputs.tensor(leaf, "an argument")
+                values.append([])
+            elif leaf is None or isinstance(leaf, bool | int | float | str):
+                values.append([leaf])
+            else:
+                raise TypeError(f"an argument is a {type(leaf).__name__}: make tensors, arrays, numbers, text, or trees of these")
+        return {"tree": {"values": values, "structure": self._trees.treespec_dumps(structure)}, "parts": self._layout(self._last)}
 
     def made(self, seed: int) -> list[Any]:
         """Return the arguments that the function makes."""
@@ -222,25 +231,12 @@ class FileProcess:
         made = self.function(seed, str(self._device))
         return list(made) if isinstance(made, tuple | list) else [made]
 
-    def _described(self, node: Any, leaves: list[torch.Tensor]) -> Any:
-        if isinstance(node, self._torch.Tensor) or type(node).__module__ == "numpy":
-            leaves.append(self._outputs.tensor(node, "an argument"))
-            return {"tensor": len(leaves) - 1}
-        if isinstance(node, tuple | list):
-            kind = "tuple" if isinstance(node, tuple) else "list"
-            return {kind: [self._described(each, leaves) for each in node]}
-        if isinstance(node, Mapping):
-            return {"dict": [[key, self._described(each, leaves)] for key, each in node.items()]}
-        if node is None or isinstance(node, bool | int | float | str):
-            return {"value": node}
-        raise TypeError(f"an argument is a {type(node).__name__}: make tensors, arrays, numbers, text, or trees of these")
-
     def plan(self, tree: Any, arguments: Sequence[Any], results: Sequence[Any], stride: int, slots: int) -> None:
         """Take note of where arguments and results of each slot lie: dtype, shape and place of every tensor in the first one."""
         self._arguments, self._results = [], []
         for slot in range(slots):
             placed = [self._tensor(part, slot * stride) for part in arguments]
-            self._arguments.append([built(node, placed) for node in tree["list"]])
+            self._arguments.append(built(tree, placed))
             self._results.append({part["place"]: self._tensor(part, slot * stride) for part in results})
 
     def _tensor(self, part: Mapping[str, Any], offset: int) -> torch.Tensor:
@@ -253,7 +249,10 @@ class FileProcess:
 
         ``wide``: in float64. ``watch``: keep what the operators selected by instead, where the result is an index.
         """
-        arguments = [self._widened(argument) for argument in self._arguments[0]] if wide else self._arguments[0]
+        arguments = self._arguments[0]
+        if wide:
+            tensor = self._torch.Tensor
+            arguments = self._trees.tree_map_only(tensor, lambda one: one.double() if one.is_floating_point() else one, arguments)
         self._seed(seed)
 
         def parts() -> dict[str, torch.Tensor]:
@@ -267,13 +266,6 @@ class FileProcess:
             self._last = parts()
         self._wait()
         return {"parts": self._layout(self._last)}
-
-    def _widened(self, node: Any) -> Any:
-        if isinstance(node, self._torch.Tensor):
-            return node.double() if node.is_floating_point() else node
-        if isinstance(node, tuple | list):
-            return type(node)(self._widened(each) for each in node)
-        return {key: self._widened(each) for key, each in node.items()} if isinstance(node, dict) else node
 
     def write(self, results: Sequence[Any]) -> None:
         """Write the result that was kept."""
@@ -351,18 +343,13 @@ class FileProcess:
             self._torch.cuda.synchronize()
 
 
-def built(node: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the argument that `FileProcess._described` described."""
-    ((kind, content),) = node.items()
-    match kind:
-        case "tensor":
-            return tensors[content]
-        case "value":
-            return content
-        case "dict":
-            return {key: built(each, tensors) for key, each in content}
-    each = [built(one, tensors) for one in content]
-    return tuple(each) if kind == "tuple" else each
+def built(tree: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """Return the arguments that `FileProcess.make` described."""
+    from torch.utils import _pytree
+
+    following = iter(tensors)
+    leaves = [value[0] if value else next(following) for value in tree["values"]]
+    return list(_pytree.tree_unflatten(leaves, _pytree.treespec_loads(tree["structure"])))
 
 
 if __name__ == "__main__":
