@@ -162,19 +162,20 @@ def send_all(number: signal.Signals) -> None:
 
 def _send_tree(number: signal.Signals) -> None:
     reached: set[int] = set()
-    while new := _descendants(children()) - reached:
+    while new := {pid for child in children() for pid in (child, *below(child))} - reached:
         for pid in new:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
         reached |= new
 
 
-def _descendants(pids: set[int]) -> set[int]:
-    found = set(pids)
-    for pid in pids:
-        for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found |= _descendants(set(map(int, listing.read_text(encoding="ascii").split())))
+def below(pid: int) -> list[int]:
+    """Return the processes that a process has started, theirs after each."""
+    found: list[int] = []
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, listing.read_text(encoding="ascii").split()):
+                found += [child, *below(child)]
     return found
 
 
