@@ -29,7 +29,6 @@ from ratchet.core.records import Record
 from ratchet.core.records.run import Side
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.lab.child import containment
-from ratchet.lab.child.runner import CACHES
 from ratchet.lab.records.evaluation import SourceFile
 
 if TYPE_CHECKING:
@@ -334,7 +333,7 @@ def started(
     """
     pairs = {name: socket.socketpair() for name in sources}
     for name in sources:
-        for cache in ("tmp", *(cache.lower() for cache in CACHES)):
+        for cache in ("tmp", *(cache.lower() for cache in containment.CACHES)):
             (scratch / name / cache).mkdir(parents=True)
     controls = [theirs.fileno() for _, theirs in pairs.values()]
     output = Output()
