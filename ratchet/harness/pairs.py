@@ -279,7 +279,7 @@ def _measure_pair(runner: _Runner, pair: int, order_seed: int, done: _Pairs) -> 
 def _unusable(harness: Harness, troubles: Mapping[Side, FailedProcess]) -> HostError:
     trouble = troubles.get("head") or next(iter(troubles.values()))
     where = " in both trees" if len(troubles) > 1 else ""
-    lines = f" It printed: {' | '.join(trouble.lines[-3:])}" if trouble.lines else ""
+    lines = f" It printed: {' | '.join(trouble.lines[-3:]).rstrip('.')}." if trouble.lines else ""
     return HostError(f"The command `{harness.shown}`{where} {trouble.how}.{lines}", "Run it by hand in a fresh clone.")
 
 
