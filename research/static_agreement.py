@@ -39,6 +39,7 @@ from ratchet.identical.static import command as static
 from ratchet.identical.static.records import CaseCapture
 
 _GIT = threading.Lock()
+OPAQUE = "opaque: "
 SAYS, DOES = ("identical", "needs GPU"), ("same", "other", "unknown")
 
 
@@ -92,7 +93,8 @@ def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static._Seen
         try:
             prepared = workers.prepare("head", worker, name, workers.plan.seed, check=False, crowded=True)
             captured = worker.ask("capture", CaseCapture)
-            launches[name] = worker.ask("identify", Identified).digest
+            identified = worker.ask("identify", Identified)
+            launches[name] = identified.digest or f"{OPAQUE}{identified.opaque}"
             return static._Seen(prepared, captured)
         finally:
             workers.let_go(worker)
@@ -117,8 +119,8 @@ def compare(folder: Path, out: Path) -> None:
         sides = [json.loads((out / f"{each}.launches").read_text()) for each in (before, commit)]
         seen: Counter[tuple[str, str]] = Counter()
         for case in report.cases:
-            one, other = (side.get(case.name) for side in sides)
-            does = "unknown" if not (one and other) else "same" if one == other else "other"
+            one, other = (side.get(case.name, OPAQUE) for side in sides)
+            does = "unknown" if OPAQUE in (one[: len(OPAQUE)], other[: len(OPAQUE)]) else "same" if one == other else "other"
             seen[SAYS[not case.identical], does] += 1
             if case.identical and does == "other":
                 print(f"DISAGREES: {commit[:10]} {case.name}")
