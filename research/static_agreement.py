@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from common import row, table
 
+from ratchet.core.bench.child.registry import select
 from ratchet.core.bench.client import CaseTrouble, Hosts
 from ratchet.core.bench.messages import Identified
 from ratchet.core.bench.ready.workers import Workers
@@ -55,7 +57,7 @@ def record(request: Request, span: str, out: Path, jobs: int, seconds: float) ->
             if (out / f"{commit}.json").exists() or time.monotonic() - began > seconds:
                 return f"{commit[:10]} left"
             try:
-                return f"{commit[:10]} {record_one(repository, settings, machine, commit, out)}"
+                return f"{commit[:10]} {record_one(repository, settings, machine, commit, out, request.patterns)}"
             except Exception as error:  # noqa: BLE001  the other commits go on
                 return f"{commit[:10]} failed: {error}"
 
@@ -64,7 +66,9 @@ def record(request: Request, span: str, out: Path, jobs: int, seconds: float) ->
                 print(line, flush=True)
 
 
-def record_one(repository: Repository, settings: Settings, machine: Machine, commit: str, out: Path) -> str:
+def record_one(
+    repository: Repository, settings: Settings, machine: Machine, commit: str, out: Path, patterns: Sequence[str]
+) -> str:
     """Write down a commit, and the launches of its cases beside it."""
     began, head = time.monotonic(), repository.commit_snapshot(commit)
     with _GIT:
@@ -76,7 +80,9 @@ def record_one(repository: Repository, settings: Settings, machine: Machine, com
         tree = replace(tree_specs(settings, machine, repository.root, trees.head)["head"], identified="alone")
         with Hosts({"head": tree}, dict(os.environ)) as hosts:
             workers = Workers(hosts.sides, plan_of(settings, machine.device), None, {})
-            for case in hosts.sides["head"].listing().cases:
+            cases = hosts.sides["head"].listing().cases
+            wanted = select([case.name for case in cases], patterns) if patterns else [case.name for case in cases]
+            for case in (case for case in cases if case.name in wanted):
                 found[case.name] = case.skipped or case.fault or _seen(workers, case.name, launches)
         recorded = static._joined(head, environment_of(machine, settings), workers.plan, found)
     finally:
@@ -135,12 +141,13 @@ def main() -> None:
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("out", type=Path)
     parser.add_argument("span", nargs="?", default="")
+    parser.add_argument("--case", action="append", default=[], help="only these cases; may be repeated")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=3600)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.what == "record":
-        record(Request(Path.cwd(), tuple(sys.argv)), given.span, given.out, given.jobs, given.seconds)
+        record(Request(Path.cwd(), tuple(sys.argv), tuple(given.case)), given.span, given.out, given.jobs, given.seconds)
     else:
         compare(Path.cwd(), given.out)
 

@@ -27,5 +27,6 @@ RECORDS = {
 PARTS = {
     "host_code": "ratchet.identical.proof",
     "launches": "ratchet.identical.launches",
+    "static": "ratchet.identical.static.command",
     "static_evidence": "ratchet.identical.static.evidence",
 }

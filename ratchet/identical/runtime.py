@@ -149,8 +149,8 @@ def uncompiled_kernels() -> Iterator[FunctionType]:
 def living(module: str, name: str) -> list[Any]:
     """Return the live objects of a class, if its module was imported and has it: those too that a host froze before it forked.
 
-    Copies every page with an object, which forked processes share else. Nothing is frozen again: what a case made would be too, and
-    whoever asks the collector for it later would not find it.
+    Copies every page with an object, which forked processes share else. Nothing is frozen again: what a case made would be too,
+    and whoever asks the collector for it later would not find it.
     """
     kind = getattr(sys.modules.get(module), name, None)
     if not isinstance(kind, type):

@@ -28,10 +28,10 @@ from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, worktrees
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.machine import environment_of, machine_of, plan_of
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import load, loads, save
-from ratchet.core.records.run import SIDES, Plan, Side, Tree
+from ratchet.core.records.run import SIDES, CaseRun, Plan, Side, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, settings_of_tree, tree_specs
@@ -82,27 +82,59 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
     ):
         if broken := build(settings, "head", trees.head, head, progress, without_secrets(environ)):
             raise broken
-        tree = replace(tree_specs(settings, machine, repository.root, trees.head)["head"], identified="alone")
-        progress.stage("Importing benchmarks")
-        with Hosts({"head": tree}, environ) as hosts:
+        with _hosts(settings, machine, repository, trees.head, progress, environ) as hosts:
             cases = choose_cases(hosts.sides["head"].listing(), None, request.patterns)
             environment = environment_of(machine, settings)
             earlier = repository.file_in(head.revision, str(PurePath(settings.results, STATIC)))
             names = {case.name for case in cases}
             if earlier and (holds := _holding(repository, settings, earlier, environment, names, trees.head, progress, environ)):
                 return Written(results / STATIC, holds)
-            plan = plan_of(settings, machine.device).model_copy(
-                update={"tunes_each_process": True}
-            )  # so that an autotuner tries all configurations, and the kernels of none are missing
-            workers = Workers(hosts.sides, plan, None, {})
-            found: dict[str, _Seen | str] = {}
-            for number, case in enumerate(cases, 1):
-                progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
-                why_not = case.skipped or next((failure.message for failure in case.failures), "")
-                found[case.name] = why_not or _captured(workers, case.name, settings.seed)
-    recorded = _joined(head, environment, plan, found)
+            recorded = _written_down(hosts, cases, machine, settings, head, progress)
     save(results / STATIC, recorded)
     return Written(results / STATIC)
+
+
+def recorded(
+    machine: Machine,
+    repository: Repository,
+    settings: Settings,
+    snapshot: Snapshot,
+    patterns: Sequence[str],
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> Recorded:
+    """Run each case of a commit once on a machine that is held, and return its record.
+
+    Raises UsageError for patterns that no case has, BuildError and HostError where the benchmarks cannot be run.
+    """
+    with worktrees(repository, snapshot, None) as trees:
+        if broken := build(settings, "head", trees.head, snapshot, progress, without_secrets(environ)):
+            raise broken
+        with _hosts(settings, machine, repository, trees.head, progress, environ) as hosts:
+            cases = choose_cases(hosts.sides["head"].listing(), None, patterns)
+            return _written_down(hosts, cases, machine, settings, snapshot, progress)
+
+
+def _hosts(
+    settings: Settings, machine: Machine, repository: Repository, tree: Path, progress: Progress, environ: Mapping[str, str]
+) -> Hosts:
+    progress.stage("Importing benchmarks")
+    return Hosts({"head": replace(tree_specs(settings, machine, repository.root, tree)["head"], identified="alone")}, environ)
+
+
+def _written_down(
+    hosts: Hosts, cases: Sequence[CaseRun], machine: Machine, settings: Settings, head: Snapshot, progress: Progress
+) -> Recorded:
+    plan = plan_of(settings, machine.device).model_copy(
+        update={"tunes_each_process": True}
+    )  # so that an autotuner tries all configurations, and the kernels of none are missing
+    workers = Workers(hosts.sides, plan, None, {})
+    found: dict[str, _Seen | str] = {}
+    for number, case in enumerate(cases, 1):
+        progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
+        why_not = case.skipped or next((failure.message for failure in case.failures), "")
+        found[case.name] = why_not or _captured(workers, case.name, settings.seed)
+    return _joined(head, environment_of(machine, settings), plan, found)
 
 
 def _holding(
@@ -201,8 +233,32 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
     head = repository.working_snapshot(own_output_globs(repository, results))
     reference = repository.commit_snapshot(reference_of(request, repository, head))
     recorded = _record(repository, reference, settings, file)
-    progress.stage("Comparing the trees")
     base = repository.commit_snapshot(recorded.tree.commit)
+    report = compared(repository, settings, recorded, (base, reference, head), request.patterns, progress, environ)
+    report = report.model_copy(update={"seconds": time.monotonic() - began})
+    if report.needed or not report.cases:
+        return Verdict(report, None, writable(results))
+    run = run_of(request.command, settings.policy, recorded, report)
+    baseline = load_baseline(results)
+    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)), results)
+
+
+def compared(
+    repository: Repository,
+    settings: Settings,
+    recorded: Recorded,
+    snapshots: tuple[Snapshot, Snapshot, Snapshot],
+    patterns: Sequence[str],
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> StaticReport:
+    """Hold two commits against a record; ``snapshots`` are that of the record, the reference and the head. No case runs.
+
+    Raises BuildError and GitError.
+    """
+    began = time.monotonic()
+    progress.stage("Comparing the trees")
+    base, reference, head = snapshots
     with scratch_folder("static") as folder, contextlib.ExitStack() as stack:
 
         def tree_of(name: str, snapshot: Snapshot) -> Path:
@@ -217,14 +273,14 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
         trees: dict[Side, Path] = {"reference": tree_of("refs", reference), "head": tree_of("head", head)}
         bench, own = settings.bench, settings.results
         sides = [OneSide(side, tree_difference(recorded_tree, tree, bench, own)) for side, tree in trees.items()]
-        names = select(list(recorded.cases), request.patterns) if request.patterns else list(recorded.cases)
+        names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
 
         def compiled(wanted: Sequence[int]) -> dict[int, KernelChange]:
             progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
             return _compiled(repository, settings, recorded, trees, wanted, environ)
 
         cases = tuple(verdicts(recorded, sides, names, compiled))
-    report = StaticReport(
+    return StaticReport(
         reference=reference.tree,
         head=head.tree,
         recorded=recorded.tree,
@@ -233,11 +289,6 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
         install=_missing(recorded) if any(case.kernels for case in cases) else (),
         seconds=time.monotonic() - began,
     )
-    if report.needed or not cases:
-        return Verdict(report, None, writable(results))
-    run = run_of(request.command, settings.policy, recorded, report)
-    baseline = load_baseline(results)
-    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)), results)
 
 
 def _record(repository: Repository, reference: Snapshot, settings: Settings, file: Path | None) -> Recorded:

@@ -112,7 +112,7 @@ _OF_PACKAGES = ("warning filters", "logging")
 def left_running() -> dict[str, set[int]]:
     """Return the threads and the child processes of this process; not those that torch's compiler keeps.
 
-    Python has a `_DummyThread` for each thread of C code in which somebody asked for the current one: torch's, in a backward pass.
+    Python has a `_DummyThread` for each thread of C code in which somebody asked for the current one, such as autograd's.
     """
     of_torch = ("torch.", "tqdm.", *(["concurrent.futures."] if "torch._inductor.async_compile" in sys.modules else []))
     threads = {
