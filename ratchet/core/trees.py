@@ -199,16 +199,16 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     if uncommitted and against_head and not repository.changed_paths(head.tree.commit, head.revision, new=False):
         cure = "To compare HEAD with the commit before it, commit them, let git ignore them, or add --base HEAD~1."
         notes.append(f"All uncommitted changes are new files: {listed(uncommitted, 3)}. {cure}")
+    near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
+    projects = [path for path in near if path.name == "pyproject.toml"]
+    texts = [[repository.file_in(each.revision, str(path)) for each in (reference, head) if each] for path in projects]
     if heavy := _heavy(repository.root, uncommitted):
         cure = "Let git ignore what your code does not read: each check copies them."
         notes.append(f"Uncommitted files hold {size(sum(heavy.values()))}: {listed([*heavy], 3)}. {cure}")
-    near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
-    for path in near:
-        if path.name == "pyproject.toml" and reference:
-            before, after = (_install_tables(repository.file_in(each.revision, str(path))) for each in (reference, head))
-            if before != after:
-                files.append(f"the dependencies or entry points in {path}")
+    for path, (before, after) in zip(projects, texts, strict=True):
+        if _install_tables(before) != _install_tables(after):
+            files.append(f"the dependencies or entry points in {path}")
     if files:
         why = "both sides ran with the packages that are installed here, so the effect of this was not measured"
         notes.append(f"{listed(files, 3)} changed: {why}.")

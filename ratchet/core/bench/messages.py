@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.core.bench.wire import ProtocolError
-from ratchet.core.records import Count, NotNegative, Record
+from ratchet.core.records import RULES, Count, NotNegative, Record
 from ratchet.core.records.run import Resources, SampleMs, WorkloadIdentity
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Parameter
@@ -29,15 +29,19 @@ Bytes = Annotated[int, Field(ge=0, le=2**50)]
 """At most 1 PiB: more than any device has."""
 
 
-class CaseListed(Record):
-    """A case of a tree, as `child.registry.Case` describes it."""
+@dataclass(frozen=True)
+class CaseListed:
+    """One benchmark with one config, as `child.registry` finds it; the controller reads it with checks."""
+
+    __pydantic_config__ = RULES
 
     name: str
     benchmark: str
     config: str
     file: str
-    parameters: dict[str, Parameter]
-    skipped: str
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    skipped: str = ""
+    """Why this machine cannot run the case."""
     import_error: str = ""
     """The error of importing its file, where that is why the case is skipped: a module is not installed."""
     fault: str = ""
@@ -48,13 +52,16 @@ class CaseListed(Record):
     """Modules that its function imports before it does anything else."""
 
 
-class FileBroken(Record):
-    """A file that cannot be imported, as `child.registry.Broken` describes it."""
+@dataclass(frozen=True)
+class FileBroken:
+    """A file that raised while it was imported, and the cases it would have had (as far as its text says)."""
+
+    __pydantic_config__ = RULES
 
     file: str
     message: str
     last_lines: tuple[str, ...]
-    cases: tuple[str, ...]
+    cases: tuple[str, ...] = ()
 
 
 class Listing(Record):

@@ -78,8 +78,6 @@ class CaseTask:
     """The part of the selected cases that is measured here; None: all."""
     cores: Collection[int] = field(default_factory=lambda: os.sched_getaffinity(0))
     """The cores of the host: all, or a share of them where several GPUs are measured at once."""
-    planted: Mapping[str, Planted] = field(default_factory=dict)
-    """Case → a slowdown of the head that is planted on purpose."""
     observer: Observer = field(default_factory=Observer)
     """It may look at cases between pairs."""
     overheads: Collection[OverheadName] = ()
@@ -108,11 +106,13 @@ def measure_suite(
     progress: MeasureProgress,
     environ: Mapping[str, str],
     sessions: Sessions | None = None,
+    planted: Mapping[str, Planted] | None = None,
     tricks: Tricks = ALL,
 ) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
     ``sessions`` are the hosts, where the caller has them (as `ratchet doctor soak` does); else they are started here, and ended.
+    ``planted``: case → a slowdown of the head that is planted on purpose.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.
@@ -136,7 +136,7 @@ def measure_suite(
             progress,
             stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None,
             peaks=peaks_of(gpu),
-            planted=task.planted,
+            planted=planted,
             checked_share=CHECKED_SHARE,
             host_cores=HostCores(task.cores),
             sessions=sessions,

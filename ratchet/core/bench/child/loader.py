@@ -32,7 +32,8 @@ from ratchet.core.bench.child.reads import (
     shared_folders,
     taken_from_checkout,
 )
-from ratchet.core.bench.child.registry import Case, Catalogue, discover
+from ratchet.core.bench.child.registry import Catalogue, discover
+from ratchet.core.bench.messages import CaseListed
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
 from ratchet.core.device.environment import cpu_model
 from ratchet.core.errors import UsageError
@@ -75,7 +76,7 @@ class LoadedTree:
         asked = [each.new for changes in self.states.values() for each in changes if each.name == "num_threads"]
         return max(torch.get_num_threads(), *asked) if asked else torch.get_num_threads()
 
-    def case(self, name: str) -> Case:
+    def case(self, name: str) -> CaseListed:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
         case = next((case for case in self.catalogue.cases if case.name == name), None)
         if case is None or case.skipped:
@@ -158,7 +159,7 @@ def _prepend(variable: str, folders: Iterable[str]) -> None:
     os.environ[variable] = os.pathsep.join([*folders, *filter(None, [os.environ.get(variable)])])
 
 
-def swept(cases: Iterable[Case], sweep: Sweep) -> tuple[Case, ...]:
+def swept(cases: Iterable[CaseListed], sweep: Sweep) -> tuple[CaseListed, ...]:
     """Return the case of a sweep once for each of its values; none where there is no such case."""
     return tuple(
         dataclasses.replace(

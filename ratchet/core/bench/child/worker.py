@@ -304,7 +304,7 @@ class Worker:
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
         self.release()
-        return vars(self._boundary.restore())
+        return self._boundary.restore().model_dump()
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
