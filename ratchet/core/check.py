@@ -23,7 +23,7 @@ from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.command_result import record_of, save_run
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
-from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
+from ratchet.core.errors import GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.gates import gated_overheads, with_case_gates
@@ -235,7 +235,11 @@ class Comparer:
         """
         plan, trees = self._plan, self._trees
         if broken := build(self._settings, "head", trees.head, plan.head, self._progress, self._variables("head")):
-            return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+            # A head that does not build is red: one failed entry stands for all its cases.
+            failure = Failure(side="head", stage="build", message=broken.message)
+            case = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
+            unbuilt = Suite((case,), torch=installed_version("torch") or "", cuda=None, triton=None)
+            return CheckSuite(unbuilt, plan.reference.tree if plan.reference else None)
         stored = {**plan.baseline.carried(self._fingerprint), **plan.baseline.entries(self._fingerprint)}
         if plan.reference is None:
             return self._against_baseline(stored)
@@ -362,13 +366,6 @@ class Comparer:
         notes = dict.fromkeys(note for suite in suites for note in suite.notes)
         differing = differing_settings(settings, plan.repository, plan.head, reference)
         return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
-
-
-def _unbuilt(error: BuildError) -> Suite:
-    """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
-    failure = Failure(side="head", stage="build", message=error.message)
-    stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
-    return Suite((stand_in,), torch=installed_version("torch") or "", cuda=None, triton=None)
 
 
 def _empty(shard: Shard) -> UsageError:

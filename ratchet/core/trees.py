@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -202,9 +203,11 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
     projects = [path for path in near if path.name == "pyproject.toml"]
     texts = [[repository.file_in(each.revision, str(path)) for each in (reference, head) if each] for path in projects]
-    if heavy := _heavy(repository.root, uncommitted):
+    sizes = {path: (repository.root / path).lstat().st_size for path in uncommitted if (repository.root / path).is_file()}
+    if sum(sizes.values()) >= HEAVY_BYTES:
         cure = "Let git ignore what your code does not read: each check copies them."
-        notes.append(f"Uncommitted files hold {size(sum(heavy.values()))}: {listed([*heavy], 3)}. {cure}")
+        largest = sorted(sizes, key=lambda path: -sizes[path])
+        notes.append(f"Uncommitted files hold {size(sum(sizes.values()))}: {listed(largest, 3)}. {cure}")
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
     for path, (before, after) in zip(projects, texts, strict=True):
         if _install_tables(before) != _install_tables(after):
@@ -219,24 +222,10 @@ HEAVY_BYTES = 256 << 20
 """Copying so much takes longer than starting a check."""
 
 
-def _heavy(root: Path, paths: Iterable[str]) -> dict[str, int]:
-    """Return path → bytes of these files, the largest first; none where they are small together."""
-    sizes = {path: (root / path).lstat().st_size for path in paths if (root / path).is_file()}
-    if sum(sizes.values()) < HEAVY_BYTES:
-        return {}
-    return {path: sizes[path] for path in sorted(sizes, key=lambda path: -sizes[path])}
-
-
 def _install_tables(text: bytes | None) -> list[Any]:
     """Return the `_TABLES` of a file; the whole of it where it cannot be read."""
     try:
-        about: dict[str, Any] = tomllib.loads((text or b"").decode())
+        about: Any = tomllib.loads((text or b"").decode())
     except ValueError:
         return [text]
-    return [_at(about, keys) for keys in _TABLES]
-
-
-def _at(table: Any, keys: Iterable[str]) -> Any:
-    for key in keys:
-        table = table.get(key) if isinstance(table, dict) else None
-    return table
+    return [reduce(lambda table, key: table.get(key) if isinstance(table, dict) else None, keys, about) for keys in _TABLES]

@@ -100,10 +100,6 @@ class Crashed(Lost):
     """A worker whose process ended."""
 
 
-class OutOfMemory(Lost):
-    """A worker for which the device or the machine had no memory left."""
-
-
 class InvalidAnswer(CaseTrouble):
     """An answer of a worker that breaks the protocol."""
 
@@ -310,7 +306,7 @@ class WorkerClient:
                 what, lines = clean(trouble.trouble), tuple(clean(line) for line in trouble.last_lines)
                 if trouble.out_of_memory:
                     how = "ran out of GPU memory" if "GPU" in trouble.trouble else "ran out of memory"
-                    raise OutOfMemory(self._host.side, trouble.stage, what, lines, how)
+                    raise Lost(self._host.side, trouble.stage, what, lines, how)
                 raise CaseTrouble(self._host.side, trouble.stage, what, lines)
             return parse(message, expected)
         except wire.Timeout:

@@ -219,8 +219,10 @@ class Duet:
             what = f"{plural(len(order), 'case')} that {look} changed or undecided"
             self.progress.stage(f"Starting fresh processes for {what}")
             again = sessions.renew(self.hosts)
-            for case in order:
-                _refuse_missing(case.name, [again[side] for side in case.sides])
+            for side, host in again.items():
+                offered = {case.name for case in host.listing().cases if not case.skipped}
+                if gone := next((case.name for case in order if side in case.sides and case.name not in offered), None):
+                    raise HostError(f"The {side} no longer offers {gone}.", "Its benchmarks must be the same at every import.")
             self.workers.hosts = again
         except HostError as error:
             for case in order:
@@ -407,14 +409,6 @@ def open_bench(
         hosts = stack.enter_context(Hosts(trees, environ)).sides
         sampler = stack.enter_context(Sampler(gpu, idle=idle)) if gpu else None
         yield Duet(hosts, plan, progress, sampler, peaks=peaks)
-
-
-def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
-    """Raise HostError if any of these hosts does not offer the case."""
-    for host in hosts:
-        listed = next((case for case in host.listing().cases if case.name == name), None)
-        if listed is None or listed.skipped:
-            raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
 class _Budget:

@@ -296,16 +296,12 @@ def evidence_difference(one: Sequence[Evidence], other: Sequence[Evidence], name
             return Disagreement(problem=f"{part.place} is infinite in different places in {first} and {second}")
         if part.digest != twin.digest:
             return Disagreement(problem=f"{part.place} is not the same in {first} and {second}")
-        apart = _relative_difference(part, twin)
+        # An estimate of ‖part − twin‖ / ‖twin‖ from sketches; of ‖part − twin‖ where the twin is all zeros.
+        apart = math.dist(part.sketch, twin.sketch) if len(part.sketch) == len(twin.sketch) else math.inf
+        apart = apart / twin.norm if twin.norm > 0 else apart
         if not apart <= part.limit:
             allowed = f"(relative; {part.limit:.1e} allowed)"
             return Disagreement(apart, part.limit, f"{part.place} is off by {apart:.2e} {allowed} between {first} and {second}")
         error, limit = max(error, apart), max(limit, part.limit)
     missing = next(iter(there), None)
     return Disagreement(error, limit, f"{second} returns {missing}, {first} does not" if missing else None)
-
-
-def _relative_difference(part: Evidence, other: Evidence) -> float:
-    """Estimate ‖part − other‖ / ‖other‖ from sketches; ‖part − other‖ where the other one is all zeros."""
-    apart = math.dist(part.sketch, other.sketch) if len(part.sketch) == len(other.sketch) else math.inf
-    return apart / other.norm if other.norm > 0 else apart

@@ -99,7 +99,10 @@ class LoadedTree:
 
         case, device, benchmark = self.case(name), self.spec.device, self.benchmark(name)
         seed_all(seed)
-        chosen = {VARIANT: self._variant(benchmark)} if benchmark.variants else {}
+        variant = self.spec.variant or next(iter(benchmark.variants), None)
+        if benchmark.variants and variant not in benchmark.variants:
+            raise UsageError(f"{benchmark.name} has no variant {variant}: it has {', '.join(benchmark.variants)}.")
+        chosen = {VARIANT: variant} if benchmark.variants else {}
         workload = benchmark(device=torch.device(device), **case.parameters, **chosen)
         if benchmark.on_host:
             workload = dataclasses.replace(workload, clock="cpu")
@@ -110,12 +113,6 @@ class LoadedTree:
         return with_tuned(
             workload, self.tuned, name, torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
         )
-
-    def _variant(self, benchmark: Benchmark) -> str:
-        variant = self.spec.variant or benchmark.variants[0]
-        if variant not in benchmark.variants:
-            raise UsageError(f"{benchmark.name} has no variant {variant}: it has {', '.join(benchmark.variants)}.")
-        return variant
 
 
 def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, only: str = "") -> LoadedTree:
@@ -299,15 +296,11 @@ def foreign_modules(
         if path.startswith(ours):
             continue
         in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
-        in_checkout = in_checkout and _is_of_repository(Path(path).relative_to(checkout), tree)
+        if in_checkout and is_installed(inside := Path(path).relative_to(checkout)):
+            in_checkout = (tree / inside).is_file()  # a file of a ``site-packages`` is the repository's if the tree has it too
         if name.partition(".")[0] in names or in_checkout or path in installed:
             found.append(f"{name} ({path})")
     return found
-
-
-def _is_of_repository(inside: Path, tree: Path) -> bool:
-    """Return whether a file of the checkout is the repository's: one of a ``site-packages`` is, if the tree has it too."""
-    return not is_installed(inside) or (tree / inside).is_file()
 
 
 def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozenset[str] = frozenset()) -> list[str]:

@@ -115,15 +115,11 @@ def left_running() -> dict[str, set[int]]:
     threads = {
         thread.ident
         for thread in threading.enumerate()
-        if thread is not threading.main_thread() and thread.ident and not _module_of(thread).startswith(of_torch)
+        if thread is not threading.main_thread() and thread.ident
+        if not f"{getattr(getattr(thread, '_target', None), '__module__', type(thread).__module__)}.".startswith(of_torch)
     }
     processes = {pid for pid in children() if b"torch/_inductor/" not in _command(pid)}
     return {"threads": threads, "child processes": processes}
-
-
-def _module_of(thread: threading.Thread) -> str:
-    target = getattr(thread, "_target", None)
-    return str(getattr(target, "__module__", type(thread).__module__)) + "."
 
 
 def _command(pid: int) -> bytes:
