@@ -142,7 +142,7 @@ def host_of(
     for output in outputs:
         with output.handed_over():  # nobody prints
             pass
-    host = HostClient(side, replace(tree, timeouts=tree.timeouts._replace(step_s=machine.step_s)), Channel(ours), *outputs)
+    host = HostClient(side, replace(tree, share=tree.share._replace(step_s=machine.step_s)), Channel(ours), *outputs)
     _OPEN.append(host)
     host.listing()
     return host

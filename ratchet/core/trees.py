@@ -20,7 +20,7 @@ from ratchet import tools
 from ratchet.core.bench.build import build_tree
 from ratchet.core.bench.child.reads import BUILT
 from ratchet.core.bench.suite import CaseTask, Suite, list_cases, measure_suite
-from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.tree_spec import OURS, TreeSpec
 from ratchet.core.config import OF_BOTH_SIDES, OF_EACH_TREE, Settings
 from ratchet.core.errors import BuildError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees
@@ -105,8 +105,7 @@ def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path, 
     addresses = ",".join(gpu.address for gpu in machine.gpus) or None
     settings = settings if path == checkout else settings_of_tree(settings, path)
     spec = TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=addresses)
-    python = machine.pythons.sides.get(side)
-    return replace(spec, python=python.python, packages=python.first) if python else spec
+    return replace(spec, python=machine.pythons.sides.get(side, OURS))
 
 
 def tree_specs(

@@ -91,7 +91,7 @@ class CaseBoundary:
         spec = self._tree.spec
         if change.name != "num_threads" or spec.device != "cpu":
             return change
-        return replace(change, new=min(change.new, spec.threads))
+        return replace(change, new=min(change.new, spec.share.threads))
 
 
 def _kept_gpu_memory() -> tuple[str, ...]:

@@ -208,7 +208,7 @@ class Worker:
                 torch.cuda.synchronize()
             self._streams = identity.streams_of_others() if one_queue else None
             return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self.device).L2_cache_size)}
-        use_last_cores(self.tree.spec.threads)
+        use_last_cores(self.tree.spec.share.threads)
         return {"ready": True}
 
     def prepare(

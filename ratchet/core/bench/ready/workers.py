@@ -204,10 +204,10 @@ class Workers:
                 f"measured with that. Undo it in what is timed, or set it at the top of the file, for its cases alone."
                 for name, names in self._changed[side].items()
             ]
-            if listing.threads > tree.threads and self.plan.clock == "cpu":
+            if listing.threads > tree.share.threads and self.plan.clock == "cpu":
                 found.append(
                     f"Importing {tree.bench}/ sets torch to {listing.threads} threads. A measurement on the CPU has no more than "
-                    f"cpu_threads = {tree.threads} in [tool.ratchet], so it ran with {tree.threads}."
+                    f"cpu_threads = {tree.share.threads} in [tool.ratchet], so it ran with {tree.share.threads}."
                 )
             for sentence in found:
                 sides.setdefault(clean(f"{sentence} More: `ratchet explain settings-of-the-process`.", 1000), []).append(side)
