@@ -119,14 +119,14 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
 
 
 def compare_commits(
-    plan: CheckPlan, command: tuple[str, ...], machine: Machine, trees: Trees, progress: Progress, started: datetime
+    plan: CheckPlan, command: tuple[str, ...], machine: Machine, trees: Trees, progress: Progress, began: tuple[datetime, float]
 ) -> CommandResult:
-    """Compare the plan's two commits, of which the head is built, as `check` does; ``started``: since when that takes time."""
+    """Compare the plan's two commits, of which the head is built, as `check` does. ``began``: when, and `time.monotonic` then."""
     with _explainer_of(plan, machine, trees, progress) as explainer:
         comparer = Comparer(plan, (machine,), trees, progress, explainer)
         reference = cast(Snapshot, plan.reference)
         suite = comparer.compare(reference, trees.reference, plan.patterns, explained="early")
-        timing = started, (datetime.now(UTC) - started).total_seconds()
+        timing = began[0], time.monotonic() - began[1]
         return _judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)
 
 

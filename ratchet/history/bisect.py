@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -370,9 +371,9 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
         site.environ,
     )
     site.progress.announce(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
-    started = datetime.now(UTC)
+    began = datetime.now(UTC), time.monotonic()
     machine = site.in_environments(head.tree.commit, reference.tree.commit)
     with worktrees(site.repository, head, reference) as trees:
         if broken := build(settings, "head", trees.head, head, site.progress, machine.pythons.variables("head", site.environ)):
             raise broken
-        return compare_commits(plan, command, machine, trees, site.progress, started)
+        return compare_commits(plan, command, machine, trees, site.progress, began)

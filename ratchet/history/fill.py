@@ -252,11 +252,11 @@ class _Walk:
 
     def _checked(self, machine: Machine, head: Snapshot, reference: Snapshot, trees: Trees, started: datetime) -> CommandResult:
         """Check a commit against the one before it: survey, pairs, verdict, profiles."""
-        site = self._site
+        site, began = self._site, (started, time.monotonic())
         plan = site.plan(head, reference)
         writable(plan.results)
         site.progress.announce(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
-        return compare_commits(plan, site.request.command, machine, trees, site.progress, started)
+        return compare_commits(plan, site.request.command, machine, trees, site.progress, began)
 
     def _confirmed(
         self,
