@@ -31,7 +31,14 @@ def collect(results: Path, folder: Path) -> list[str]:
 
 def _files(results: Path) -> Iterator[tuple[Path, str]]:
     """Yield each file of the artifact, and its name there."""
-    for path, name in ((results / "current.json", "current.json"), (_bench() / "tuned.json", "tuned.json")):
+    if os.environ["COMMAND"] == "static":
+        path = results / "static_report.json"
+        yield from [(path, path.name)] if _plain(path) else []
+        return
+    records = {"current.json": results / "current.json", "tuned.json": _bench() / "tuned.json"}
+    if os.environ.get("STATIC") == "true":
+        records["static.json"] = results / "static.json"
+    for name, path in records.items():
         if _plain(path):
             yield path, name
     kept = "soak" if os.environ["COMMAND"] == "soak" else "nsight"

@@ -18,6 +18,13 @@ case "$COMMAND" in
     fi
     words+=(--wait 30m) # for the other checks of this machine, of any repository
     ;;
+  static)
+    words=(check --static --quiet)
+    if [ -n "$BASE" ]; then words+=("--base=$BASE"); elif [ -n "$MERGE_BASE" ]; then words+=("--merge-base=$MERGE_BASE"); fi
+    ;;
+  record) # after a check, and it fails nothing: what is not recorded needs the GPU
+    words=(run --static --wait 30m)
+    ;;
   tune)
     words+=(--apply) # to this checkout; the job that proposes takes it from the artifact
     if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi

@@ -149,13 +149,13 @@ class Remote(Repository):
         """Return the first line of a commit's message."""
         return self._run("show", "--no-patch", "--format=%s", commit, "--").strip()
 
-    def changed_files(self, main: str, side: str, path: str) -> list[str]:
-        """Return what a branch changes beside ``path`` since it left another one."""
+    def changed_files(self, main: str, side: str, known: Sequence[str]) -> list[str]:
+        """Return what a branch changes beside the ``known`` files since it left another one."""
         start = self._try("merge-base", main, side).stdout.strip()
         if not start:
-            return [path]
+            return list(known)
         listed = self._run("diff", "--name-only", "-z", "--no-renames", start, side, "--")
-        return [name for name in listed.split("\0") if name and name != path]
+        return [name for name in listed.split("\0") if name and name not in known]
 
     def deepen(self) -> None:
         """Fetch the whole history, if the clone is shallow."""
@@ -216,6 +216,8 @@ class PushTarget:
     main: str
     side: str
     """The branch of its own that the modes ``pull-request`` and ``branch`` write."""
+    beside: tuple[str, ...] = ()
+    """Files of other pushes to the same branch; what a pull request changes beside these and its own is foreign."""
 
     @property
     def branch(self) -> str:
@@ -305,7 +307,7 @@ def _next_commit(
         raise GitError(f"{remote.name} has no branch {target.main}.", "Name the branch with --onto.")
     main = tips[target.main]
     side = tips.get(target.side) if target.mode != "push" else None
-    if side and target.mode == "pull-request" and (others := remote.changed_files(main, side, path)):
+    if side and target.mode == "pull-request" and (others := remote.changed_files(main, side, (path, *target.beside))):
         raise GitError(
             f"The branch {target.side} also changes {others[0]!a}, which no commit of ours does, and would merge that.",
             f"Look at who pushed it, delete the branch {target.side}, and run the job again.",

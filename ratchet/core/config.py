@@ -155,6 +155,7 @@ Format = Literal[
     "pytorch",
     "asv",
     "codspeed",
+    "criterion",
     "bencher",
     "json",
     "seed",

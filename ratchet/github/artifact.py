@@ -36,11 +36,15 @@ from ratchet.github import reading_child
 from ratchet.github.contradictions import MOST_CASES, with_own_figures
 from ratchet.github.errors import ArtifactError
 
-RUN, PROFILES = "current.json", "nsight/profiles.json"
+RUN, PROFILES, STATIC = "current.json", "nsight/profiles.json", "static.json"
+STATIC_REPORT = "static_report.json"
+"""The report of a job without a GPU."""
 PLACES = ("", "results/")
 """Folders of an artifact in which the files of a run may be."""
 TUNING = re.compile(rf"{TUNING_FOLDER}/[^/]+\.json")
 LARGEST_PROFILES = 8 * 2**20
+LARGEST_STATIC = 8 * 2**20
+"""Bytes of a static record or report: a kernel takes about one KB, a case less."""
 LARGEST_SEARCH = 4 * 2**20
 """Bytes of the record of a search, enough for eight thousand evaluations."""
 LARGEST_TUNING, MOST_TUNING = 16 * 2**20, 50
@@ -97,6 +101,17 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
     return Intake(record, profiles, others, tuple(problems))
+
+
+def take_in_beside(artifact: Path, name: str, workspace: Path) -> Any:
+    """Return STATIC or STATIC_REPORT, which may stand beside a run or alone; None where there is none. ``workspace`` gets a copy.
+
+    Raises ArtifactError where the artifact is unsafe in any part, or the file is damaged.
+    """
+    box = _opened(artifact)
+    kind = tools.records()[name.removesuffix(".json")]
+    place = next((f"{place}{name}" for place in PLACES if f"{place}{name}" in box.sizes), None)
+    return _record(box, place, workspace / name, LARGEST_STATIC, kind) if place else None
 
 
 def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[Any]:

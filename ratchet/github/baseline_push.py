@@ -11,14 +11,24 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ratchet import tools
 from ratchet.common.baseline_chain import joined
 from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, accept
 from ratchet.common.baseline_text import PushSummary, commit_message, pull_body, title
 from ratchet.common.baseline_update import intact, record
-from ratchet.common.git_push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
+from ratchet.common.git_push import (
+    FileChange,
+    Mode,
+    ProtectedBranch,
+    PushResult,
+    PushTarget,
+    Remote,
+    RemoteFile,
+    commit_on,
+    push_file,
+)
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, UsageError
 from ratchet.core.judge.verdict import judge_run
@@ -27,11 +37,13 @@ from ratchet.core.records.files import dumps, loads
 from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.request import BASELINE, Request
-from ratchet.github.artifact import Intake, take_in
+from ratchet.github.artifact import STATIC, Intake, take_in, take_in_beside
+from ratchet.github.errors import ArtifactError
 from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of
 from ratchet.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.github.records import Acceptance, WorkflowRun
+from ratchet.github.static_record import TITLE, StaticChange
 from ratchet.github.step import run_url
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
@@ -67,33 +79,64 @@ def push_baseline(
     main = job.head_branch if job else way.onto or clone.branch()
     if not main:
         raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
-    target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
+    path, static_path = (_path_in(clone, settings, name) for name in (BASELINE, STATIC))
+    target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch, (path, static_path))
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
     taken = [taken_in(artifact, job, environ) for artifact in artifacts]
     runs = tuple(intake.run for intake in taken)
+    static, notes = _static_record(artifacts[0], runs[0], target.mode, environ)
     acceptances = unrecorded_acceptances(github, clone, runs, job, environ) if github else ()
-    moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
-    notes: tuple[str, ...] = ()
-    try:
-        pushed = push_file(clone, target, moving.path, moving)
-    except ProtectedBranch as error:
-        if target.mode != "push" or target.main == target.side:
-            raise
-        notes = (f"{error.message} A pull request takes its place.",)
-        target = replace(target, mode="pull-request")
-        moving = replace(moving, target=target)
-        pushed = push_file(clone, target, moving.path, moving)
+    moving, pushed, protected = _pushed(BaselineChange(clone, target, path, settings.policy, runs, acceptances))
     judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
     kept = tools.part("kept_runs").push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
-    notes = (*notes, *moving.notes, *kept)
-    done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
-    if target.mode != "pull-request" or pushed.commit is None:
+    notes = (*protected, *moving.notes, *kept, *notes)
+    title_of, commit = title(moving.recorded, moving.accepted), pushed.commit
+    target = moving.target
+    if static is not None:
+        change, beside, protected = _pushed(StaticChange(clone, target, static_path, static))
+        target = change.target
+        notes = (*notes, *protected, *([f"{static_path}: pushed {beside.commit[:10]}."] if beside.commit else []))
+        if commit is None:
+            title_of, commit = TITLE, beside.commit
+    done = PushSummary(path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
+    if target.mode != "pull-request" or commit is None:
         return done
     if github is None:
         return replace(done, notes=(*notes, f"There is no GITHUB_TOKEN: open the pull request of {target.side} by hand."))
-    words = (title(done.recorded, done.accepted), pull_body(done.recorded, done.accepted, done.path))
+    words = (title_of, pull_body(done.recorded, done.accepted, done.path))
     return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
+
+
+Change = TypeVar("Change", "BaselineChange", StaticChange)
+
+
+def _pushed(change: Change) -> tuple[Change, PushResult, tuple[str, ...]]:
+    """Push a file; where main takes no push, for a pull request. Return the change as it was made, and a note of that."""
+    try:
+        return change, push_file(change.remote, change.target, change.path, change), ()
+    except ProtectedBranch as error:
+        if change.target.mode != "push" or change.target.main == change.target.side:
+            raise
+        change = replace(change, target=replace(change.target, mode="pull-request"))
+        note = f"{error.message} A pull request takes its place."
+        return change, push_file(change.remote, change.target, change.path, change), (note,)
+
+
+def _static_record(artifact: Path, run: RunRecord, mode: Mode, environ: Mapping[str, str]) -> tuple[Any, tuple[str, ...]]:
+    """Return the static record that was made with a run, and why there is none though the artifact has a file of that name."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
+            recorded = take_in_beside(artifact, STATIC, Path(workspace))
+    except ArtifactError as error:
+        return None, (f"The static record was left out: {error.message}",)
+    if recorded is None or (recorded.tree.commit, recorded.tree.content) != (run.head.commit, run.head.content):
+        return None, ()  # that of an earlier commit, which the job left as it was since it still holds
+    if recorded.tree.dirty:
+        return None, ("The static record was left out: the tree had uncommitted changes.",)
+    if mode == "branch":
+        return None, ("The static record was left out: it belongs on main, which is never written in the mode branch.",)
+    return recorded, ()
 
 
 def _unrecorded_commits(
@@ -158,8 +201,8 @@ def taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]
     return intake
 
 
-def _path_in(clone: Remote, settings: Settings) -> str:
-    path = (clone.root / settings.results / BASELINE).resolve()
+def _path_in(clone: Remote, settings: Settings, name: str) -> str:
+    path = (clone.root / settings.results / name).resolve()
     if not path.is_relative_to(clone.root.resolve()):
         raise UsageError(f"{path} is outside the repository, so it cannot be committed.", "Set results in [tool.ratchet].")
     return path.relative_to(clone.root.resolve()).as_posix()

@@ -51,6 +51,7 @@ _report_id = click.option("--id", "report_id", default="default", help="Name of 
     type=click.Path(path_type=Path),
     help="Folder with the artifacts of several GPU models, if the base branch's settings name them.",
 )
+@click.option("--static", type=click.Path(path_type=Path), help="The artifact of the job without a GPU; it may be missing.")
 @_report_id
 @judging
 def publish_command(
@@ -61,6 +62,7 @@ def publish_command(
     report_id: str,
     as_json: bool,
     models: Path | None,
+    static: Path | None,
     **options: Any,
 ) -> int:
     """Judge what a GPU job measured again, and publish it as a comment and a check run.
@@ -69,7 +71,7 @@ def publish_command(
     when it was published, whatever the verdict; with 2 for a token without rights, with 3 where it could not be published.
     """
     done = publish(
-        PublishRequest(artifact, run_id, comment, report_id, options, models), GitHub.from_environ(os.environ), os.environ
+        PublishRequest(artifact, run_id, comment, report_id, options, static, models), GitHub.from_environ(os.environ), os.environ
     )
     outputs = outputs_of(done, write_published(done, os.environ))
     annotations = workflow_commands(done.page) if done.page else ()

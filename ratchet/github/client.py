@@ -37,6 +37,7 @@ from ratchet.github.records import (
     Issue,
     Pull,
     StoredArtifact,
+    TreeEntry,
     WorkflowRun,
 )
 
@@ -247,10 +248,25 @@ class GitHub(Connection):
         """
         here, parts = commit, [part for part in path.split("/") if part not in ("", ".")]
         for part in parts:
-            here = self._tree(here).get(part, "")
-            if not here:
+            entry = self.entries(here).get(part)
+            if entry is None:
                 return None
+            here = entry.sha
         return here
+
+    def entries(self, sha: str) -> Mapping[str, TreeEntry]:
+        """Return name → entry of a commit or tree, not of its folders. UnreachableError where GitHub leaves some out."""
+
+        def read() -> tuple[bool, dict[str, TreeEntry]]:
+            tree = self._api.get_git_tree(sha)
+            entries = {known(e.path, "path"): TreeEntry(known(e.mode, "mode"), known(e.sha, "hash")) for e in tree.tree}
+            return bool(tree.raw_data.get("truncated")), entries
+
+        if sha not in self._trees:
+            is_cut, self._trees[sha] = self._tries().call(f"Reading the tree of {sha}", read)
+            if is_cut:
+                raise UnreachableError(f"GitHub leaves out a part of the tree {sha[:10]}, which is too large.", "")
+        return self._trees[sha]
 
     def permission(self, login: str) -> str:
         """Return a person's role: admin, maintain, write, triage, read or none. A custom role counts as the one it extends."""
@@ -367,22 +383,8 @@ class GitHub(Connection):
             lambda: tuple(map(value, self._api.get_workflow_run(run_id).get_artifacts())),
         )
 
-    def _tree(self, sha: str) -> dict[str, str]:
-        """Return name → hash of the entries of a commit or tree. Raises UnreachableError where GitHub leaves some out."""
-
-        def read() -> tuple[bool, dict[str, str]]:
-            tree = self._api.get_git_tree(sha)
-            entries = {known(entry.path, "path"): known(entry.sha, "hash") for entry in tree.tree}
-            return bool(tree.raw_data.get("truncated")), entries
-
-        if sha not in self._trees:
-            is_cut, self._trees[sha] = self._tries().call(f"Reading the tree of {sha}", read)
-            if is_cut:
-                raise UnreachableError(f"GitHub leaves out a part of the tree {sha[:10]}, which is too large.", "")
-        return self._trees[sha]
-
     @cached_property
-    def _trees(self) -> dict[str, dict[str, str]]:
+    def _trees(self) -> dict[str, dict[str, TreeEntry]]:
         return {}
 
     def _issues(self, label: str, marker: str, tries: RetryPolicy) -> tuple[Issue, ...]:

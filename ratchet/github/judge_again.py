@@ -32,6 +32,7 @@ from ratchet.github.event_file import Subject
 from ratchet.github.provenance import changes_of
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
+from ratchet.github.static_proof import with_proofs
 from ratchet.github.thresholds import origin_of_thresholds
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
@@ -230,6 +231,8 @@ class PageSources:
     comments: tuple[Comment, ...]
     """All comments of the pull request."""
     report_id: str
+    static: Path | None = None
+    """The artifact of the job without a GPU; None if there is none."""
     model: str = ""
     """The GPU model whose artifact this is, where there are several."""
 
@@ -260,12 +263,12 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
         else (),
     )
     try:
-        intake = _take_in(material, github, environ)
+        intake, unproved = _take_in(material, rules, github, environ)
         history = RunHistory(intake.run, subject, rules.baseline, github)
         history.refuse_foreign()
     except (ArtifactError, RecordError) as error:
         return replace(page, problem=error.message)
-    report, gaps = _judge(intake, rules), tuple(history.gaps())
+    report, gaps = _judge(intake, rules), (*unproved, *history.gaps())
     acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report) if subject.pull else ()
     accepted = with_acceptances(report, acceptances)
     names = {acceptance.case for acceptance in accepted.acceptances}
@@ -282,7 +285,19 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
     return replace(page, paths=here)
 
 
-def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
+def _take_in(
+    material: PageSources, rules: BaseRules, github: GitHub, environ: Mapping[str, str]
+) -> tuple[Intake, tuple[Gap, ...]]:
+    """Return the run to judge, and why it is no pass. Raises ArtifactError where there is none."""
+    if material.static is None:
+        return _measured(material, github, environ), ()
+    measured = _measured(material, github, environ) if material.place else None
+    with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
+        return with_proofs(material.static, measured, material.subject.run.head_sha, rules.settings, github, Path(workspace))
+
+
+def _measured(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
+    """Return what the job on the GPU left. Raises ArtifactError."""
     run = material.subject.run
     stored = github.artifacts(run.id)
     ours = [artifact for artifact in stored if artifact.name == material.artifact] or ([] if material.model else stored)

@@ -49,6 +49,8 @@ class PublishRequest:
     report_id: str = "default"
     options: Mapping[str, Any] = field(default_factory=dict)
     """Settings given on the command line; None means not given."""
+    static: Path | None = None
+    """The artifact of the job without a GPU; it may be missing."""
     models: Path | None = None
     """A folder with the artifact of each GPU model, in a folder or archive of its name, where the settings name several."""
 
@@ -110,7 +112,7 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
         why = f"Attempt {newest[1]} of run {newest[0]} has reported on {run.head_sha[:10]} already: {of}."
         return Publication(replace(subject, ended="older", why=why))
     has_verdict = about in (one for check, one in checks if check.completed)
-    if has_verdict and not any(map(_find_artifact, filter(None, (request.place, request.models)))):
+    if has_verdict and not any(map(_find_artifact, filter(None, (request.place, request.static, request.models)))):
         return _keep(subject, request, github)
     check = github.open_check(name, run.head_sha, run.url, str(about))
     page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
@@ -167,12 +169,13 @@ def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: 
     try:
         comments = github.comments(subject.pull.number) if subject.pull else ()
         rules = rules_at(github, subject.base_ref, environ, request.options)
-        material = PageSources(subject, _find_artifact(request.place), comments, request.report_id)
+        static = _find_artifact(request.static) if request.static else None
+        material = PageSources(subject, _find_artifact(request.place), comments, request.report_id, static)
         if not rules.settings.models:
             return replace(done, page=page_of(material, rules, github, environ))
         pages = {}
         for model in rules.settings.models:
-            of_model = replace(material, model=model)
+            of_model = replace(material, model=model, static=None)
             place = _find_artifact(request.models / of_model.artifact) if request.models else None
             pages[model] = page_of(replace(of_model, place=place), rules, github, environ)
         return replace(done, page=joined(pages))

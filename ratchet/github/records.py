@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AwareDatetime, Field
 
@@ -103,6 +103,15 @@ class CheckRun:
     id: int
     external_id: str
     completed: bool
+
+
+class TreeEntry(NamedTuple):
+    """An entry of a folder of the repository, as git keeps it."""
+
+    mode: str
+    """Six digits: ``040000`` is a folder."""
+    sha: str
+    """Equal hashes mean equal content."""
 
 
 @dataclass(frozen=True)

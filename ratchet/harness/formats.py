@@ -26,6 +26,7 @@ FORMATS: dict[str, Parser] = {
     "pytorch": suites.pytorch,
     "asv": suites.asv,
     "codspeed": suites.codspeed,
+    "criterion": suites.criterion,
     "bencher": suites.bencher,
     "json": suites.own,
     "seed": suites.seed,
@@ -61,6 +62,8 @@ def looks_like(document: Any) -> str | None:
         return "pytorch"
     if any(map(_is_seed, listed)):
         return "seed"
+    if any(part(one, "reason") == suites.CRITERION_RESULT for one in listed):
+        return "criterion"
     return next((kind for kind, is_so in _LOOKS if is_so(document)), None) if isinstance(document, dict) else None
 
 

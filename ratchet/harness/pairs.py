@@ -29,7 +29,7 @@ from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError, RecordError, UsageError
 from ratchet.core.processes import run
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
-from ratchet.core.units import did_you_mean, duration
+from ratchet.core.units import did_you_mean, duration, plural
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.harness.entries import MOST_CASES, TimedBenchmark
 from ratchet.harness.results import HarnessResults, ReportedCase, read_results
@@ -186,6 +186,8 @@ class _Runner:
             self.windows[side] = (started, time.monotonic())
             if ended.status is None:
                 how = f"gave no answer within {duration(self.harness.time_limit_s)}"
+            elif ended.status and (said := _uncollected(ended.output.replace(f"{tree.path}/", ""))):
+                return FailedProcess(said)
             elif ended.status:
                 how = f"was killed (signal {-ended.status})" if ended.status < 0 else f"ended with status {ended.status}"
             else:
@@ -196,6 +198,24 @@ class _Runner:
                     what = str(error.message).replace(f"{place}/", "").replace(str(place), FOLDER).rstrip(".")
                     how = f"gave no results: {clean(what)}"
             return FailedProcess(how, last_lines(ended.output, 8))
+
+
+_COLLECTING = re.compile(
+    r"^(?:_+ ERROR collecting (?P<file>\S+) _+|ImportError while loading conftest '(?P<conftest>[^']+)'\.)$"
+    r"(?:(?!^_+ ERROR )[\s\S])*?^E +(?P<error>[\w.]+: .+)$",
+    re.MULTILINE,
+)
+"""What pytest prints of a file that it cannot import, up to the error."""
+
+
+def _uncollected(output: str) -> str:
+    """Return which files pytest could not import, and why the first one; empty where it says no such thing."""
+    found = list(_COLLECTING.finditer(output))
+    if not found:
+        return ""
+    more = f" and {plural(len(found) - 1, 'other file')}" if len(found) > 1 else ""
+    file, error = clean(found[0]["file"] or found[0]["conftest"], 80), clean(found[0]["error"], 200).rstrip(".")
+    return f"could not import {file}{more}: {error}"
 
 
 def _environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
@@ -258,7 +278,7 @@ def _measure_pair(runner: _Runner, pair: int, order_seed: int, done: _Pairs) -> 
 def _unusable(harness: Harness, troubles: Mapping[Side, FailedProcess]) -> HostError:
     trouble = troubles.get("head") or next(iter(troubles.values()))
     where = " in both trees" if len(troubles) > 1 else ""
-    lines = f" It printed: {' | '.join(trouble.lines[-3:])}" if trouble.lines else ""
+    lines = f" It printed: {' | '.join(trouble.lines[-3:]).rstrip('.')}." if trouble.lines else ""
     return HostError(f"The command `{harness.shown}`{where} {trouble.how}.{lines}", "Run it by hand in a fresh clone.")
 
 

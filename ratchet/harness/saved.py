@@ -73,6 +73,8 @@ def _command(format_: str, document: Any, root: Path) -> Iterator[str]:
         yield from ("--codspeed", "--codspeed-mode", "walltime")
     elif format_ == "asv":
         yield from ("python", "-m", "ratchet.harness.run_asv", "{dir}")
+    elif format_ == "criterion":
+        yield from ("sh", "-c", "cargo criterion --message-format=json > {out}")
     elif format_ == "hyperfine":
         yield from ("hyperfine", "--export-json", "{out}")
         yield from dict.fromkeys(text_of(one, "command") or COMMAND for one in document["results"])

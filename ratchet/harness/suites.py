@@ -1,4 +1,4 @@
-"""Files of suites and services in JSON: pytest-benchmark, CodSpeed, asv, Bencher, PyTorch's database, and our own. Pure.
+"""Files of suites and services in JSON: pytest-benchmark, CodSpeed, asv, Criterion, Bencher, PyTorch's database, ours. Pure.
 
 `formats` lists the readers.
 """
@@ -12,7 +12,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ratchet.core.untrusted import clean
 from ratchet.harness.entries import (
@@ -140,6 +142,35 @@ def _asv_value(shown: object) -> str:
         if isinstance(value := ast.literal_eval(str(shown)), str):
             return value
     return str(shown)
+
+
+CRITERION_RESULT = "benchmark-complete"
+"""The reason of a message of cargo-criterion that has a benchmark's samples; other messages tell of groups."""
+
+
+class _CriterionEntry(Entry):
+    id: str
+    iteration_count: list[Annotated[int, Field(gt=0)]] = []
+    measured_values: list[Any] = []
+    unit: Any = None
+
+
+def criterion(document: Any, _: Path | None, __: Path) -> ParsedFile:
+    """``cargo criterion --message-format=json``: each sample is a time of several iterations, and becomes that of one."""
+    listed = [one for one in document if part(one, "reason") == CRITERION_RESULT] if isinstance(document, list) else [document]
+    left_out: list[str] = []
+    found = []
+    for one in entries(listed, _CriterionEntry, left_out, "id"):
+        unit = unit_of(str(one.unit))
+        if not one.fault and (unit is None or not unit.ms):
+            left_out.append(f"{clean(one.id, 80)}: its unit, {shown(one.unit)}, is none of time")
+            continue
+        is_whole = len(one.iteration_count) == len(one.measured_values)
+        fault = one.fault or ("" if is_whole else "it has not as many counts of iterations as samples")
+        samples = zip(one.measured_values, one.iteration_count, strict=False)
+        each = [value / count if type(value) in (int, float) else value for value, count in samples]
+        found.append(timed(*halves(one.id), each, unit or NANOSECONDS, fault, original=one.id))
+    return ParsedFile(tuple(found), left_out=tuple(left_out))
 
 
 _MEASURES = {"latency": NANOSECONDS, "throughput": Unit(), "build-time": SECONDS}

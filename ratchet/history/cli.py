@@ -73,6 +73,7 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
 @click.option("--time", "time_s", type=duration, metavar="DURATION", help="Begin no commit after this long (default: no limit).")
 @click.option("--case", "cases", multiple=True, metavar="CASE", help="Only this case, benchmark or pattern; may be repeated.")
 @click.option("--benchmarks", metavar="COMMIT", help="Use the benchmark files of this commit (default: those of the checkout).")
+@click.option("--static", is_flag=True, help="Skip commits that are proved the same from what one run wrote down.")
 @click.option("--again", is_flag=True, help="Forget what an earlier call has done.")
 @click.option("--no-profile", is_flag=True, help="Do not profile what changed.")
 @harness
@@ -89,7 +90,7 @@ def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **op
     from ratchet.history.fill import fill  # the other commands measure nothing
     from ratchet.history.fill_report import fill_lines
 
-    chosen = {"paths": paths, "benchmarks": options["benchmarks"], "time_s": options["time_s"], "again": options["again"]}
+    chosen = {"paths": paths, **{name: options[name] for name in ("benchmarks", "time_s", "again", "static")}}
     with progressing(options) as progress:
         record = fill(span, request_of(cases, options), progress, os.environ, **chosen)
     print_result(record, fill_lines(record), as_json=options["as_json"])

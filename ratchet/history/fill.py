@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from ratchet import tools
 from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.check import CheckPlan, Comparer, compare_commits
@@ -42,7 +43,7 @@ from ratchet.history.judge import history_run, ratio_to
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
 from ratchet.history.store import append
 
-FOLDER, STATE, PAGE = "fill", "fill.json", "fill.md"
+FOLDER, STATE, PAGE, STATIC = "fill", "fill.json", "fill.md", "static.json"
 CHANGES = (Outcome.REGRESSED, Outcome.SLOWER, Outcome.IMPROVED)
 UNDECIDED = (Outcome.INCONCLUSIVE, Outcome.UNFIT)
 UNTIMED = (Outcome.IDENTICAL, Outcome.SKIPPED)
@@ -60,6 +61,8 @@ class _Site:
     folder: Path
     progress: Progress
     environ: Mapping[str, str]
+    static: Any
+    """The module that proves commits to be the same without a device; None where nobody wants that."""
 
     def snapshot(self, commit: str) -> Snapshot:
         """Return a commit with the chosen benchmarks in place of its own; those of another harness stay its own."""
@@ -84,15 +87,19 @@ def fill(
     benchmarks: str | None = None,
     time_s: float | None = None,
     again: bool = False,
+    static: bool = False,
 ) -> FillRecord:
     """Walk through ``A..B``, the commits after A up to B, and keep a run of each in the history.
 
     ``paths``: only the commits that change one of these. ``benchmarks``: the commit whose benchmark files are used; None: those
-    of the checkout. ``time_s``: begin no commit that would probably end later. ``again``: forget an earlier walk.
+    of the checkout. ``time_s``: begin no commit that would probably end later. ``again``: forget an earlier walk. ``static``:
+    write down what the cases of a commit need to prove the commits after it the same without the device.
     Raises UsageError for a range or settings that are wrong, UnfitError and BusyError for the device: what is done is kept.
     """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command and static:
+        raise UsageError("--static looks into ratchet's own benchmarks, and these are of another harness.", "Leave it out.")
     if settings.command:  # as in a check
         settings = settings.model_copy(update={"profile": "never"})
     older, newer = (repository.commit_snapshot(end) for end in _ends(span))
@@ -103,7 +110,8 @@ def fill(
     limits = hashlib.sha256("\n".join((*paths, "", *request.patterns)).encode()).hexdigest()[:6]
     limited = f"-{limits}" if paths or request.patterns else ""
     folder = writable(results / FOLDER / f"{older.tree.commit[:10]}-{newer.tree.commit[:10]}{limited}")
-    site = _Site(request, repository, settings, files, results, folder, progress, without_secrets(environ))
+    proof = tools.part("static") if static else None
+    site = _Site(request, repository, settings, files, results, folder, progress, without_secrets(environ), proof)
     record = FillRecord(
         older=older.tree,
         newer=newer.tree,
@@ -188,6 +196,11 @@ class _Walk:
         """Commit → where it is checked out; the older one of two first."""
         self._logs = Path()
         self._last: HistoryRun | None = None
+        self._recorded: Any = None
+        """What is known of the cases of the commit before, or of an earlier one that does the same."""
+        with contextlib.suppress(RecordError):
+            kept = site.folder / STATIC
+            self._recorded = load(kept, tools.records()["static"]) if site.static and kept.exists() else None
 
     def look_at(self, record: FillRecord, commit: str) -> FilledCommit:
         """Compare a commit with the last one before it that could be measured, and keep its run in the history."""
@@ -203,8 +216,13 @@ class _Walk:
             return FilledCommit.model_validate({"tree": head.tree, "before": record.before, "seconds": seconds} | values)
 
         if head.tree.content == reference.tree.content:
-            run = self._same_as_last(record, head, started)
+            run = self._same_as_last(record, head, started, "It has the same files as the commit before it, benchmarks apart.")
             return done(result="identical", reason="It has the same files, benchmarks apart.", run=run)
+        if same := self._proved(head, reference):
+            reason = f"No case does anything else than before, by what was recorded of {commit_label(self._recorded.tree)}."
+            run = self._same_as_last(record, head, started, reason)
+            return done(result="identical", reason=reason, same=same, run=run)
+        self._forget()
         machine = self._device()
         fingerprint = environment_of(machine, site.settings).fingerprint
         try:
@@ -226,6 +244,31 @@ class _Walk:
         also = f" {units.plural(left_out, 'case')} cannot be measured, as before." if left_out else ""
         reason = report.headline if cases else f"No case does anything else than before.{also}"
         return done(result=result, reason=reason, machine=kept.fingerprint, cases=tuple(cases), same=same, run=self._keep(kept))
+
+    def _proved(self, head: Snapshot, reference: Snapshot) -> tuple[str, ...]:
+        """Return all cases, if each is proved to do the same at both commits; none where one may do something else."""
+        site, patterns = self._site, self._site.request.patterns
+        if not site.static:
+            return ()
+        try:
+            if self._recorded is None:
+                progress, environ = site.progress, site.environ
+                machine = self._device()
+                made = site.static.recorded(machine, site.repository, site.settings, reference, patterns, progress, environ)
+                save(site.folder / STATIC, made)
+                self._recorded = made
+            snapshots = (site.snapshot(self._recorded.tree.commit), reference, head)
+            report = site.static.compared(
+                site.repository, site.settings, self._recorded, snapshots, patterns, site.progress, site.environ
+            )
+        except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
+            return ()  # measuring says what is wrong
+        return () if report.needed else tuple(case.name for case in report.cases)
+
+    def _forget(self) -> None:
+        """Drop the record: what comes now may do something else."""
+        self._recorded = None
+        (self._site.folder / STATIC).unlink(missing_ok=True)
 
     def _device(self) -> Machine:
         site = self._site
@@ -348,13 +391,13 @@ class _Walk:
         folder = self._site.results / HISTORY
         return append(folder, self._last).relative_to(folder).as_posix()
 
-    def _same_as_last(self, record: FillRecord, head: Snapshot, started: datetime) -> str:
-        """Keep a run with the figures of the commit before, which has the same files; none before one was measured."""
+    def _same_as_last(self, record: FillRecord, head: Snapshot, started: datetime, headline: str) -> str:
+        """Keep a run with the figures of the commit before, which does the same; none before one was measured."""
         if self._last is None or self._last.commit != record.before:
             return ""
         cases = tuple(_same(case, self._last.commit) for case in self._last.cases)
         about = {"commit": head.tree.commit, "subject": head.tree.subject, "started_at": started, "device_s": 0.0, "cases": cases}
-        verdict = {"verdict": "pass", "headline": "It has the same files as the commit before it, benchmarks apart."}
+        verdict = {"verdict": "pass", "headline": headline}
         return self._keep(self._last.model_copy(update=about | verdict))
 
 

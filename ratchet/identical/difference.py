@@ -25,7 +25,7 @@ from ratchet.core.records.tuned import TUNED_FILE
 MOST_BYTES = 2 << 30
 """A larger tree takes longer to read than its cases to be timed."""
 GIT = ".git"
-_OF_RATCHET = frozenset({"baseline.json", "current.json", "report.json", "ratchet_report.md"})
+_OF_RATCHET = frozenset({"baseline.json", "current.json", "report.json", "ratchet_report.md", "static.json"})
 """Files of ratchet's own in the folder of results."""
 _DOCUMENTATION = (".md", ".rst")
 _OF_TOOLS = frozenset(

@@ -20,5 +20,13 @@ EXAMPLES = {
     ),
 }
 WORKER_MODULES = ("ratchet.identical.static.child",)
-RECORDS = {"static": "ratchet.identical.static.records:Recorded"}
-PARTS = {"host_code": "ratchet.identical.proof", "launches": "ratchet.identical.launches"}
+RECORDS = {
+    "static": "ratchet.identical.static.records:Recorded",
+    "static_report": "ratchet.identical.static.records:StaticReport",
+}
+PARTS = {
+    "host_code": "ratchet.identical.proof",
+    "launches": "ratchet.identical.launches",
+    "static": "ratchet.identical.static.command",
+    "static_evidence": "ratchet.identical.static.evidence",
+}

@@ -149,15 +149,11 @@ def uncompiled_kernels() -> Iterator[FunctionType]:
 def living(module: str, name: str) -> list[Any]:
     """Return the live objects of a class, if its module was imported and has it: those too that a host froze before it forked.
 
-    Costs a copy of every page with an object, which forked processes share else.
+    Copies every page with an object, which forked processes share else. Nothing is frozen again: what a case made would be too,
+    and whoever asks the collector for it later would not find it.
     """
     kind = getattr(sys.modules.get(module), name, None)
     if not isinstance(kind, type):
         return []
-    was_frozen = gc.get_freeze_count() > 0
     gc.unfreeze()  # the collector lists nothing that is frozen
-    try:
-        return [each for each in gc.get_objects() if issubclass(type(each), kind)]
-    finally:
-        if was_frozen:
-            gc.freeze()
+    return [each for each in gc.get_objects() if issubclass(type(each), kind)]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_structure, treespec_dumps
 
 from ratchet.lab.child.memory import Memory, aligned
 from ratchet.lab.records.evaluation import InputKind, InputSpec
@@ -41,15 +42,11 @@ class CallContents:
     @property
     def bytes(self) -> int:
         """The memory that the arguments of a call take."""
-        return sum(part["end"] - part["offset"] for part in placed(self.parts))
+        return end_of(self.parts)
 
     def of_kind(self, kind: InputKind) -> CallContents:
         """Return contents of another kind, which may have another shape; a maker has one kind only."""
         return self if self._maker else CallContents(self._specs, None, self.device.type, self._seed, kind)
-
-    @property
-    def has_kinds(self) -> bool:
-        return self._maker is None
 
     def made(self, seed: int) -> list[torch.Tensor]:
         """Return one content in memory that no runner has. Raises RunnerTrouble."""
@@ -80,15 +77,12 @@ class CallContents:
 
 def _described(specs: Sequence[InputSpec], kind: InputKind) -> tuple[dict[str, Any], tuple[Part, ...]]:
     parts: list[Part] = []
-    nodes: list[dict[str, Any]] = []
     for spec in specs:
-        if spec.number is not None:
-            nodes.append({"value": int(spec.number) if spec.number.is_integer() else spec.number})
-            continue
-        shape = tuple(max(1, size * 3 // 4) for size in spec.shape) if kind == "other shape" else spec.shape
-        nodes.append({"tensor": len(parts)})
-        parts.append(Part(place=str(len(parts)), dtype=spec.dtype, shape=shape))
-    return {"list": nodes}, tuple(parts)
+        if spec.number is None:
+            shape = tuple(max(1, size * 3 // 4) for size in spec.shape) if kind == "other shape" else spec.shape
+            parts.append(Part(place=str(len(parts)), dtype=spec.dtype, shape=shape))
+    numbers = [[] if one is None else [int(one) if one.is_integer() else one] for one in (spec.number for spec in specs)]
+    return {"values": numbers, "structure": treespec_dumps(tree_structure([0] * len(specs)))}, tuple(parts)
 
 
 def settle(device: torch.device) -> None:
@@ -110,6 +104,11 @@ def placed(parts: Sequence[Part], start: int = 0) -> list[dict[str, Any]]:
         found.append({**part.model_dump(mode="json"), "offset": start, "end": start + aligned(size)})
         start += aligned(size)
     return found
+
+
+def end_of(parts: Sequence[Part]) -> int:
+    """Return the bytes that tensors take, if the first one lies at the beginning."""
+    return placed(parts)[-1]["end"] if parts else 0
 
 
 def tensors_of(memory: Memory, layout: Sequence[dict[str, Any]], offset: int = 0) -> list[torch.Tensor]:

@@ -171,13 +171,10 @@ def _refereed(
         progress.stage("Starting processes")
         part_of = scratch / str(number)
         with started(sources, {**options, "parts": parts}, part_of, environ, settings.case_timeout) as ready:
-            gc.disable()  # a third of the time of the import; nothing of torch is garbage before this process ends
             from ratchet.lab.contents import CallContents  # torch takes seconds, in the other process meanwhile too
             from ratchet.lab.referee import SEEDS, Referee, on_other_cores
 
-            gc.freeze()
-            gc.enable()
-
+            gc.freeze()  # no collection looks at all of torch while the clock runs
             # Nothing of this process can be read by another one of the same user, unless only that keeps a driver from sharing.
             containment.dumpable(is_dumpable=machine.device == "cuda" and parts is tries[-1])
             runners = ready()

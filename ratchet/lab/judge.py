@@ -24,7 +24,7 @@ from ratchet.core.judge.comparison import Pair, compare_pairs
 from ratchet.core.judge.rule import looks
 from ratchet.core.records.profile import Category
 from ratchet.core.records.verdict import Comparison
-from ratchet.lab.records.evaluation import EvaluationResult, EvaluationVerdict, Observed, Timed, Violation
+from ratchet.lab.records.evaluation import EvaluationResult, EvaluationVerdict, Observed, Timed
 from ratchet.lab.records.experiment import (
     PROFILED_CALLS,
     WHOLE,
@@ -273,7 +273,6 @@ def judged(seen: Observed) -> EvaluationResult:
     """Return the verdict and the figures that follow from what was seen."""
     pairs = _pairs_of(seen.samples)
     comparison, slope = compare_pairs(pairs, CONFIDENCE), compare_pairs(_slopes_of(seen.samples), CONFIDENCE)
-    verdict, doubt = _timed_verdict(seen, comparison, slope)
     figures: dict[str, object] = {}
     # What was wrong or failed has no speed; what takes too much memory has one.
     if comparison is not None and not seen.trouble and all(one.rule == "memory" for one in seen.violations):
@@ -287,36 +286,51 @@ def judged(seen: Observed) -> EvaluationResult:
             "comparison": comparison,
             "slope": slope,
         }
+    verdict: EvaluationVerdict
     if seen.trouble or (comparison is None and not seen.violations):
-        verdict = "not measured"
-    elif seen.violations:
-        verdict = "violated"
-    said = headline(verdict, comparison, seen.violations, seen.trouble, doubt)
-    return EvaluationResult.model_validate({"verdict": verdict, "headline": said, **figures})
+        verdict, headline = "not measured", f"Not measured: {seen.trouble or 'too few pairs.'}"
+    elif seen.violations or comparison is None:
+        verdict, headline = "violated", f"Not accepted: {seen.violations[0].message}."
+    else:
+        verdict, said = _timed_verdict(seen, comparison, slope)
+        interval = (
+            f"95 % interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}, {units.plural(comparison.pairs, 'pair')}"
+        )
+        headline = said.format(f"{1 / comparison.ratio:.3f} times as fast ({interval})", interval)
+    return EvaluationResult.model_validate({"verdict": verdict, "headline": headline, **figures})
 
 
-def _timed_verdict(seen: Observed, comparison: Comparison | None, slope: Comparison | None) -> tuple[EvaluationVerdict, str]:
-    """Return what the times say, and what speaks against it."""
+def _timed_verdict(seen: Observed, comparison: Comparison, slope: Comparison | None) -> tuple[EvaluationVerdict, str]:
+    """Return what the times say, and the sentence, in which the speed-up with its interval, or the interval, is left out."""
     mirrored = compare_pairs([Pair(-one.log_ratio, one.reference_ms, one.head_ms) for one in _pairs_of(seen.samples)], CONFIDENCE)
+    noisy = "Inconclusive: {}; measure on a quieter machine, or with more --pairs."
     plan = seen.plan
-    if comparison is None or mirrored is None or plan is None or comparison.pairs < FEWEST:
-        return "inconclusive", ""
-    if (
-        statistics.median(max(one.baseline_s[0], one.candidate_s[0]) for one in seen.samples)
-        < FEWEST_ROUND_TRIPS * plan.round_trip_s
-    ):
-        return "inconclusive", "too short"
+    if mirrored is None or plan is None or comparison.pairs < FEWEST:
+        return "inconclusive", noisy
+    slower_s = statistics.median(max(one.baseline_s[0], one.candidate_s[0]) for one in seen.samples)
+    if slower_s < FEWEST_ROUND_TRIPS * plan.round_trip_s:
+        return "inconclusive", "Inconclusive: {}, but the calls are too short to judge: use a larger input."
     above, below = comparison.upper_bound, mirrored.upper_bound
     if above < (1 if plan.processes >= FEWEST else 1 / (1 + SAME)) and comparison.p_value <= CHANCE:
-        needed = comparison.ratio**AGREE
-        alone_ms = statistics.median(seen.alone_s) * 1e3 if seen.alone_s else 0.0
-        if slope is None or slope.low > needed:
-            return "unconfirmed", "slope"
-        own_ms = statistics.median(_call_ms(one.candidate_s, one.calls) for one in seen.samples)
-        return ("faster", "") if own_ms <= needed * alone_ms else ("unconfirmed", "alone")
+        return _faster(seen, comparison.ratio**AGREE, slope)
     if below < 1 / (1 + SAME) and comparison.p_value <= CHANCE:
-        return "slower", ""
-    return ("same" if max(above, below) < 1 + SAME else "inconclusive"), ""
+        return "slower", "Slower: {}."
+    if max(above, below) < 1 + SAME:
+        return "same", f"As fast as the baseline, within {units.threshold(SAME)} ({{1}})."
+    return "inconclusive", noisy
+
+
+def _faster(seen: Observed, needed: float, slope: Comparison | None) -> tuple[EvaluationVerdict, str]:
+    """Return whether the slope and the baseline alone confirm at least ``needed`` of what the pairs say."""
+    if slope is None or slope.low > needed:
+        return "unconfirmed", "Not confirmed: {}, but K calls more do not show it."
+    alone_ms = statistics.median(seen.alone_s) * 1e3 if seen.alone_s else 0.0
+    if statistics.median(_call_ms(one.candidate_s, one.calls) for one in seen.samples) > needed * alone_ms:
+        return (
+            "unconfirmed",
+            "Not confirmed: {}, but against the baseline alone, when the candidate's processes are gone, it is not.",
+        )
+    return "faster", "Faster: {}."
 
 
 def _call_ms(seconds: tuple[float, float], calls: int) -> float:
@@ -332,30 +346,6 @@ def _slopes_of(samples: Sequence[Timed]) -> list[Pair]:
     """Return the pairs of slopes; none where a message of 2K calls did not take longer than one of K."""
     slopes = [tuple((side[1] - side[0]) / one.calls * 1e3 for side in (one.candidate_s, one.baseline_s)) for one in samples]
     return [Pair(math.log(head / reference), head, reference) for head, reference in slopes if min(head, reference) > 0]
-
-
-def headline(
-    verdict: EvaluationVerdict, comparison: Comparison | None, violations: Sequence[Violation], trouble: str, doubt: str = ""
-) -> str:
-    """Say the verdict in one sentence."""
-    if trouble or (comparison is None and not violations):
-        return f"Not measured: {trouble or 'too few pairs.'}"
-    if violations or comparison is None:
-        return f"Not accepted: {violations[0].message}."
-    speed = f"{1 / comparison.ratio:.3f} times as fast"
-    interval = f"95 % interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}, {units.plural(comparison.pairs, 'pair')}"
-    why = {
-        "slope": "but K calls more do not show it",
-        "alone": "but against the baseline alone, when the candidate's processes are gone, it is not",
-    }.get(doubt, "")
-    if doubt == "too short":
-        return f"Inconclusive: {speed} ({interval}), but the calls are too short to judge: use a larger input."
-    return {
-        "faster": f"Faster: {speed} ({interval}).",
-        "same": f"As fast as the baseline, within {units.threshold(SAME)} ({interval}).",
-        "slower": f"Slower: {speed} ({interval}).",
-        "unconfirmed": f"Not confirmed: {speed} ({interval}), {why}.",
-    }.get(verdict, f"Inconclusive: {speed} ({interval}); measure on a quieter machine, or with more --pairs.")
 
 
 def exit_code(verdict: EvaluationVerdict) -> Exit:

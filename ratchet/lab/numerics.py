@@ -61,14 +61,14 @@ def closeness(
         other = found[place]
         if torch.equal(other, value):
             continue
-        away, close = apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled else atol)
+        is_number = value.dtype.is_floating_point or value.dtype.is_complex
+        away, close = apart(other, value, rtol, max(atol, rtol * _rms(value)) if scaled and is_number else atol)
         if not bool(close.all()) and exact is not None and place in exact:
-            is_number = value.dtype.is_floating_point or value.dtype.is_complex
             close |= _no_further(other, value, exact[place]) if is_number else other == exact[place]
         largest = max(largest, away)
         if not bool(close.all()):
             wrong = wrong or place
-            not_finite = not_finite or bool((_is_finite(other) != _is_finite(value)).any())
+            not_finite = not_finite or bool((other.isfinite() != value.isfinite()).any())
     return Closeness(largest, wrong, not_finite)
 
 
@@ -197,12 +197,10 @@ def precision_errors(
         if not value.dtype.is_floating_point or not value.numel():
             continue
         truth = exact.get(place, value).to(torch.float64)
-        finite = truth.isfinite()
-        size = float(truth[finite].square().mean().sqrt()) if bool(finite.any()) else 0.0
+        size, own = _rms(truth), torch.finfo(value.dtype).eps
+        epsilon = max(least, own) if value.dtype == torch.float64 else own
         for number, side in enumerate((found[place], value)):
-            away = (side.to(torch.float64) - truth)[finite]
-            off = float(away[away.isfinite()].square().mean().sqrt()) if away.numel() else 0.0
-            epsilon = torch.finfo(value.dtype).eps if value.dtype != torch.float64 else max(least, torch.finfo(torch.float64).eps)
+            off = _rms(side.to(torch.float64) - truth)
             if size and math.isfinite(off):
                 errors[number] = max(errors[number], off / size / epsilon)
     return errors[0], errors[1] if exact else None
@@ -233,7 +231,3 @@ def _rms(part: torch.Tensor) -> float:
     wide = part.abs().to(torch.float64)
     finite = wide[wide.isfinite()]
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-
-
-def _is_finite(part: torch.Tensor) -> torch.Tensor:
-    return part.isfinite() if part.dtype.is_floating_point or part.dtype.is_complex else torch.ones_like(part, dtype=torch.bool)

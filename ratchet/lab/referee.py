@@ -20,7 +20,7 @@ import torch
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.report.progress import Progress
 from ratchet.lab import numerics
-from ratchet.lab.contents import CallContents, derived, placed, settle, tensors_of
+from ratchet.lab.contents import CallContents, derived, end_of, placed, settle, tensors_of
 from ratchet.lab.numerics import Closeness, Results, closeness
 from ratchet.lab.records.evaluation import (
     InputKind,
@@ -34,12 +34,11 @@ from ratchet.lab.records.evaluation import (
 from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Runner, RunnerTrouble
 
 _WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
-KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
-"""Kinds of inputs, and which of the seeds each is made from."""
 OTHER_SHAPE: InputKind = "other shape"
+KINDS: tuple[InputKind, ...] = ("random", "structured", "random", "large", OTHER_SHAPE)
 ONE_SHAPE = "The candidate works at the given shape only"
-SEEDS = len(KINDS) + 2
-"""Seeds of an evaluation: one for each kind of input, and the last one for what is timed."""
+SEEDS = len(KINDS) + 1
+"""Seeds of an evaluation: one for each of these inputs, and the last one for what is timed."""
 CHECKED = 4
 """Results of each message that are compared."""
 LOOKS = 10
@@ -83,7 +82,7 @@ class CallSnapshot:
 
 @dataclass
 class Seen:
-    """All that was seen so far."""
+    """All that was seen so far, by the names that it has in `Observed`; ``opened`` and ``notes`` are for people."""
 
     probes: list[Probe] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
@@ -94,7 +93,7 @@ class Seen:
     opened: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     plan: TimingPlan | None = None
-    checked: int = 0
+    checked_calls: int = 0
     trouble: str = ""
 
 
@@ -120,11 +119,8 @@ class CallSlots:
 
     def snapshot(self, slot: int) -> CallSnapshot:
         """Copy results and arguments of a slot at once; what is written there later does not count."""
-        results = [one.clone() for one in self._tensors(self.results, slot)]
-        arguments = [one.clone() for one in self.arguments(slot)]
-        return CallSnapshot(
-            {part["place"]: one for part, one in zip(self.results, results, strict=True)}, dict(enumerate_arguments(arguments))
-        )
+        results = zip(self.results, self._tensors(self.results, slot), strict=True)
+        return CallSnapshot({part["place"]: one.clone() for part, one in results}, named_arguments(self.arguments(slot)))
 
     def rewritten(self, slot: int) -> Results:
         """Overwrite the arguments of the last call, have its result written again to the last slot, and return that."""
@@ -139,10 +135,9 @@ class CallSlots:
         return tensors_of(self.runner.map(self._stride * self.slots), layout, slot * self._stride)
 
 
-def enumerate_arguments(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield arguments by the names that they have among results."""
-    for number, one in enumerate(tensors, 1):
-        yield f"argument {number} after the call", one
+def named_arguments(tensors: Sequence[torch.Tensor]) -> Results:
+    """Return copies of arguments by the names that they have among results."""
+    return {f"argument {number} after the call": one.clone() for number, one in enumerate(tensors, 1)}
 
 
 class Referee:
@@ -183,24 +178,17 @@ class Referee:
 
     def observed(self, contained: Sequence[str]) -> Observed:
         """Return the part of it that the verdict follows from."""
-        seen = self.seen
-        peak = seen.peaks.get("head", 0)
+        peak = self.seen.peaks.get("head", 0)
         if peak > self._rules.memory_limit_bytes:
-            seen.violations.append(Violation(rule="memory", message=f"peak memory {peak / 2**20:.0f}MB exceeds limit"))
-        return Observed(
-            rules=self._rules,
-            seeds=tuple(self._seeds),
-            plan=seen.plan,
-            samples=tuple(seen.samples),
-            alone_s=tuple(seen.alone_s),
-            probes=tuple(seen.probes),
-            checked_calls=seen.checked,
-            violations=tuple(seen.violations),
-            peaks=seen.peaks,
-            held=seen.held,
-            setup_s={side: runner.setup_s for side, runner in self._runners.items()},
-            trouble=seen.trouble,
-            contained=tuple(contained),
+            self.seen.violations.append(Violation(rule="memory", message=f"peak memory {peak / 2**20:.0f}MB exceeds limit"))
+        return Observed.model_validate(
+            {
+                **{name: value for name, value in vars(self.seen).items() if name in Observed.model_fields},
+                "rules": self._rules,
+                "seeds": self._seeds,
+                "setup_s": {side: runner.setup_s for side, runner in self._runners.items()},
+                "contained": contained,
+            }
         )
 
     @contextlib.contextmanager
@@ -240,13 +228,11 @@ class Referee:
         self._progress.stage("Comparing results on fresh inputs")
         for side in SIDES:
             self._fork(side)
-        kinds: list[tuple[InputKind, int]] = [*KINDS, (OTHER_SHAPE, len(KINDS))]
-        if not self._contents.has_kinds:
-            kinds = [("random", number) for number in range(SEEDS - 1)]
-        for number, (kind, seed) in enumerate(kinds):
-            contents = self._contents.of_kind(kind)
+        for number, wanted in enumerate(KINDS):
+            contents = self._contents.of_kind(wanted)
+            kind = contents.kind
             try:
-                self._probe_one(contents, self._seeds[seed], is_first=number == 0)
+                self._probe_one(contents, self._seeds[number], is_first=number == 0)
             except RunnerTrouble as error:
                 if error.side is None or (kind != OTHER_SHAPE and (number == 0 or error.side == "head")):
                     raise
@@ -283,9 +269,9 @@ class Referee:
         base = taken["reference"]
         if is_first:
             self._promise = promise
-            before = dict(enumerate_arguments(contents.made(seed)))
+            before = named_arguments(contents.made(seed))
             self._changes = {place: not _same(value, base.arguments[place]) for place, value in before.items()}
-        self._compare(contents, seed, taken["head"], base, self._exact(contents, promise, seed), precise=is_first)
+        self._compare(contents, promise, seed, taken["head"], base, precise=is_first)
 
     def _take_peak(self, side: Side) -> None:
         peak = self._runners[side].peak_bytes() + self._contents.bytes
@@ -319,21 +305,22 @@ class Referee:
     def _compare(
         self,
         contents: CallContents,
+        promise: Sequence[Part],
         seed: int,
         found: CallSnapshot,
         expected: CallSnapshot,
-        exact: Results | None,
         *,
-        precise: bool = False,
+        precise: bool,
     ) -> None:
         """Compare one call, and note what that says."""
+        exact = self._exact(contents, promise, seed)
         if problem := self._changed_arguments(found, expected):
             self._add(contents.kind, seed, Violation(rule="inputs", message=problem))
             return
         scaled = contents.kind not in ("random", OTHER_SHAPE)
         near = self._closeness(found, expected, exact, scaled=scaled)
         if near.wrong:
-            found = self._excused(contents, seed, found, expected)
+            found = self._excused(contents, promise, seed, found, expected)
             near = self._closeness(found, expected, exact, scaled=scaled)
         if near.wrong:
             off = "nan" if near.not_finite else f"{near.largest:.2e}"
@@ -362,17 +349,15 @@ class Referee:
     ) -> Closeness:
         return closeness(found.all, expected.all, self._rules.rtol, self._rules.atol, scaled=scaled, exact=exact)
 
-    def _excused(self, contents: CallContents, seed: int, found: CallSnapshot, expected: CallSnapshot) -> CallSnapshot:
+    def _excused(
+        self, contents: CallContents, promise: Sequence[Part], seed: int, found: CallSnapshot, expected: CallSnapshot
+    ) -> CallSnapshot:
         """Return a call in which elements that the baseline might give as well are the baseline's.
 
         These are indices of equal values, and what it gives for arguments that differ by a few roundings: there a value lies
         between two steps, or two are nearly equal.
         """
         taken = dict(found.all)
-        own = tuple(
-            Part(place=place, dtype=str(value.dtype).removeprefix("torch."), shape=tuple(value.shape))
-            for place, value in expected.results.items()
-        )
         with self._turn("reference") as runner:
             selected = self._selected(runner, contents, seed)
             for place, value in expected.all.items():
@@ -380,7 +365,7 @@ class Referee:
                     for chosen, source in self._sources(selected, place, value, expected):
                         is_tie = numerics.ties(taken[place], value, chosen, source)
                         taken[place] = torch.where(is_tie, value, taken[place])
-            table = CallSlots(runner, contents, own, 1)
+            table = CallSlots(runner, contents, promise, 1)
             for number in range(numerics.NUDGES):
                 if not closeness(taken, expected.all, self._rules.rtol, self._rules.atol).wrong:
                     break
@@ -438,13 +423,16 @@ class Referee:
     def _time(self) -> None:
         plan = self.seen.plan = self._planned()
         self._progress.start(1, plan.pairs)
-        process = -1
+        slots, process = 2 * (plan.calls + plan.calls // 2), -1
         for pair in range(plan.pairs):
             self._progress.case("evaluate", pair, pair)
             if process < (process := pair * plan.processes // plan.pairs):
-                tables = self._fresh(2 * (plan.calls + plan.calls // 2), again=process > 0)
+                for side in SIDES if process else ():
+                    self._fork(side)
+                tables = self._tables(slots)
+                self._message(tables, min(WARM, slots))
             calls = plan.calls + self._choose.randrange(plan.calls // 2 + 1)
-            took_s = {count: self._message(tables, count) for count in self._shuffled([calls, 2 * calls])}
+            took_s = {count: self._message(tables, count) for count in self._choose.sample([calls, 2 * calls], 2)}
             both = {side: (took_s[calls][side], took_s[2 * calls][side]) for side in SIDES}
             self.seen.samples.append(Timed(process=process, calls=calls, baseline_s=both["reference"], candidate_s=both["head"]))
             self._enough()
@@ -454,10 +442,8 @@ class Referee:
                 self._take_peak(side)
         self._runners["head"].end()
         self._progress.stage("Timing the baseline alone")
-        for _ in range(ALONE):
-            self.seen.alone_s.append(
-                self._message({"reference": tables["reference"]}, 2 * plan.calls)["reference"] / (2 * plan.calls)
-            )
+        del tables["head"]
+        self.seen.alone_s = [self._message(tables, 2 * plan.calls)["reference"] / (2 * plan.calls) for _ in range(ALONE)]
 
     def _planned(self) -> TimingPlan:
         """Return how often to call, by the times of a few calls, and by what inputs and processes cost."""
@@ -466,7 +452,7 @@ class Referee:
         self._contents.made(derived(self._seeds[-1], 1))
         draw_s = max(time.monotonic() - began, 1e-6)
         device = self._device.type
-        bytes_ = self._contents.bytes + sum(part["end"] - part["offset"] for part in placed(self._promise))
+        bytes_ = self._contents.bytes + end_of(self._promise)
         free = torch.cuda.mem_get_info()[0] / 4 if device == "cuda" else MEMORY_BYTES[device]
         most = min(free, MEMORY_BYTES[device]) / max(bytes_, 1) - 1
         tables = self._tables(FEW if most >= FEW else 1)
@@ -498,14 +484,12 @@ class Referee:
 
     def _copy_s(self) -> float:
         """Return the seconds in which results like the promised ones are copied once."""
-        there, here = ([torch.empty(part.shape, dtype=getattr(torch, part.dtype)) for part in self._promise] for _ in range(2))
-        there, here = ([one.to(self._device) for one in side] for side in (there, here))
+        there, here = (torch.empty(end_of(self._promise), dtype=torch.uint8, device=self._device) for _ in range(2))
         times = []
         for _ in range(5):
             settle(self._device)
             began = time.perf_counter()
-            for one, to in zip(there, here, strict=True):
-                to.copy_(one)
+            here.copy_(there)
             settle(self._device)
             times.append(time.perf_counter() - began)
         return min(times)
@@ -516,15 +500,6 @@ class Referee:
         for side in SIDES:
             with self._turn(side) as runner:
                 tables[side] = CallSlots(runner, self._contents, self._promise, slots + 1)
-        return tables
-
-    def _fresh(self, slots: int, *, again: bool) -> dict[Side, CallSlots]:
-        """Start fresh processes, unless these are the first, and warm them up."""
-        if again:
-            for side in SIDES:
-                self._fork(side)
-        tables = self._tables(slots)
-        self._message(tables, min(WARM, slots))
         return tables
 
     def _message(self, tables: Mapping[Side, CallSlots], count: int) -> dict[Side, float]:
@@ -541,7 +516,7 @@ class Referee:
         taken: dict[Side, dict[int, CallSnapshot]] = {}
         chosen = self._choose.sample(range(count), min(count, CHECKED))  # no process of the files can see what is drawn here
         failed: RunnerTrouble | None = None
-        for side in self._shuffled(list(tables)):
+        for side in self._choose.sample([*tables], len(tables)):
             table = tables[side]
             try:
                 took_s[side] = table.runner.timed(count, first % 2**31)
@@ -563,7 +538,7 @@ class Referee:
 
     def _check(self, found: CallSnapshot, expected: CallSnapshot, seed: int, tables: Mapping[Side, CallSlots]) -> None:
         """Hold one call of a message against the baseline's on the same content; what looks wrong, against float64, too."""
-        self.seen.checked += 1
+        self.seen.checked_calls += 1
         if self.seen.violations:
             return
         is_looked_at = bool(self._changed_arguments(found, expected) or self._closeness(found, expected).wrong)
@@ -571,14 +546,9 @@ class Referee:
             is_looked_at = self._choose.random() < LOOKS / (LOOKS + self._looks)
             self._looks += 1
         if is_looked_at:
-            exact = self._exact(self._contents, self._promise, seed)
-            self._compare(self._contents, seed, found, expected, exact, precise=True)
+            self._compare(self._contents, self._promise, seed, found, expected, precise=True)
             with self._turn("reference"):
                 tables["reference"].announce()
-
-    def _shuffled(self, items: list[Any]) -> list[Any]:
-        self._choose.shuffle(items)
-        return items
 
 
 class _Enough(Exception):
@@ -609,14 +579,9 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _structural(found: Sequence[Part], expected: Sequence[Part]) -> str:
     """Return how two results differ in their places, types or shapes."""
-    ours, theirs = ({part.place: part for part in side} for side in (found, expected))
-    for place in ours:
-        if place not in theirs:
-            return f"it returns {place}, the baseline does not"
-    for place, part in theirs.items():
-        if place not in ours:
-            return f"the baseline returns {place}, it does not"
-        mine, its = (f"{one.dtype} {tuple(one.shape)}" for one in (part, ours[place]))
+    ours, theirs = ({part.place: f"{part.dtype} {tuple(part.shape)}" for part in side} for side in (found, expected))
+    for place in (*ours, *theirs):
+        mine, its = (side.get(place, "missing") for side in (ours, theirs))
         if mine != its:
-            return f"{place} is {its}, the baseline's {mine}"
+            return f"{place} is {mine}, the baseline's {its}"
     return ""

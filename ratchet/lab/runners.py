@@ -28,7 +28,7 @@ from ratchet.core.processes import Output, end_guard
 from ratchet.core.records import Record
 from ratchet.core.records.run import Side
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.lab.child.runner import CACHES
+from ratchet.lab.child import containment
 from ratchet.lab.records.evaluation import SourceFile
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Runner:
         from ratchet.lab.child import memory
 
         try:
-            return memory.mapped(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
+            return memory.HostMemory(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
         except OSError as error:
             raise HostError(
                 f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
@@ -287,7 +287,8 @@ class Runner:
 
     def _processes(self) -> list[int]:
         """Return the processes that run the file, its own one first."""
-        return _below(next(iter(_children(self._pid)), 0) if "pid" in self.holds else self._pid)
+        found = containment.below(self._pid)
+        return found[1:] if "pid" in self.holds else found  # the first one is that of the namespace
 
     def _held_bytes(self, *, peak: bool = False) -> int:
         runner, *others = self._processes() or [0]
@@ -332,7 +333,7 @@ def started(
     """
     pairs = {name: socket.socketpair() for name in sources}
     for name in sources:
-        for cache in ("tmp", *(cache.lower() for cache in CACHES)):
+        for cache in ("tmp", *(cache.lower() for cache in containment.CACHES)):
             (scratch / name / cache).mkdir(parents=True)
     controls = [theirs.fileno() for _, theirs in pairs.values()]
     output = Output()
@@ -368,14 +369,6 @@ def started(
         end_guard(process)
 
 
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, listing.read_text(encoding="ascii").split())
-    return found
-
-
 def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
     """Return the nanoseconds that each thread of these processes has run."""
     found: dict[str, int] = {}
@@ -384,10 +377,6 @@ def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
             with contextlib.suppress(OSError):
                 found[count.parent.name] = int(count.read_text(encoding="ascii").split()[0])
     return found
-
-
-def _below(pid: int) -> list[int]:
-    return [one for child in _children(pid) for one in (child, *_below(child))]
 
 
 def _field_bytes(pid: int, file: str, name: str) -> int:

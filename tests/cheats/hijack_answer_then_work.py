@@ -1,6 +1,6 @@
 """Take over the runner: say done first, then work."""
 
-# caught as: outputs inputs
+# caught as: outputs inputs failed
 import threading
 
 import torch

@@ -145,8 +145,8 @@ class Shapes:
         }  # fmt: skip
         return fill("workflow-run", known)
 
-    def tree(self, sha: str, rows: list[tuple[str, str, str]]) -> dict[str, Any]:
-        entries = [{"path": path, "mode": "100644", "type": kind, "sha": digest} for path, kind, digest in rows]
+    def tree(self, sha: str, rows: list[tuple[str, str, str, str]]) -> dict[str, Any]:
+        entries = [{"path": path, "mode": mode, "type": kind, "sha": digest} for path, mode, kind, digest in rows]
         return fill("git-tree", {"sha": sha, "url": f"{self._api}/git/trees/{sha}", "truncated": False, "tree": entries})
 
     def artifact(self, name: str, run: Run) -> dict[str, Any]:

@@ -211,17 +211,17 @@ class State:
             here = next((self.files.get(name, {}) for name, sha in self.branches.items() if sha == ref), {})
         return here.get(path)
 
-    def tree(self, sha: str) -> list[tuple[str, str, str]] | None:
-        """Path, type and hash of each entry of a commit or tree; None if there is none."""
+    def tree(self, sha: str) -> list[tuple[str, str, str, str]] | None:
+        """Path, mode, type and hash of each entry of a commit or tree; None if there is none."""
         if self.origin is not None:
             done = self._git("ls-tree", "-z", "--end-of-options", sha)
             rows = [row.partition("\t") for row in done.stdout.decode().split("\0") if row]
-            return [(path, *about.split(" ")[1:]) for about, _, path in rows] if done.returncode == 0 else None  # type: ignore[misc]
+            return [(path, *about.split(" ")) for about, _, path in rows] if done.returncode == 0 else None  # type: ignore[misc]
         ref, _, folder = self._trees.get(sha, sha).partition(":")
         here = self.files.get(ref) or next((self.files.get(name, {}) for name, at in self.branches.items() if at == ref), None)
         if here is None:
             return [] if self.commit(ref) else None
-        found: dict[str, tuple[str, str, str]] = {}
+        found: dict[str, tuple[str, str, str, str]] = {}
         for path, content in here.items():
             if path.startswith(folder and f"{folder}/"):
                 name, slash, _ = path[len(folder) + bool(folder) :].partition("/")
@@ -231,7 +231,7 @@ class State:
                 inside = {other.removeprefix(start): text for other, text in here.items() if other.startswith(start)}
                 digest = hashlib.sha1(repr(sorted(inside.items()) if slash else content).encode()).hexdigest()
                 self._trees[digest] = f"{ref}:{folder and folder + '/'}{name}"
-                found[name] = (name, "tree" if slash else "blob", digest)
+                found[name] = (name, *(("040000", "tree") if slash else ("100644", "blob")), digest)
         return list(found.values())
 
     def branch(self, name: str) -> str | None:

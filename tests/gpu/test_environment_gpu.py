@@ -128,10 +128,9 @@ def test_foreign_worker(gpu: Gpu, worker: subprocess.Popen[str]) -> None:
 
 
 def test_fitness(gpu: Gpu) -> None:
-    """More memory than any GPU has makes a GPU unfit, and what it needs is said."""
-    condition = inspect(gpu)
+    """A GPU that nobody else uses is fit, and says how much memory is free."""
+    assert problems_before(inspect(gpu)) == []
     assert gpu.free_memory_bytes() is not None
-    assert any("memory free" in problem for problem in problems_before(condition, 2**60))
 
 
 def test_fingerprint(gpu: Gpu) -> None:

@@ -78,7 +78,8 @@ def test_a_session_on_the_pipeline(tmp_path: Path) -> None:
     new_repository(tmp_path / "repo", {"bench/pipeline.py": text})
     place = Playground(tmp_path)
     quick = ("--device", "cuda", "--pairs", "8", "--quiet")
-    done = place.ratchet("experiment", "start", "pipeline", *quick)
+    real = {"TESTS_REAL_CLOCK": "1"}
+    done = place.ratchet("experiment", "start", "pipeline", *quick, env=real)
     assert done.code == 0, done.err
     assert "=== CUDA time ranking (top 20) ===" in done.out
     assert "Memcpy HtoD" in done.out
@@ -87,6 +88,6 @@ def test_a_session_on_the_pipeline(tmp_path: Path) -> None:
     )
     (place.repo / "bench/pipeline.py").write_text(text, encoding="utf-8")
     words = ("-m", "bytes", "--stage", "upload", "--pattern", "pageable-h2d")
-    record = json.loads(place.ratchet("experiment", "run", *words, *quick, "--json").out)
+    record = json.loads(place.ratchet("experiment", "run", *words, *quick, "--json", env=real).out)
     assert (record["decision"]["status"], record["decision"]["branch"]) == ("keep", "e2e"), record["decision"]
     assert record["graph"]["head"] in ("safe", "breaks", "depends")

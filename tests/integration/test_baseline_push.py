@@ -12,10 +12,12 @@ import pytest
 
 from ratchet.core.judge.chain import problems
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.files import loads, save
-from ratchet.core.records.run import CaseRun, Tree
+from ratchet.core.records.files import load, loads, save
+from ratchet.core.records.run import CaseRun, RunRecord, Tree
 from ratchet.github.records import Acceptance
 from ratchet.github.state import LABEL, acknowledgement
+from ratchet.identical.footprint import Footprint
+from ratchet.identical.static.records import Recorded, RecordedCase
 from tests import examples
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import new, timed
@@ -582,3 +584,72 @@ def test_a_token_that_is_not_valid(origin: Origin) -> None:
         done = origin.push(run, env=api(fake) | {"GITHUB_TOKEN": "ghs_expired0000"}, code=2)
     assert "ghs_expired0000" not in done.out + done.err
     assert git(origin.bare, "rev-parse", "main") == tip
+
+
+RECORD = "results/static.json"
+
+
+def with_static(origin: Origin, run: Path, head: str, *, content: str | None = None) -> Path:
+    """An artifact of a run, and of the static record that its job wrote at ``head``."""
+    folder = origin.folder / f"artifact-{head[:8]}-{len(list(origin.folder.iterdir()))}"
+    folder.mkdir()
+    (folder / "current.json").write_bytes(run.read_bytes())
+    measured = load(run, RunRecord)
+    tree = Tree(commit=head, content=git(origin.work, "rev-parse", f"{head}^{{tree}}"))
+    recorded = Recorded(
+        tree=tree,
+        environment=measured.environment,
+        plan=measured.plan,
+        imported=Footprint(),
+        kernels=(),
+        cases={NAME: RecordedCase()},
+    )
+    save(folder / "static.json", recorded)
+    if content is not None:
+        (folder / "static.json").write_text(content)
+    return folder
+
+
+def test_a_new_static_record_comes_with_the_baseline(origin: Origin) -> None:
+    """It is committed beside the baseline, for its commit, in a commit of its own that starts nothing; the same again is none."""
+    first = origin.commits[0]
+    artifact = with_static(origin, origin.run(new(), head=first, day=0), first)
+    origin.push(artifact)
+    assert origin.subjects()[0] == f"perf: ratchet static record of {first[:10]} [skip ci]"
+    assert git(origin.bare, "diff", "--name-only", "main~1", "main") == RECORD
+    assert loads(git(origin.bare, "show", f"main:{RECORD}").encode(), RECORD, Recorded).tree.commit == first
+    assert "main: nothing to push." in origin.push(artifact).out
+    assert len(origin.subjects()) == 3
+
+
+def test_an_earlier_static_record_changes_nothing(origin: Origin) -> None:
+    """That of an earlier commit, which a job left as it was, is not entered, nor one that comes after that of a later commit."""
+    first, second = origin.commits[0], origin.merge("second")
+    origin.push(with_static(origin, origin.run(new(), head=second, day=1), second))
+    before = git(origin.bare, "show", f"main:{RECORD}")
+    origin.push(with_static(origin, origin.run(new(), head=first, day=0), first))
+    origin.push(with_static(origin, origin.run(new(), head=second, day=2), first))
+    assert git(origin.bare, "show", f"main:{RECORD}") == before
+
+
+@pytest.mark.parametrize("content", ["{}", "[" * 100_000, "x" * (2**23 + 1)], ids=["no record", "deep", "large"])
+def test_a_damaged_static_record_is_left_out(origin: Origin, content: str) -> None:
+    """The baseline moves all the same, and a sentence says what was left out."""
+    first = origin.commits[0]
+    done = origin.push(with_static(origin, origin.run(new(), head=first, day=0), first, content=content))
+    assert "The static record was left out: static.json" in done.out
+    assert origin.steps() == [("first", first)]
+    assert "results/static.json" not in git(origin.bare, "ls-tree", "-r", "--name-only", "main")
+
+
+def test_a_static_record_goes_the_way_of_the_baseline(origin: Origin) -> None:
+    """Where main takes no push, both wait on one branch; in the mode branch, which never reaches main, there is no record."""
+    origin.protect("main")
+    first = origin.commits[0]
+    artifact = with_static(origin, origin.run(new(), head=first, day=0), first)
+    origin.push(artifact)
+    assert git(origin.bare, "diff", "--name-only", "main", SIDE).splitlines() == [FILE, RECORD]
+    assert origin.subjects(SIDE)[0] == f"perf: ratchet static record of {first[:10]}"
+    second = origin.run(timed(0.8), head=first, day=1)
+    origin.push(second)
+    assert "it belongs on main" in origin.push(artifact, "--mode", "branch", "--onto", "main").out

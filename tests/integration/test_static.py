@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -149,7 +150,8 @@ def test_the_cases_for_the_gpu_are_written_down(recorded: Playground) -> None:
     done = recorded.ratchet("check", "--static", "--needed", "needed.txt", env=STUB)
     assert done.code == Exit.NOT_MEASURED
     assert (recorded.repo / "needed.txt").read_text() == f"{MULS}\n"
-    assert "_mul (kit/ops.py): registers" in done.out
+    [line] = [line for line in done.out.splitlines() if "_mul (kit/ops.py): registers" in line]
+    assert re.search(r"instructions of PTX (\d+) -> (\d+) \(add \1 -> \2\)$", line)
     assert not (recorded.repo / "results" / "current.json").exists()
 
 
@@ -178,6 +180,35 @@ def test_a_record_in_the_reference_counts_before_that_of_the_checkout(recorded: 
     recorded.commit({str(RECORD): text.replace("kit/ops.py", "kit/other.py"), "kit/ops.py": OPS.replace("x * y", "x * y + 1")})
     done = recorded.ratchet("check", "--static", env=STUB)
     assert done.code == Exit.NOT_MEASURED
+
+
+def committed(recorded: Playground) -> str:
+    """Commit the record, as main has it, and return it."""
+    recorded.git("add", "--force", str(RECORD))
+    recorded.commit({"README.md": "a word\n"})
+    return (recorded.repo / RECORD).read_text()
+
+
+def test_the_record_itself_is_no_difference(recorded: Playground) -> None:
+    """The commit that brings the record, and one after it, leave every case alone."""
+    committed(recorded)
+    recorded.commit({"README.md": "two words\n"})
+    assert recorded.ratchet("check", "--static", env=STUB).code == Exit.PASS
+
+
+@pytest.mark.parametrize(
+    ("ops", "holds"),
+    [("# a word\n" + OPS, True), (OPS.replace("x * y", "x * y + 1"), False), (OPS.replace("num_warps=8", "num_warps=4"), False)],
+    ids=["a comment", "a kernel", "host code"],
+)
+def test_a_record_is_written_anew_only_where_it_no_longer_holds(recorded: Playground, ops: str, *, holds: bool) -> None:
+    """A later commit that no case could tell from the recorded one keeps its record, and runs no case."""
+    before = committed(recorded)
+    recorded.commit({"kit/ops.py": ops})
+    done = recorded.ratchet("run", "--static", "--device", "cpu", env=STUB)
+    assert done.code == Exit.PASS, done.err
+    assert ("no case touches what changed since" in done.out) == holds
+    assert ((recorded.repo / RECORD).read_text() == before) == holds
 
 
 @pytest.mark.parametrize(

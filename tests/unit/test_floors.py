@@ -169,6 +169,7 @@ def test_torch_loads_where_something_is_timed() -> None:
         "ratchet.tune.child",
         "ratchet.lab.child.memory",
         "ratchet.lab.child.once",
+        "ratchet.lab.child.runner",
         "ratchet.lab.child.selections",
         "ratchet.lab.child.experiment",
         "ratchet.lab.contents",

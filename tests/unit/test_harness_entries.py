@@ -448,6 +448,14 @@ FILES: dict[str, Callable[[Entries], tuple[Any, int]]] = {
         len(all_),
     ),
     "asv": asv,
+    "criterion": lambda all_: (
+        [{"reason": "group-complete"}]
+        + [
+            {"reason": "benchmark-complete", "id": name, "iteration_count": [2], "measured_values": [time], "unit": "us"}
+            for name, time in all_
+        ],
+        len(all_),
+    ),
     "bencher": lambda all_: (
         {name: {"latency": {"value": time}, "Throughput": {"value": time}, "size": {"value": 1}} for name, time in all_},
         3 * len(dict(all_)),

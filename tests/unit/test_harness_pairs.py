@@ -129,6 +129,40 @@ def test_a_benchmark_that_the_first_process_lost_is_not_gone(trees: Trees) -> No
         assert cases[name].unfit == "The command did not time it in pair 1. It must report the same benchmarks in every process."
 
 
+COLLECTING = """\
+sys.exit('''\
+__________________ ERROR collecting tests/test_a.py __________________
+tests/test_a.py:1: in <module>
+E   ModuleNotFoundError: No module named 'left_pad'
+__________________ ERROR collecting tests/test_b.py __________________
+E     File "tests/test_b.py", line 1
+E   SyntaxError: invalid syntax
+============== short test summary info ==============
+ERROR tests/test_a.py
+!!!!!!!!!!!!!!!! Interrupted: 2 errors during collection !!!!!!!!!!!!!!!!
+''')
+"""
+CONFTEST = """\
+place = pathlib.Path.cwd() / "tests" / "conftest.py"
+sys.exit(f"ImportError while loading conftest '{place}'.\\nE   ModuleNotFoundError: No module named 'x'")
+"""
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (COLLECTING, "could not import tests/test_a.py and 1 other file: ModuleNotFoundError: No module named 'left_pad'."),
+        (CONFTEST, "could not import tests/conftest.py: ModuleNotFoundError: No module named 'x'."),
+    ],
+)
+def test_tests_that_pytest_cannot_import_are_named_with_the_reason(trees: Trees, action: str, said: str) -> None:
+    """The first file and its error are said, not the last lines of pytest's report."""
+    trees.add("head", action)
+    with pytest.raises(HostError, match="could not import") as caught:
+        trees.measure()
+    assert caught.value.message.endswith(said)
+
+
 def test_a_process_that_takes_too_long_is_ended(trees: Trees) -> None:
     """With no other side there is nothing to measure at all."""
     trees.add("head", "import time; time.sleep(600)")

@@ -135,6 +135,7 @@ READ: dict[str, tuple[str, dict[str, int]]] = {
         "codspeed",
         {"test_wait.test_roll/1": 1, "test_wait.test_roll/-1": 1, "test_wait.test_sum/default": 1},
     ),
+    "criterion.json": ("criterion", {"sums/plain-1024": 3, "sums/plain-4096": 3}),
     "bencher.json": (
         "bencher",
         {"benchmark_name/latency": 1, "benchmark_name/throughput": 1, "bin-sh--c-.-my_build_script.sh-86dd0aa9/build-time": 1},
@@ -171,6 +172,7 @@ def test_times_are_in_milliseconds_whatever_the_file_says() -> None:
     assert times("hyperfine-named.json")["fast/default"][0] == pytest.approx(13.37651)
     assert times("google-benchmark.json")["BM_wait/200"][0] == pytest.approx(0.29373804)
     assert times("google-benchmark.json")["BM_copy/default"][0] == pytest.approx(0.004968365)
+    assert times("criterion.json")["sums/plain-1024"] == pytest.approx((0.0008, 0.00082, 0.00081))
     assert times("pytest-benchmark.json")["tests.test_wait.test_wait/2"][0] == pytest.approx(2.0900940)
     assert times("nvbench.json")["copy/T_F32-Elements_1048576"] == pytest.approx((0.0055,))
     assert times("nvbench-bulk.json")["copy/T_F32-Elements_1048576"][:2] == pytest.approx((0.005489, 0.0055))

@@ -38,6 +38,7 @@ STORED = "Linux-CPython-3.11-64bit"
             "env CODSPEED_PROFILE_FOLDER={dir} python -m pytest test_wait.py --codspeed --codspeed-mode walltime",
         ),
         ("hyperfine-named.json", "times.json", "hyperfine", "hyperfine --export-json {out} fast sleep 0.02"),
+        ("criterion.json", "criterion.json", "criterion", "sh -c cargo criterion --message-format=json > {out}"),
         ("bencher.json", "metrics/main.json", "bencher", "sh -c COMMAND > {out}"),
     ],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from ratchet.core.errors import WorkerError
 from ratchet.core.records.run import CaseRun
 from ratchet.identical.difference import PythonChange, TreeDifference, compare, python_change
 from ratchet.identical.proof import Noticed, Proof
+from ratchet.identical.runtime import living
 from ratchet.identical.watch import NativeOpenings
 from tests import examples
 from tests.forked import forked
@@ -268,3 +271,17 @@ def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
         os.write(writer, json.dumps([noticed.noticed, restored.changed, restored.spent]).encode())
 
     assert json.loads(forked(host)) == [[], [], False]
+
+
+def test_frozen_objects_are_found_and_nothing_else_is_frozen() -> None:
+    """What a host froze before it forked is among the living objects, and the collector still lists what a worker makes."""
+
+    def work(pipe: int) -> None:
+        kept = Fraction(1, 3)
+        gc.freeze()
+        made = [Fraction(1, 7)]
+        found = living("fractions", "Fraction")
+        listed = [each for each in gc.get_objects() if each is made]
+        os.write(pipe, f"{kept in found} {made[0] in found} {len(listed)}".encode())
+
+    assert forked(work) == "True True 1"

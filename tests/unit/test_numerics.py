@@ -44,6 +44,14 @@ def test_half_types_differ_by_units_in_the_last_place() -> None:
     assert not is_close([1.03125], [1.0], dtype=torch.bfloat16)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64])
+def test_a_wrong_mask_or_index_is_wrong_whatever_the_scale(dtype: torch.dtype) -> None:
+    """Values of types without rounding are compared one by one, on inputs of any size too."""
+    found, expected = [0.0, 1.0, 1.0], [0.0, 1.0, 0.0]
+    assert is_close(expected, expected, dtype=dtype, scaled=True)
+    assert not is_close(found, expected, dtype=dtype, scaled=True)
+
+
 def test_what_is_no_further_from_float64_passes() -> None:
     """A sum in another order passes where the baseline is as far off; a wrong one, or one of a better baseline, does not."""
     exact = torch.randn(4, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 1e-4

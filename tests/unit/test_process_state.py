@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import threading
@@ -16,6 +17,7 @@ import torch
 from ratchet.core.bench.child.calls import seed_all
 from ratchet.core.bench.child.host import load
 from ratchet.core.bench.child.loader import LoadedTree
+from ratchet.core.bench.child.state import left_running
 from ratchet.core.bench.child.worker import Worker
 from ratchet.core.bench.messages import BuiltCase, Restored, parse
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -388,3 +390,22 @@ def test_more_threads_than_cores(tmp_path: Path) -> None:
     found = answer_of(work)
     assert found["cases"] == {"first": "3", "last": "2"}
     assert found["threads"] == 7
+
+
+def test_a_thread_that_python_only_met_is_not_left_running() -> None:
+    """A thread of C code that asked Python for the current thread was not begun by a case; one that Python began was."""
+    before, met, end = left_running()["threads"], threading.Event(), threading.Event()
+
+    def of_c_code() -> None:
+        threading.current_thread()
+        met.set()
+        end.wait(30)
+
+    _thread.start_new_thread(of_c_code, ())
+    assert met.wait(30)
+    assert left_running()["threads"] == before
+    begun = threading.Thread(target=end.wait, args=(30,))
+    begun.start()
+    assert left_running()["threads"] == before | {begun.ident}
+    end.set()
+    begun.join()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ratchet.identical.difference import PythonChange, TreeDifference, compare, whole
 from ratchet.identical.footprint import Footprint, Found, Touch, look
+from ratchet.identical.static.instructions import instructions
 from tests.planted_changes import HARMLESS, LATER, SEEN, Change
 from tests.unit.test_identical import parameters, watched, write
 
@@ -127,3 +130,42 @@ def test_a_footprint_is_read_back_as_it_was() -> None:
     """A footprint that was written and read again holds the same touches."""
     touches = {Touch("ran", "a.py", "f"), Touch("ran", "a.py", "g"), Touch("read", "b.md"), Touch("anything", "it was so")}
     assert Footprint.model_validate_json(Footprint.of(touches).model_dump_json()).touches() == touches
+
+
+LISTING = """\
+.text.add:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*00f0*/              @!P0 LDG.E R0, desc[UR4][R4.64] ;
+        /*0100*/              @!UP1 LDG.E.128 R11, desc[UR4][R6.64] ;
+.L_x_0:
+        /*0160*/                   BRA `(.L_x_0);
+        /*0170*/                   NOP;
+"""
+PTX = """\
+.visible .entry add(
+\t.param .u64 .ptr .global .align 1 add_param_0
+)
+{
+\t.reg .pred \t%p<2>;
+$L__func_begin0:
+\t.loc\t1 7 0                           // k.py:7:0
+\tld.param.b64 \t%rd4, [add_param_0];
+\t// begin inline asm
+\t@%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];
+\tret;
+}
+"""
+
+
+def test_instructions_are_counted_by_opcode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the machine code count, without padding, where a disassembler stands beside Triton, and else those of the PTX."""
+    package = tmp_path / "triton" / "__init__.py"
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__file__=str(package)))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assembly = {"cubin": b"code", "ptx": PTX}
+    assert instructions(assembly) == {"of": "PTX", "counts": {"ld": 2, "ret": 1}}
+    program = write(tmp_path, {"triton/backends/nvidia/bin/nvdisasm": f"#!/bin/sh\ncat <<'END'\n{LISTING}END\n"})
+    (program / "triton/backends/nvidia/bin/nvdisasm").chmod(0o755)
+    assert instructions(assembly) == {"of": "machine code", "counts": {"LDC": 1, "LDG": 2, "BRA": 1}}
+    write(tmp_path, {"triton/backends/nvidia/bin/nvdisasm": "#!/bin/sh\nexit 1\n"})
+    assert instructions(assembly)["of"] == "PTX"

@@ -334,3 +334,41 @@ def test_clocks_that_are_none_are_refused(clocks: str, tmp_path: Path) -> None:
     calls = machine(tmp_path, permitted=True)
     assert run("clocks.sh", tmp_path, ("lock",), RATCHET_LOCK_CLOCKS=clocks).returncode == 2
     assert not calls.exists()
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (None, "gpu=true\nneeded=\n"),
+        ("[]", "gpu=true\nneeded=\n"),
+        ('{"cases": []}', "gpu=true\nneeded=\n"),
+        ('{"cases": [{"name": "a/b", "identical": true}]}', "gpu=false\nneeded=\n"),
+        ('{"cases": [{"name": "a/b", "identical": true}, {"name": "c/d", "identical": false}]}', "gpu=true\nneeded=c/d\n"),
+        ('{"cases": [{"name": "a/b", "identical": false}]}', "gpu=true\nneeded=\n"),
+        ('{"cases": [{"name": "a/b", "identical": true}, {"name": "x\\ngpu=false", "identical": false}]}', "gpu=true\nneeded=\n"),
+        ('{"cases": [{"name": "a/b", "identical": "true"}]}', "gpu=true\nneeded=\n"),
+    ],
+)
+def test_only_a_whole_report_spares_the_gpu(tmp_path: Path, report: str | None, said: str) -> None:
+    """The outputs say that no GPU is needed only where every case of a report is identical, and are made of names alone."""
+    if report is not None:
+        (tmp_path / "results").mkdir()
+        (tmp_path / "results" / "static_report.json").write_text(report)
+    assert run("static_report.py", tmp_path, ("outputs", "results")).stdout == said
+
+
+@pytest.mark.parametrize(
+    ("install", "said"),
+    [
+        (["torch==2.10.0", "triton==3.6.0"], "torch==2.10.0 triton==3.6.0"),
+        (["torch==2.10.0", "--index-url=x"], ""),
+        (["torch==2.10.0"], ""),
+        ([], ""),
+        ("x", ""),
+    ],
+)
+def test_only_torch_and_triton_are_installed(tmp_path: Path, install: object, said: str) -> None:
+    """Of a report that names anything else, nothing is installed."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "static_report.json").write_text(json.dumps({"install": install}))
+    assert run("static_report.py", tmp_path, ("install", "results")).stdout == said

@@ -196,6 +196,15 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
                 assert not on_gpu(job)
 
 
+def test_the_job_that_asks_without_a_gpu_has_no_rights() -> None:
+    """It imports the measured commit, so it may read and no more, names no token or secret, and no later job runs its files."""
+    job = jobs_of(ROOT / ".github" / "workflows" / "cuda_benchmark_ratchet.yml")["static"]
+    assert job["permissions"] == {"contents": "read"}
+    steps = [*job["steps"], *steps_of(ROOT / ".github" / "actions" / "static" / "action.yml")]
+    assert not any(word in json.dumps(each) for each in (job, steps) for word in ("secrets", "github.token"))
+    assert all(step["with"]["persist-credentials"] is False for step in steps if "checkout@" in step.get("uses", ""))
+
+
 def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
     """GPU jobs stand in one queue, but a soak and a search, which give way; so does each kind of trusted job. None is lost."""
     for path in WORKFLOWS:
@@ -289,7 +298,7 @@ def test_jobs_with_rights_leave_artifacts_packed() -> None:
     """Every artifact of measured code that a workflow fetches stays an archive, which ratchet alone reads, within limits."""
     files = [path for path in (*WORKFLOWS, *ACTIONS) if path != RELEASE]
     fetches = [step for path in files for step in steps_of(path) if "download-artifact@" in step.get("uses", "")]
-    assert len(fetches) == 6
+    assert len(fetches) == 7
     assert all(step["with"]["skip-decompress"] for step in fetches)
     assert not any(re.search(r"\b(unzip|tar|7z|bsdtar|zipfile)\b", text_of(path)) for path in (*WORKFLOWS, *ACTIONS))
 

@@ -13,12 +13,15 @@ from ratchet.core.cli.options import common, device, reference, request_of, wait
 from ratchet.core.cli.output import print_paths, print_result, progressing, shown
 from ratchet.core.command_result import write
 from ratchet.core.errors import Exit
-from ratchet.core.records.files import save_text
+from ratchet.core.records.files import save, save_text
 from ratchet.core.report.words import commit_label
 from ratchet.core.units import plural, size, wall
 from ratchet.core.untrusted import clean
 from ratchet.identical.static.command import check, record
-from ratchet.identical.static.records import KernelChange, StaticReport
+from ratchet.identical.static.records import REPORT, Instructions, KernelChange, StaticReport
+
+MOST_OPCODES = 6
+"""Opcodes that a line names."""
 
 
 @click.command("record")
@@ -33,8 +36,10 @@ def record_command(cases: tuple[str, ...], **options: Any) -> int:
     main branch, and keep the file in the repository, beside the baseline.
     """
     with progressing(options) as progress:
-        path = record(request_of(cases, options), progress, os.environ)
-    print_result({"file": str(path)}, [f"Record:  {shown(path)}"], as_json=options["as_json"])
+        path, still_holds = record(request_of(cases, options), progress, os.environ)
+    since = f", of {commit_label(still_holds)}: no case touches what changed since" if still_holds else ""
+    fields = {"file": str(path), "still_holds": still_holds.commit if still_holds else None}
+    print_result(fields, [f"Record:  {shown(path)}{since}"], as_json=options["as_json"])
     return int(Exit.PASS)
 
 
@@ -63,7 +68,8 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
     the files of a check, and exits with 0; it exits with 3 if the GPU must decide.
     """
     with progressing(options) as progress:
-        report, done = check(request_of(cases, options), options["file"], progress, os.environ)
+        report, done, results = check(request_of(cases, options), options["file"], progress, os.environ)
+    save(results / REPORT, report)
     if options["needed"]:
         save_text(options["needed"], "".join(f"{name}\n" for name in report.needed))
     print_result(report, lines(report), as_json=options["as_json"])
@@ -79,7 +85,8 @@ def lines(report: StaticReport) -> Iterator[str]:
     width = max((len(case.name) for case in report.cases), default=0)
     for case in report.cases:
         if case.identical:
-            proof = f"{plural(len(case.kernels), 'kernel')} compile to the same machine code" if case.kernels else ""
+            count = len(case.kernels)
+            proof = f"{plural(count, 'kernel')} compile{'s' if count == 1 else ''} to the same machine code" if count else ""
             yield f"IDENTICAL  {clean(case.name):<{width}}  {proof or 'it touches nothing that differs'}"
         else:
             changed = [kernel for kernel in case.kernels if not kernel.same]
@@ -97,13 +104,26 @@ def _kernel(change: KernelChange) -> str:
     name = clean(change.kernel)
     if not (change.reference and change.head) or change.trouble:
         return f"{name}: {clean(change.trouble)}"
-    one, other = change.reference, change.head
+    one, other = change.reference.code, change.head.code
     figures = {
         "registers": (str(one.registers), str(other.registers)),
         "spills": (size(one.spills), size(other.spills)),
         "shared memory": (size(one.shared), size(other.shared)),
         "code": (size(one.code_size), size(other.code_size)),
     }
-    return f"{name}: " + ", ".join(
-        f"{what} {before}" + ("" if before == after else f" -> {after}") for what, (before, after) in figures.items()
-    )
+    parts = [f"{what} {_arrow(before, after)}" for what, (before, after) in figures.items()]
+    return f"{name}: {', '.join((*parts, _mix(change.reference.instructions, change.head.instructions)))}"
+
+
+def _arrow(before: object, after: object) -> str:
+    return f"{before}" if before == after else f"{before} -> {after}"
+
+
+def _mix(one: Instructions, other: Instructions) -> str:
+    """Return the number of instructions, and the opcodes of which there are more or fewer, the most first."""
+    counts = {opcode: (one.counts.get(opcode, 0), other.counts.get(opcode, 0)) for opcode in {**one.counts, **other.counts}}
+    changed = {opcode: pair for opcode, pair in counts.items() if pair[0] != pair[1]}
+    most = sorted(changed, key=lambda opcode: (-abs(changed[opcode][1] - changed[opcode][0]), opcode))[:MOST_OPCODES]
+    listed = ", ".join(f"{opcode} {_arrow(*changed[opcode])}" for opcode in most)
+    what = "instructions" if one.of == "machine code" else "instructions of PTX"
+    return f"{what} {_arrow(sum(one.counts.values()), sum(other.counts.values()))}" + (f" ({listed})" if listed else "")

@@ -8,12 +8,10 @@ Two sides that both do that are the same. Whatever is not shown so asks for the 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -27,42 +25,49 @@ from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
-from ratchet.core.errors import ForeignModuleError, GitError, HostError, UsageError
+from ratchet.core.errors import ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, worktrees
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.machine import environment_of, machine_of, plan_of
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.files import load, loads, save
-from ratchet.core.records.run import SIDES, CaseRun, Config, Plan, RunRecord, Side
+from ratchet.core.records.run import SIDES, CaseRun, Plan, Side, Tree
 from ratchet.core.report.progress import Progress
-from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, load_baseline, own_output_globs, reference_of, watched, writable
 from ratchet.core.trees import build, settings_of_tree, tree_specs
 from ratchet.core.units import plural
 from ratchet.core.untrusted import clean
-from ratchet.identical.difference import TreeDifference, compare
-from ratchet.identical.footprint import Footprint, Found, Touch, look
+from ratchet.identical.footprint import Footprint, look
 from ratchet.identical.static.records import (
     STATIC,
     CaseCapture,
-    CompiledCode,
     Kernel,
     KernelChange,
+    Recompiled,
     Recorded,
     RecordedCase,
-    StaticCase,
     StaticReport,
 )
+from ratchet.identical.static.verdicts import OneSide, kernel_change, run_of, tree_difference, verdicts
 
 AT_ONCE = 4
 """Kernels of one side that are compiled at the same time."""
 
 
-def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> Path:
-    """Run each case of the checked-out commit once, write down what it needs for a verdict elsewhere, and return the file.
+class Written(NamedTuple):
+    """The record of the checked-out commit."""
 
-    Raises UsageError for uncommitted changes and for benchmarks of another harness, BusyError and UnfitError for the device,
-    BuildError and HostError where the benchmarks cannot be run.
+    file: Path
+    still_holds: Tree | None = None
+    """The commit of the record that this one has, where it is as good as a new one; then nothing was written."""
+
+
+def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> Written:
+    """Run each case of the checked-out commit once, and write down what it needs for a verdict elsewhere.
+
+    Nothing runs where the commit has a record of the same cases and the same kind of machine, and differs from that record's
+    commit in nothing that they touched. Raises UsageError for uncommitted changes and for benchmarks of another harness,
+    BusyError and UnfitError for the device, BuildError and HostError where the benchmarks cannot be run.
     """
     repository = Repository(request.folder)
     settings = _settings(repository, request, environ)
@@ -77,23 +82,90 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
     ):
         if broken := build(settings, "head", trees.head, head, progress, without_secrets(environ)):
             raise broken
-        tree = replace(tree_specs(settings, machine, repository.root, trees.head)["head"], identified="alone")
-        progress.stage("Importing benchmarks")
-        with Hosts({"head": tree}, environ) as hosts:
+        with _hosts(settings, machine, repository, trees.head, progress, environ) as hosts:
             cases = choose_cases(hosts.sides["head"].listing(), None, request.patterns)
-            plan = plan_of(settings, machine.device).model_copy(
-                update={"tunes_each_process": True}
-            )  # so that an autotuner tries all configurations, and the kernels of none are missing
-            workers = Workers(hosts.sides, plan, None, {})
-            found: dict[str, _Seen | str] = {}
-            for number, case in enumerate(cases, 1):
-                progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
-                why_not = case.skipped or next((failure.message for failure in case.failures), "")
-                found[case.name] = why_not or _captured(workers, case.name, settings.seed)
-        environment = environment_of(machine, settings)
-    recorded = _joined(head, environment, plan, found)
+            environment = environment_of(machine, settings)
+            earlier = repository.file_in(head.revision, str(PurePath(settings.results, STATIC)))
+            names = {case.name for case in cases}
+            if earlier and (holds := _holding(repository, settings, earlier, environment, names, trees.head, progress, environ)):
+                return Written(results / STATIC, holds)
+            recorded = _written_down(hosts, cases, machine, settings, head, progress)
     save(results / STATIC, recorded)
-    return results / STATIC
+    return Written(results / STATIC)
+
+
+def recorded(
+    machine: Machine,
+    repository: Repository,
+    settings: Settings,
+    snapshot: Snapshot,
+    patterns: Sequence[str],
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> Recorded:
+    """Run each case of a commit once on a machine that is held, and return its record.
+
+    Raises UsageError for patterns that no case has, BuildError and HostError where the benchmarks cannot be run.
+    """
+    with worktrees(repository, snapshot, None) as trees:
+        if broken := build(settings, "head", trees.head, snapshot, progress, without_secrets(environ)):
+            raise broken
+        with _hosts(settings, machine, repository, trees.head, progress, environ) as hosts:
+            cases = choose_cases(hosts.sides["head"].listing(), None, patterns)
+            return _written_down(hosts, cases, machine, settings, snapshot, progress)
+
+
+def _hosts(
+    settings: Settings, machine: Machine, repository: Repository, tree: Path, progress: Progress, environ: Mapping[str, str]
+) -> Hosts:
+    progress.stage("Importing benchmarks")
+    return Hosts({"head": replace(tree_specs(settings, machine, repository.root, tree)["head"], identified="alone")}, environ)
+
+
+def _written_down(
+    hosts: Hosts, cases: Sequence[CaseRun], machine: Machine, settings: Settings, head: Snapshot, progress: Progress
+) -> Recorded:
+    plan = plan_of(settings, machine.device).model_copy(
+        update={"tunes_each_process": True}
+    )  # so that an autotuner tries all configurations, and the kernels of none are missing
+    workers = Workers(hosts.sides, plan, None, {})
+    found: dict[str, _Seen | str] = {}
+    for number, case in enumerate(cases, 1):
+        progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
+        why_not = case.skipped or next((failure.message for failure in case.failures), "")
+        found[case.name] = why_not or _captured(workers, case.name, settings.seed)
+    return _joined(head, environment_of(machine, settings), plan, found)
+
+
+def _holding(
+    repository: Repository,
+    settings: Settings,
+    content: bytes,
+    environment: Environment,
+    names: Collection[str],
+    tree: Path,
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> Tree | None:
+    """Return the commit of a record that still says all there is to say of a tree; None for any other record."""
+    try:
+        recorded = loads(content, STATIC, Recorded)
+        base = repository.commit_snapshot(recorded.tree.commit)
+        if recorded.environment.fingerprint != environment.fingerprint or recorded.cases.keys() != set(names):
+            return None
+        with scratch_folder("static") as folder, contextlib.ExitStack() as stack:
+            stack.callback(repository.remove_worktree, folder / "head")
+            repository.add_worktree(folder / "head", base.revision)
+            if build(settings, "head", folder / "head", base, progress, without_secrets(environ)):
+                return None
+            difference = tree_difference(folder / "head", tree, settings.bench, settings.results)
+    except (RecordError, GitError):
+        return None
+    imported = recorded.imported.touches()
+    known = [case for case in recorded.cases.values() if not case.unknown]
+    if len(known) < len(names) and difference.python:
+        return None  # a case of which nothing was known may have come to work
+    return None if any(any(look(imported | case.touched.touches(), difference)) for case in known) else recorded.tree
 
 
 def _settings(repository: Repository, request: Request, environ: Mapping[str, str]) -> Settings:
@@ -139,21 +211,13 @@ def _joined(head: Snapshot, environment: Environment, plan: Plan, found: Mapping
     return Recorded(tree=head.tree, environment=environment, plan=plan, imported=imported, kernels=tuple(kernels), cases=cases)
 
 
-@dataclass(frozen=True)
-class _OneSide:
-    """A side of the check, and how it differs from what was recorded."""
-
-    side: Side
-    tree: Path
-    difference: TreeDifference
-
-
 class Verdict(NamedTuple):
     """All that is known without a GPU."""
 
     report: StaticReport
     done: CommandResult | None
     """The whole check, if nothing is left for a GPU."""
+    results: Path
 
 
 def check(request: Request, file: Path | None, progress: Progress, environ: Mapping[str, str]) -> Verdict:
@@ -169,8 +233,32 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
     head = repository.working_snapshot(own_output_globs(repository, results))
     reference = repository.commit_snapshot(reference_of(request, repository, head))
     recorded = _record(repository, reference, settings, file)
-    progress.stage("Comparing the trees")
     base = repository.commit_snapshot(recorded.tree.commit)
+    report = compared(repository, settings, recorded, (base, reference, head), request.patterns, progress, environ)
+    report = report.model_copy(update={"seconds": time.monotonic() - began})
+    if report.needed or not report.cases:
+        return Verdict(report, None, writable(results))
+    run = run_of(request.command, settings.policy, recorded, report)
+    baseline = load_baseline(results)
+    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)), results)
+
+
+def compared(
+    repository: Repository,
+    settings: Settings,
+    recorded: Recorded,
+    snapshots: tuple[Snapshot, Snapshot, Snapshot],
+    patterns: Sequence[str],
+    progress: Progress,
+    environ: Mapping[str, str],
+) -> StaticReport:
+    """Hold two commits against a record; ``snapshots`` are that of the record, the reference and the head. No case runs.
+
+    Raises BuildError and GitError.
+    """
+    began = time.monotonic()
+    progress.stage("Comparing the trees")
+    base, reference, head = snapshots
     with scratch_folder("static") as folder, contextlib.ExitStack() as stack:
 
         def tree_of(name: str, snapshot: Snapshot) -> Path:
@@ -183,54 +271,23 @@ def check(request: Request, file: Path | None, progress: Progress, environ: Mapp
 
         recorded_tree = tree_of("base", base)  # names of one length, as in other checks
         trees: dict[Side, Path] = {"reference": tree_of("refs", reference), "head": tree_of("head", head)}
-        sides = [_OneSide(side, tree, _difference(recorded_tree, tree, settings)) for side, tree in trees.items()]
-        cases = tuple(_verdicts(repository, settings, recorded, sides, request.patterns, progress, environ))
-    report = StaticReport(
+        bench, own = settings.bench, settings.results
+        sides = [OneSide(side, tree_difference(recorded_tree, tree, bench, own)) for side, tree in trees.items()]
+        names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
+
+        def compiled(wanted: Sequence[int]) -> dict[int, KernelChange]:
+            progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
+            return _compiled(repository, settings, recorded, trees, wanted, environ)
+
+        cases = tuple(verdicts(recorded, sides, names, compiled))
+    return StaticReport(
         reference=reference.tree,
         head=head.tree,
         recorded=recorded.tree,
         machine=recorded.environment.fingerprint.key,
         cases=cases,
+        install=_missing(recorded) if any(case.kernels for case in cases) else (),
         seconds=time.monotonic() - began,
-    )
-    if report.needed or not cases:
-        return Verdict(report, None)
-    run = _run(request, settings, recorded, report)
-    baseline = load_baseline(results)
-    return Verdict(report, CommandResult(run, judge_run(run, baseline), writable(results)))
-
-
-def _run(request: Request, settings: Settings, recorded: Recorded, report: StaticReport) -> RunRecord:
-    """Return the record of a check in which every case is identical."""
-    cases = []
-    for case in report.cases:
-        workload, (benchmark, config) = recorded.cases[case.name].workload, case.name.split("/", 1)
-        code = [one.head.code for one in case.kernels if one.head]
-        digest = hashlib.sha256("".join(code).encode()).hexdigest()
-        cases.append(
-            CaseRun(
-                name=case.name,
-                benchmark=benchmark,
-                config=Config(name=config, parameters=workload.parameters if workload else {}),
-                workload=workload,
-                reference_workload=workload,
-                host_same=not code,
-                identity=dict.fromkeys(SIDES, digest) if code else {},
-            )
-        )
-    note = f"No case ran: by what was recorded of {commit_label(report.recorded)}, this change does not reach any of them."
-    return RunRecord(
-        kind="check",
-        started_at=datetime.now(UTC) - timedelta(seconds=report.seconds),
-        wall_s=report.seconds,
-        command=request.command,
-        environment=recorded.environment,
-        plan=recorded.plan,
-        policy=settings.policy,
-        head=report.head,
-        reference=report.reference,
-        cases=tuple(cases),
-        warnings=(note,),
     )
 
 
@@ -249,72 +306,22 @@ def _record(repository: Repository, reference: Snapshot, settings: Settings, fil
     return loads(content, f"{path} of {reference.revision[:10]}", Recorded)
 
 
-def _difference(base: Path, tree: Path, settings: Settings) -> TreeDifference:
-    try:
-        found = compare(base, tree, settings.bench, settings.results)
-    except OSError as error:
-        return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
-    # The harness lists this folder and imports what it finds, which is no doing of any case.
-    in_bench = (path for path in found.one_sided if PurePath(path).is_relative_to(settings.bench))
-    added = [path for path in in_bench if PurePath(path).suffix in ("", ".py")]
-    return replace(found, counted=(*found.counted, *(f"{path} {found.paths[path]}" for path in sorted(added))))
-
-
-def _verdicts(
-    repository: Repository,
-    settings: Settings,
-    recorded: Recorded,
-    sides: Sequence[_OneSide],
-    patterns: Sequence[str],
-    progress: Progress,
-    environ: Mapping[str, str],
-) -> Iterator[StaticCase]:
-    """Yield the verdict on each case."""
-    imported = recorded.imported.touches()
-    names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
-    found = {name: [_found(recorded.cases[name], imported, side) for side in sides] for name in names}
-    open_cases = {name: of for name, of in found.items() if not any(one.noticed for one in of) and any(one.kernels for one in of)}
-    wanted = sorted({place for name in open_cases for place in recorded.cases[name].kernels})
-    changes: dict[int, KernelChange] = {}
-    if wanted:
-        progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
-        changes = _compiled(repository, settings, recorded, sides, wanted, environ)
-    for name, of in found.items():
-        reasons = tuple(
-            dict.fromkeys(f"{_called(side)}{why}" for side, one in zip(sides, of, strict=True) for why in one.noticed)
-        )
-        kernels = tuple(changes[place] for place in recorded.cases[name].kernels) if name in open_cases else ()
-        same = not reasons and all(kernel.same for kernel in kernels)
-        if name in open_cases and not kernels:
-            reasons, same = ("a kernel changed that no compiled one is known to use",), False
-        yield StaticCase(name=name, identical=same, reasons=reasons, kernels=kernels)
-
-
-def _called(side: _OneSide) -> str:
-    return "" if side.side == "head" else "since the record: "
-
-
-def _found(case: RecordedCase, imported: set[Touch], side: _OneSide) -> Found:
-    if case.unknown:
-        return Found((case.unknown,))
-    return look(imported | case.touched.touches(), side.difference)
-
-
 def _compiled(
     repository: Repository,
     settings: Settings,
     recorded: Recorded,
-    sides: Sequence[_OneSide],
+    trees: Mapping[Side, Path],
     wanted: Sequence[int],
     environ: Mapping[str, str],
 ) -> dict[int, KernelChange]:
     """Compile these kernels as each side has them, each side in a process of its own."""
-    if trouble := _other_triton(recorded):
-        return {place: _change(recorded.kernels[place], {}, trouble) for place in wanted}
+    if needs := _missing(recorded):
+        trouble = f"it was recorded with Triton {recorded.environment.fingerprint.triton}: install {' and '.join(needs)}"
+        return {place: kernel_change(recorded.kernels[place], {}, trouble) for place in wanted}
     specs: dict[Side, TreeSpec] = {}
-    for one in sides:
-        own = settings_of_tree(settings, one.tree)
-        specs[one.side] = TreeSpec.of(own, one.tree, checkout=repository.root, device="cpu", gpu_uuid=None)
+    for side, tree in trees.items():
+        own = settings_of_tree(settings, tree)
+        specs[side] = TreeSpec.of(own, tree, checkout=repository.root, device="cpu", gpu_uuid=None)
     with scratch_folder("kernels") as cache:  # so that no earlier process could leave its own answer there
         try:
             with Hosts(specs, {**environ, "TRITON_CACHE_DIR": str(cache)}) as hosts:
@@ -324,39 +331,26 @@ def _compiled(
                 with ThreadPoolExecutor(AT_ONCE * len(SIDES)) as pool:
                     done = list(pool.map(lambda task: _recompiled(hosts.sides[task[0]], recorded.kernels[task[1]]), tasks))
         except (HostError, ForeignModuleError) as error:
-            return {place: _change(recorded.kernels[place], {}, clean(str(error))) for place in wanted}
+            return {place: kernel_change(recorded.kernels[place], {}, clean(str(error))) for place in wanted}
     of_side = dict(zip(tasks, done, strict=True))
-    return {place: _change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
+    return {place: kernel_change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
 
 
-def _other_triton(recorded: Recorded) -> str:
-    here, there = installed_version("triton"), recorded.environment.fingerprint.triton
-    return "" if here == there else f"it was recorded with Triton {there}, and here is {here or 'none'}: install that version"
+def _missing(recorded: Recorded) -> tuple[str, ...]:
+    """Return the packages with which the recorded kernels could be compiled; none where they can be."""
+    there = recorded.environment.fingerprint
+    if installed_version("triton") == there.triton:
+        return ()
+    return (f"torch=={there.torch.partition('+')[0]}", f"triton=={there.triton}")  # torch for the CPU will do
 
 
-def _recompiled(host: HostClient, kernel: Kernel) -> CompiledCode | str:
+def _recompiled(host: HostClient, kernel: Kernel) -> Recompiled | str:
     try:
         worker = host.fork()
         try:
             asked = kernel.model_dump(mode="json", include={"file", "function", "module", "source"})
-            return worker.ask("recompile", CompiledCode, kernel=asked)
+            return worker.ask("recompile", Recompiled, kernel=asked)
         finally:
             worker.end()
     except (CaseTrouble, HostError, GitError) as error:
         return clean(str(error))
-
-
-def _change(kernel: Kernel, of_side: Mapping[Side, CompiledCode | str], trouble: str = "") -> KernelChange:
-    """Return how a kernel fared. It is the same only where both sides compile to what was recorded on the GPU."""
-    made = {side: one for side, one in of_side.items() if isinstance(one, CompiledCode)}
-    failed = [f"{side}: {one}" for side, one in of_side.items() if isinstance(one, str)]
-    same = len(made) == len(SIDES) and all(one == kernel.compiled for one in made.values())
-    if not (same or trouble or failed) and made["reference"] == made["head"]:
-        trouble = "here the compiler makes other code of the recorded source than it did on the GPU's machine"
-    return KernelChange(
-        kernel=kernel.label,
-        reference=made.get("reference"),
-        head=made.get("head"),
-        same=same,
-        trouble=trouble or "; ".join(failed),
-    )

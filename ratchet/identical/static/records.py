@@ -15,7 +15,9 @@ from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Plan, Tree, WorkloadIdentity
 from ratchet.identical.footprint import Footprint
 
-STATIC = "static.json"
+STATIC, REPORT = "static.json", "static_report.json"
+LONGEST_S = 86_400
+"""A verdict without a GPU takes no day."""
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -34,6 +36,22 @@ class CompiledCode(Record):
     """Bytes of shared memory that a block uses."""
     code_size: Count
     """Bytes of instructions."""
+
+
+class Instructions(Record):
+    """The instructions of a kernel, without padding."""
+
+    of: Literal["machine code", "PTX"]
+    """PTX where this machine has no ``nvdisasm``."""
+    counts: Annotated[dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,40}$")], Count], Field(max_length=1000)]
+    """By opcode, without what follows its first dot."""
+
+
+class Recompiled(Record):
+    """The answer of a worker: a recorded kernel as its tree has it."""
+
+    code: CompiledCode
+    instructions: Instructions
 
 
 class Kernel(Record):
@@ -95,9 +113,9 @@ class KernelChange(Record):
     """A kernel whose source changed, as Triton compiles it for each side."""
 
     kernel: str
-    reference: CompiledCode | None
+    reference: Recompiled | None
     """None: nothing could be compiled."""
-    head: CompiledCode | None
+    head: Recompiled | None
     same: bool
     """The head's is what was recorded on the GPU."""
     trouble: str = ""
@@ -123,7 +141,9 @@ class StaticReport(Record):
     recorded: Tree
     machine: str
     cases: tuple[StaticCase, ...]
-    seconds: float
+    install: tuple[str, ...] = ()
+    """Packages, with their versions, without which no kernel could be compiled here."""
+    seconds: Annotated[float, Field(ge=0, le=LONGEST_S)]
 
     @property
     def needed(self) -> tuple[str, ...]:

@@ -25,6 +25,17 @@ PARTS = ("pid", "ipc", "net", "mount", "cores", "limits")
 a largest number of processes."""
 MOST_PROCESSES, MOST_FILES, FILE_BYTES, SHARED_BYTES = 4096, 4096, 4 << 30, 4 << 30
 """Threads count as processes. The kernel sets no limit to the processes of root, whom it also takes for root in a namespace."""
+CACHES = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "XDG_CACHE_HOME",
+    "CUDA_CACHE_PATH",
+    "NUMBA_CACHE_DIR",
+    "CUPY_CACHE_DIR",
+    "TMPDIR",
+)
+"""Folders of compiled code, which each side has for itself."""
 _NEW_USER = 0x10000000
 _NAMESPACES = {"pid": 0x20000000, "ipc": 0x08000000, "net": 0x40000000, "mount": 0x00020000}
 _PRIVATE_RECURSIVE, _BIND = 0x40000 | 0x4000, 0x1000
@@ -162,19 +173,20 @@ def send_all(number: signal.Signals) -> None:
 
 def _send_tree(number: signal.Signals) -> None:
     reached: set[int] = set()
-    while new := _descendants(children()) - reached:
+    while new := {pid for child in children() for pid in (child, *below(child))} - reached:
         for pid in new:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
         reached |= new
 
 
-def _descendants(pids: set[int]) -> set[int]:
-    found = set(pids)
-    for pid in pids:
-        for listing in Path(f"/proc/{pid}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found |= _descendants(set(map(int, listing.read_text(encoding="ascii").split())))
+def below(pid: int) -> list[int]:
+    """Return the processes that a process has started, theirs after each."""
+    found: list[int] = []
+    for listing in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, listing.read_text(encoding="ascii").split()):
+                found += [child, *below(child)]
     return found
 
 

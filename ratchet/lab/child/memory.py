@@ -30,28 +30,44 @@ class _Handle(ctypes.Structure):
     _fields_ = (("words", ctypes.c_char * _HANDLE_BYTES),)
 
 
-class HostMemory:
-    """Pages that both processes map; a runner cannot take them away again."""
+class Memory:
+    """Bytes that two processes share, as a flat tensor."""
 
-    device = torch.device("cpu")
-
-    def __init__(self, descriptor: int, size: int) -> None:
-        """Map so many bytes of the pages of a descriptor."""
-        self.size = max(size, ALIGNMENT)
-        self._map = mmap.mmap(descriptor, self.size, flags=mmap.MAP_SHARED | _POPULATE)
-        self._flat = torch.from_numpy(np.frombuffer(self._map, np.uint8))
-
-    def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
-        """Return the tensor that begins at a byte."""
-        return _tensor(self._flat, offset, dtype, shape)
+    def __init__(self, flat: torch.Tensor) -> None:
+        self._flat, self.size = flat, flat.numel()
 
     @property
     def handle(self) -> str:
-        """Empty: another process needs no more than the descriptor."""
+        """What another process needs to open it, beside the descriptor of pages. Raises OSError where a driver shares nothing."""
         return ""
+
+    def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
+        """Return the tensor that begins at a byte."""
+        flat, shape = self._flat, tuple(shape)
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if not size:
+            return torch.empty(shape, dtype=dtype, device=flat.device)
+        if not 0 <= offset <= self.size - size:
+            raise ValueError(f"{size} bytes at {offset} are not within {self.size}")
+        strides = torch.empty(shape, device="meta").stride()
+        # No view of the whole: each has a version counter of its own, as any argument has.
+        alone = torch.empty(0, dtype=dtype, device=flat.device)
+        return alone.set_(flat.untyped_storage(), offset // dtype.itemsize, shape, strides)
 
     def close(self) -> None:
         """Leave the pages to whoever still has a tensor of them."""
+
+
+class HostMemory(Memory):
+    """Pages that both processes map; a runner cannot take them away again."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        """Map so many bytes of the pages of a descriptor, which are added where they are missing."""
+        size = max(size, ALIGNMENT)
+        if os.fstat(descriptor).st_size < size:
+            os.ftruncate(descriptor, size)
+        pages = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _POPULATE)
+        super().__init__(torch.from_numpy(np.frombuffer(pages, np.uint8)))
 
 
 def new_pages() -> int:
@@ -61,38 +77,24 @@ def new_pages() -> int:
     return descriptor
 
 
-def mapped(descriptor: int, size: int) -> HostMemory:
-    """Return so many bytes of pages, which are added where they are missing."""
-    if os.fstat(descriptor).st_size < max(size, ALIGNMENT):
-        os.ftruncate(descriptor, max(size, ALIGNMENT))
-    return HostMemory(descriptor, size)
-
-
-class DeviceMemory:
+class DeviceMemory(Memory):
     """An allocation of the GPU in the current context."""
-
-    device = torch.device("cuda")
 
     def __init__(self, handle: str = "", size: int = 0) -> None:
         """Open an allocation of another process by its handle or, without one, make ``size`` bytes. Raises OSError."""
         torch.zeros(1, device="cuda")  # makes the context, and makes it the current one
         torch.cuda.synchronize()
-        self.size = -(-max(size, 1) // PAGE) * PAGE
+        size = -(-max(size, 1) // PAGE) * PAGE
         self._address = ctypes.c_uint64()
         if handle:
             opened = _Handle.from_buffer_copy(bytes.fromhex(handle))
             _driver("cuIpcOpenMemHandle_v2", ctypes.byref(self._address), opened, ctypes.c_uint(1))
         else:
-            _driver("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(self.size))
-        self._flat = torch.as_tensor(_Bytes(self._address.value, self.size), device="cuda")
-
-    def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
-        """Return the tensor that begins at a byte."""
-        return _tensor(self._flat, offset, dtype, shape)
+            _driver("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(size))
+        super().__init__(torch.as_tensor(_Bytes(self._address.value, size), device="cuda"))
 
     @property
     def handle(self) -> str:
-        """The handle with which another process opens it. Raises OSError where the driver shares nothing."""
         handle = _Handle()
         _driver("cuIpcGetMemHandle", ctypes.byref(handle), self._address)
         return bytes(handle).hex()
@@ -104,26 +106,11 @@ class DeviceMemory:
             _driver("cuMemFree_v2", self._address)
 
 
-Memory = HostMemory | DeviceMemory
-
-
 class _Bytes:
     """Bytes of the GPU, as torch takes them."""
 
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3}
-
-
-def _tensor(flat: torch.Tensor, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
-    shape = tuple(shape)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if not size:
-        return torch.empty(shape, dtype=dtype, device=flat.device)
-    if not 0 <= offset <= flat.numel() - size:
-        raise ValueError(f"{size} bytes at {offset} are not within {flat.numel()}")
-    strides = torch.empty(shape, device="meta").stride()
-    # No view of the whole: each has a version counter of its own, as any argument has.
-    return torch.empty(0, dtype=dtype, device=flat.device).set_(flat.untyped_storage(), offset // dtype.itemsize, shape, strides)
 
 
 def aligned(size: int) -> int:

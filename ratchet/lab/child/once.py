@@ -25,9 +25,7 @@ def main() -> None:
             arguments = runner.made(seed)
         else:
             contents = CallContents([InputSpec.model_validate_json(text) for text in task["inputs"]], None, device, seed)
-            tensors = [torch.empty(part.shape, dtype=getattr(torch, part.dtype), device=device) for part in contents.parts]
-            contents.fill(tensors, seed)
-            arguments = [built(node, tensors) for node in contents.tree["list"]]
+            arguments = built(contents.tree, contents.made(seed))
         source = SourceFile.model_validate(task["source"])
         runner.load(source.path, source.text, task["function"], seed)
         for _ in range(2):

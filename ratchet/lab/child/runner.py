@@ -22,29 +22,20 @@ import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch.utils import _pytree
+
+from ratchet.core.bench.child import outputs
+from ratchet.core.bench.child.calls import seed_all
+from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.processes import die_with_parent
 from ratchet.lab.child import containment
-
-if TYPE_CHECKING:
-    import torch
-
-    from ratchet.core.bench.wire import Channel
-    from ratchet.lab.child.memory import Memory
+from ratchet.lab.child.memory import DeviceMemory, HostMemory, Memory
+from ratchet.lab.child.selections import watched
 
 LONGEST_TEXT = 500
-CACHES = (
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TORCH_EXTENSIONS_DIR",
-    "XDG_CACHE_HOME",
-    "CUDA_CACHE_PATH",
-    "NUMBA_CACHE_DIR",
-    "CUPY_CACHE_DIR",
-    "TMPDIR",
-)
-"""Folders of compiled code, which each side has for itself."""
 
 
 def main() -> None:
@@ -53,16 +44,10 @@ def main() -> None:
     One parent for all: their memory begins with the same layout, of which a few per cent of any time depend.
     """
     options = json.loads(sys.argv[1])
-    gc.disable()  # a third of the time of the imports; what they leave is never looked at again, in no fork either
-    import torch
-
-    importlib.import_module("ratchet.core.bench.child.calls")
-    importlib.import_module("ratchet.lab.child.memory")
     if options["imports_triton"]:
         with contextlib.suppress(ImportError):
             importlib.import_module("triton")
-    gc.freeze()
-    gc.enable()
+    gc.freeze()  # what the imports leave is never looked at again, in no fork either
     if options["cores"]:
         os.sched_setaffinity(0, options["cores"])
         torch.set_num_threads(len(options["cores"]))
@@ -84,7 +69,7 @@ def main() -> None:
 
 def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -> None:
     os.setsid()
-    for name in CACHES:
+    for name in containment.CACHES:
         os.environ[name] = str(writable / name.lower())
     tempfile.tempdir = None
     holds = containment.enter(options["parts"], writable, [Path(path) for path in options["visible"]])
@@ -140,8 +125,6 @@ def _become_runner(descriptors: Sequence[int], holds: Sequence[str], options: Ma
     containment.limit(options["most_bytes"] if device == "cpu" else None)  # CUDA maps more than there is
     containment.give_up_rights(holds)
     containment.dumpable(is_dumpable=True)
-    from ratchet.core.bench.wire import Channel, Disconnected
-
     channel = Channel(socket.socket(fileno=connection))
     runner = FileProcess(device, pages)
     with contextlib.suppress(Disconnected):
@@ -163,11 +146,6 @@ class FileProcess:
     """The file of one side, and where its arguments and results lie. Each public method is one wish of the referee."""
 
     def __init__(self, device: str, descriptor: int) -> None:
-        import torch
-
-        from ratchet.core.bench.child import calls, outputs
-
-        self._torch, self._outputs, self._seed = torch, outputs, calls.seed_all
         self._device = torch.device(device)
         self._descriptor = descriptor
         self._memory: Memory | None = None
@@ -179,8 +157,6 @@ class FileProcess:
 
     def map(self, handle: str, size: int) -> None:
         """Open the memory of the referee."""
-        from ratchet.lab.child.memory import DeviceMemory, HostMemory
-
         self._arguments, self._results = [], []  # earlier memory stays open: the file may have kept an argument
         self._memory = DeviceMemory(handle, size) if handle else HostMemory(self._descriptor, size)
 
@@ -192,7 +168,7 @@ class FileProcess:
         module = types.ModuleType(Path(path).stem)
         module.__file__ = path
         sys.modules.setdefault(module.__name__, module)  # for pickles and dataclasses, which look their module up
-        self._seed(seed)
+        seed_all(seed)
         exec(compile(text, path, "exec"), vars(module))  # noqa: S102  the file that was asked for
         found = getattr(module, function, None)
         if not callable(found):
@@ -211,69 +187,59 @@ class FileProcess:
 
     def make(self, seed: int) -> dict[str, Any]:
         """Call the function with a seed and a device, and describe the arguments that it makes."""
-        leaves: list[torch.Tensor] = []
-        tree = self._described(self.made(seed), leaves)
-        self._last = {str(number): leaf for number, leaf in enumerate(leaves)}
-        return {"tree": tree, "parts": self._layout(self._last)}
+        leaves, structure = _pytree.tree_flatten(self.made(seed))
+        values: list[list[Any]] = []  # one for each leaf: empty for a tensor, which lies in memory
+        self._last = {}
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor) or type(leaf).__module__ == "numpy":
+                self._last[str(len(self._last))] = outputs.tensor(leaf, "an argument")
+                values.append([])
+            elif leaf is None or isinstance(leaf, bool | int | float | str):
+                values.append([leaf])
+            else:
+                raise TypeError(f"an argument is a {type(leaf).__name__}: make tensors, arrays, numbers, text, or trees of these")
+        return {"tree": {"values": values, "structure": _pytree.treespec_dumps(structure)}, "parts": self._layout(self._last)}
 
     def made(self, seed: int) -> list[Any]:
         """Return the arguments that the function makes."""
-        self._seed(seed)
+        seed_all(seed)
         made = self.function(seed, str(self._device))
         return list(made) if isinstance(made, tuple | list) else [made]
-
-    def _described(self, node: Any, leaves: list[torch.Tensor]) -> Any:
-        if isinstance(node, self._torch.Tensor) or type(node).__module__ == "numpy":
-            leaves.append(self._outputs.tensor(node, "an argument"))
-            return {"tensor": len(leaves) - 1}
-        if isinstance(node, tuple | list):
-            kind = "tuple" if isinstance(node, tuple) else "list"
-            return {kind: [self._described(each, leaves) for each in node]}
-        if isinstance(node, Mapping):
-            return {"dict": [[key, self._described(each, leaves)] for key, each in node.items()]}
-        if node is None or isinstance(node, bool | int | float | str):
-            return {"value": node}
-        raise TypeError(f"an argument is a {type(node).__name__}: make tensors, arrays, numbers, text, or trees of these")
 
     def plan(self, tree: Any, arguments: Sequence[Any], results: Sequence[Any], stride: int, slots: int) -> None:
         """Take note of where arguments and results of each slot lie: dtype, shape and place of every tensor in the first one."""
         self._arguments, self._results = [], []
         for slot in range(slots):
             placed = [self._tensor(part, slot * stride) for part in arguments]
-            self._arguments.append([built(node, placed) for node in tree["list"]])
+            self._arguments.append(built(tree, placed))
             self._results.append({part["place"]: self._tensor(part, slot * stride) for part in results})
 
     def _tensor(self, part: Mapping[str, Any], offset: int) -> torch.Tensor:
         if self._memory is None:
             raise ValueError("there is no memory yet")
-        return self._memory.tensor(part["offset"] + offset, getattr(self._torch, part["dtype"]), part["shape"])
+        return self._memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"])
 
     def call(self, seed: int, *, wide: bool = False, watch: bool = False) -> dict[str, Any]:
         """Call once with the arguments of the first slot, keep the result, and describe it.
 
         ``wide``: in float64. ``watch``: keep what the operators selected by instead, where the result is an index.
         """
-        arguments = [self._widened(argument) for argument in self._arguments[0]] if wide else self._arguments[0]
-        self._seed(seed)
+        arguments = self._arguments[0]
+        if wide:
+            arguments = _pytree.tree_map_only(
+                torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, arguments
+            )
+        seed_all(seed)
 
         def parts() -> dict[str, torch.Tensor]:
             return self._parts(self.function(*arguments), arguments)
 
         if watch:
-            from ratchet.lab.child.selections import watched
-
             self._last = watched(parts)
         else:
             self._last = parts()
         self._wait()
         return {"parts": self._layout(self._last)}
-
-    def _widened(self, node: Any) -> Any:
-        if isinstance(node, self._torch.Tensor):
-            return node.double() if node.is_floating_point() else node
-        if isinstance(node, tuple | list):
-            return type(node)(self._widened(each) for each in node)
-        return {key: self._widened(each) for key, each in node.items()} if isinstance(node, dict) else node
 
     def write(self, results: Sequence[Any]) -> None:
         """Write the result that was kept."""
@@ -284,14 +250,14 @@ class FileProcess:
     def batch(self, count: int, seed: int) -> None:
         """Call with the arguments of the first slots, and write each result before the next call."""
         function, arguments = self.function, self._arguments
-        own = self._torch.cuda.current_stream() if self._device.type == "cuda" else None
-        self._seed(seed)
+        own = torch.cuda.current_stream() if self._device.type == "cuda" else None
+        seed_all(seed)
         for slot in range(count):
             self._last = result = function(*arguments[slot])
             self._write(result, slot, slot)
-            if own is not None and (now := self._torch.cuda.current_stream()) != own:  # the file made another one current:
+            if own is not None and (now := torch.cuda.current_stream()) != own:  # the file made another one current:
                 own.wait_stream(now)  # the next call begins when this one has ended, as on one stream
-                self._torch.cuda.set_stream(own)
+                torch.cuda.set_stream(own)
         self._wait()
 
     def again(self, slot: int, of: int) -> None:
@@ -301,9 +267,9 @@ class FileProcess:
 
     def _write(self, result: Any, slot: int, of: int) -> None:
         places = self._results[slot]
-        if type(result) is self._torch.Tensor and len(places) == 1:
+        if type(result) is torch.Tensor and len(places) == 1:
             found: Any = (result,)
-        elif type(result) is tuple and len(result) == len(places) and all(type(one) is self._torch.Tensor for one in result):
+        elif type(result) is tuple and len(result) == len(places) and all(type(one) is torch.Tensor for one in result):
             found = result
         else:
             parts = self._parts(result, self._arguments[of])
@@ -318,25 +284,25 @@ class FileProcess:
     def _parts(self, result: Any, arguments: Sequence[Any]) -> dict[str, torch.Tensor]:
         """Return a result as tensors by their places; what is no number becomes the digest of its text."""
         if result is None:
-            result = [argument for argument in arguments if isinstance(argument, self._torch.Tensor)]
-        return {place: self._plain(leaf, place) for place, leaf in self._outputs.leaves(self._as_torch(result), "output")}
+            result = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+        return {place: self._plain(leaf, place) for place, leaf in outputs.leaves(self._as_torch(result), "output")}
 
     def _plain(self, leaf: Any, place: str) -> torch.Tensor:
         if isinstance(leaf, bool) or (isinstance(leaf, int) and abs(leaf) < 2**63):
-            return self._torch.tensor(leaf, dtype=self._torch.bool if isinstance(leaf, bool) else self._torch.int64)
-        part = self._outputs.part(leaf, place)
-        if isinstance(part, self._torch.Tensor):
+            return torch.tensor(leaf, dtype=torch.bool if isinstance(leaf, bool) else torch.int64)
+        part = outputs.part(leaf, place)
+        if isinstance(part, torch.Tensor):
             return part
         digest = hashlib.sha256(f"{type(part.value).__name__} {part.value!r}".encode("utf-8", "surrogateescape")).digest()
-        return self._torch.frombuffer(bytearray(digest), dtype=self._torch.uint8)
+        return torch.frombuffer(bytearray(digest), dtype=torch.uint8)
 
     def _as_torch(self, node: Any) -> Any:
         if hasattr(node, "__dlpack__"):
-            is_known = isinstance(node, self._torch.Tensor) or type(node).__module__ == "numpy"
-            return node if is_known else self._torch.utils.dlpack.from_dlpack(node)
+            is_known = isinstance(node, torch.Tensor) or type(node).__module__ == "numpy"
+            return node if is_known else torch.utils.dlpack.from_dlpack(node)
         if isinstance(node, Mapping):
             return {key: self._as_torch(value) for key, value in node.items()}
-        if isinstance(node, tuple | list) and len(node) <= self._outputs.JOINED:
+        if isinstance(node, tuple | list) and len(node) <= outputs.JOINED:
             return [self._as_torch(value) for value in node]
         return node
 
@@ -348,21 +314,14 @@ class FileProcess:
 
     def _wait(self) -> None:
         if self._device.type == "cuda":
-            self._torch.cuda.synchronize()
+            torch.cuda.synchronize()
 
 
-def built(node: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the argument that `FileProcess._described` described."""
-    ((kind, content),) = node.items()
-    match kind:
-        case "tensor":
-            return tensors[content]
-        case "value":
-            return content
-        case "dict":
-            return {key: built(each, tensors) for key, each in content}
-    each = [built(one, tensors) for one in content]
-    return tuple(each) if kind == "tuple" else each
+def built(tree: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """Return the arguments that `FileProcess.make` described."""
+    following = iter(tensors)
+    leaves = [value[0] if value else next(following) for value in tree["values"]]
+    return list(_pytree.tree_unflatten(leaves, _pytree.treespec_loads(tree["structure"])))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from ratchet.lab.report.variants import averages, machine_text, names_of, value_
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
@@ -61,7 +62,7 @@ def variants_figure(record: VariantsRecord) -> Figure:
 
 
 def sweep_figure(record: VariantsRecord) -> Figure:
-    """Draw a chart for each rate that the benchmark declares work for, within `style.drawing`."""
+    """Draw a chart for each rate that the benchmark declares work for, one below the other, within `style.drawing`."""
     benchmark = record.cases[0].benchmark if record.cases else ""
     lines = lines_of(f"{benchmark} over {record.parameter}", TITLE, most=2)
     lines += lines_of(f"Median and 95 % interval, on {machine_text(record)}", FAINT)
@@ -69,9 +70,9 @@ def sweep_figure(record: VariantsRecord) -> Figure:
     drawn = [quantity for quantity in _QUANTITIES if any(_points(record, name, quantity) for name in names)]
     if not drawn:
         return style.stacked([text_section([*lines, *lines_of("no variant with a time and with FLOPs or bytes", FAINT)])])
-    charts: list[FigureSection] = [(2.9, partial(_draw_sweep, record, quantity)) for quantity in drawn]
+    charts: FigureSection = (2.5 * len(drawn) + 0.4, partial(_draw_sweeps, record, drawn))
     handles: list[Artist] = [_line(number, name, [], []) for number, name in enumerate(names)]
-    return style.stacked([text_section(lines), *charts, legend_section(handles)])
+    return style.stacked([text_section(lines), charts, legend_section(handles)])
 
 
 def _points(record: VariantsRecord, name: str, quantity: Quantity) -> list[tuple[float, float, float, float]]:
@@ -86,11 +87,25 @@ def _points(record: VariantsRecord, name: str, quantity: Quantity) -> list[tuple
     return [(value, rate, low, high) for value, rate, low, high in sorted(found)]
 
 
-def _draw_sweep(record: VariantsRecord, quantity: Quantity, part: SubFigure) -> None:
+def _draw_sweeps(record: VariantsRecord, quantities: Sequence[Quantity], part: SubFigure) -> None:
     from matplotlib.ticker import NullLocator
 
-    axes = part.subplots()
+    charts = part.subplots(len(quantities), sharex=True, squeeze=False)[:, 0]
+    for axes, quantity in zip(charts, quantities, strict=True):
+        _draw_sweep(record, quantity, axes)
     values = sorted(value_of(record, case) for case in record.cases)
+    is_wide = values[-1] > 8 * values[0] > 0
+    axes = charts[-1]
+    axes.set(xscale="log" if is_wide else "linear", xlabel=record.parameter)
+    if len(values) > 1:
+        margin = (values[-1] / values[0]) ** 0.03 if is_wide else 0.03 * (values[-1] - values[0])
+        axes.set_xlim((values[0] / margin, values[-1] * margin) if is_wide else (values[0] - margin, values[-1] + margin))
+    shown = values[:: -(-len(values) // _TICKS)]
+    axes.set_xticks(shown, [_short(value) for value in shown])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _draw_sweep(record: VariantsRecord, quantity: Quantity, axes: Axes) -> None:
     highest = 0.0
     for number, name in enumerate(names_of(record)):
         points = _points(record, name, quantity)
@@ -103,19 +118,13 @@ def _draw_sweep(record: VariantsRecord, quantity: Quantity, part: SubFigure) -> 
     if roof and roof.rate / quantity.scale < 4 * highest:  # a roof far above would press the lines to the ground
         axes.axhline(roof.rate / quantity.scale, color=INK, linewidth=1, linestyle="--")
         highest = max(highest, roof.rate / quantity.scale)
-    is_wide = values[-1] > 8 * values[0] > 0
-    axes.set(xscale="log" if is_wide else "linear", ylim=(0, 1.12 * highest), xlabel=record.parameter, ylabel=quantity.label)
-    if len(values) > 1:
-        margin = (values[-1] / values[0]) ** 0.03 if is_wide else 0.03 * (values[-1] - values[0])
-        axes.set_xlim((values[0] / margin, values[-1] * margin) if is_wide else (values[0] - margin, values[-1] + margin))
-    shown = values[:: -(-len(values) // _TICKS)]
-    axes.set_xticks(shown, [_short(value) for value in shown])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set(ylim=(0, 1.12 * highest), ylabel=quantity.label)
     axes.grid(visible=True, linewidth=0.6)
     if roof and roof.rate / quantity.scale <= highest:
         axes.text(
             0.01, roof.rate / quantity.scale, f"{roof.source} peak", transform=axes.get_yaxis_transform(),
-            va="bottom", size=style.SMALL, color=style.GREY,
+            va="bottom", size=style.SMALL, color=style.GREY, zorder=1.5,
+            bbox={"facecolor": style.PAPER, "linewidth": 0, "pad": 1},
         )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def _held(key: str) -> Iterator[None]:
     """Hold one byte of a file that this user's processes share; without such a file, hold nothing."""
     place = int.from_bytes(hashlib.sha256(key.encode()).digest()[:7])
     try:
-        path = Path(tempfile.gettempdir(), f"ratchet-compiling-{os.getuid()}")
+        path = Path(tempfile.gettempdir(), f"ratchet-compiling-{os.getuid()}.lock")
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         yield

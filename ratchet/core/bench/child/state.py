@@ -110,16 +110,26 @@ _OF_PACKAGES = ("warning filters", "logging")
 
 
 def left_running() -> dict[str, set[int]]:
-    """Return the threads and the child processes of this process; not those that torch's compiler keeps."""
+    """Return the threads and the child processes of this process; not those that torch's compiler keeps.
+
+    Python has a `_DummyThread` for each thread of C code in which somebody asked for the current one, such as autograd's.
+    """
     of_torch = ("torch.", "tqdm.", *(["concurrent.futures."] if "torch._inductor.async_compile" in sys.modules else []))
     threads = {
         thread.ident
         for thread in threading.enumerate()
-        if thread is not threading.main_thread() and thread.ident
-        if not f"{getattr(getattr(thread, '_target', None), '__module__', type(thread).__module__)}.".startswith(of_torch)
+        if thread is not threading.main_thread()
+        and thread.ident
+        and not isinstance(thread, threading._DummyThread)
+        and not _module_of(thread).startswith(of_torch)
     }
     processes = {pid for pid in children() if b"torch/_inductor/" not in _command(pid)}
     return {"threads": threads, "child processes": processes}
+
+
+def _module_of(thread: threading.Thread) -> str:
+    target = getattr(thread, "_target", None)
+    return str(getattr(target, "__module__", type(thread).__module__)) + "."
 
 
 def _command(pid: int) -> bytes:
