@@ -142,7 +142,7 @@ def host_of(
     for output in outputs:
         with output.handed_over():  # nobody prints
             pass
-    host = HostClient(side, replace(tree, timeouts=tree.timeouts._replace(step_s=machine.step_s)), Channel(ours), *outputs)
+    host = HostClient(side, replace(tree, share=tree.share._replace(step_s=machine.step_s)), Channel(ours), *outputs)
     _OPEN.append(host)
     host.listing()
     return host
@@ -283,12 +283,8 @@ def case_of(name: str) -> CaseRun:
     return CaseRun(name=name, benchmark=name.partition("/")[0], config=Config(name=name.partition("/")[2]))
 
 
-def duet_of(
-    machine: Machine, chosen: Plan | None = None, *, sides: tuple[Side, ...] = SIDES, together: int = 1, **more: Any
-) -> Duet:
-    duet = Duet(machine.hosts(sides), chosen or plan(), Quiet(), None, **more)
-    duet.ready.together = together
-    return duet
+def duet_of(machine: Machine, chosen: Plan | None = None, *, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
+    return Duet(machine.hosts(sides), chosen or plan(), Quiet(), None, **more)
 
 
 def measured(duet: Duet, names: Sequence[str], rule: Rule) -> dict[str, CaseRun]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ratchet import tools
 from ratchet.core.bench.build import without_secrets
@@ -23,7 +23,7 @@ from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.command_result import record_of, save_run
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
-from ratchet.core.errors import BuildError, GitError, OutputError, UsageError
+from ratchet.core.errors import GitError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.gates import gated_overheads, with_case_gates
@@ -31,7 +31,7 @@ from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.environment import Fingerprint, summary
+from ratchet.core.records.environment import summary
 from ratchet.core.records.files import loads
 from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
 from ratchet.core.report.progress import Progress
@@ -69,21 +69,9 @@ class CheckPlan:
     gating: Baseline = field(default_factory=Baseline)
     """The file that names gates of cases: the reference's, since a change must not raise its own."""
 
-
-@dataclass(frozen=True)
-class Pairing:
-    """A reference, and the cases that are compared with it."""
-
-    reference: Snapshot
-    tree: Path | None
-    """Where the reference is checked out."""
-    patterns: Sequence[str]
-    drifts: Mapping[str, Drift] = field(default_factory=dict)
-    shard: Shard | None = None
-    pairs: int | None = None
-    """Pairs that each case gets for a figure without a verdict; None: as many as its verdict needs."""
-    explained: Literal["no", "late", "early"] = "no"
-    """Whether what changed is profiled: early means in these two trees, as soon as a case looks changed."""
+    def snapshot(self, revision: str) -> Snapshot:
+        """Return a commit to compare with, if so asked with the benchmarks of the head in place of its own."""
+        return self.repository.commit_with(revision, self.head if self.bench_from else None, self.settings.bench)
 
 
 @dataclass(frozen=True)
@@ -115,7 +103,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
         watched(root, plan.results, progress) as watch,
-        explainer_of(plan, held[0], trees, progress) as explainer,
+        _explainer_of(plan, held[0], trees, progress) as explainer,
     ):
         machines = (joined(held),) if plan.settings.command else held
         measured = Comparer(plan, machines, trees, progress, explainer).measure()
@@ -125,18 +113,30 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         if plan.shard and not measured.suite.cases:
             raise _empty(plan.shard)
         timing = started, time.monotonic() - clock
-        done = judge_and_explain(plan, request.command, machines, measured, timing, explainer)
+        done = _judge_and_explain(plan, request.command, machines, measured, timing, explainer)
         changes = watch.changes()
     return done.with_changes(changes.notes, changes.damage)
 
 
-def explainer_of(plan: CheckPlan, machine: Machine, trees: Trees, progress: Progress) -> Any:
+def compare_commits(
+    plan: CheckPlan, command: tuple[str, ...], machine: Machine, trees: Trees, progress: Progress, began: tuple[datetime, float]
+) -> CommandResult:
+    """Compare the plan's two commits, of which the head is built, as `check` does. ``began``: when, and `time.monotonic` then."""
+    with _explainer_of(plan, machine, trees, progress) as explainer:
+        comparer = Comparer(plan, (machine,), trees, progress, explainer)
+        reference = cast(Snapshot, plan.reference)
+        suite = comparer.compare(reference, trees.reference, plan.patterns, explained="early")
+        timing = began[0], time.monotonic() - began[1]
+        return _judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)
+
+
+def _explainer_of(plan: CheckPlan, machine: Machine, trees: Trees, progress: Progress) -> Any:
     """Return what explains the changes of a check: a context manager whose ``observer`` looks on while cases are measured."""
     part = tools.part("explainer")
     return part.Explainer(part.ProfileSite(plan.repository, plan.settings, machine, trees, progress, plan.environ))
 
 
-def judge_and_explain(
+def _judge_and_explain(
     plan: CheckPlan,
     command: tuple[str, ...],
     machines: Sequence[Machine],
@@ -161,7 +161,8 @@ def judge_and_explain(
     )
     cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
     environment = record.environment.model_copy(update={"cards": cards})
-    record = record.model_copy(update={"environment": environment, "policy": gated_policy(plan, environment.fingerprint)})
+    policy = with_case_gates(plan.settings.policy, plan.gating.entries(environment.fingerprint))
+    record = record.model_copy(update={"environment": environment, "policy": policy})
     done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save_run(done)
@@ -195,8 +196,10 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     )
     if request.against_baseline:
         return plan
-    is_same_commit = request.environments and not (request.base or request.merge_base)
-    reference = head if is_same_commit else _reference_snapshot(plan, reference_of(request, repository, head))
+    reference = head
+    if not request.environments or request.base or request.merge_base:  # else two environments run the same commit
+        revision = reference_of(request, repository, head)
+        reference = repository.commit_with(revision, head if request.bench_from else None, settings.bench)
     if reference.revision == head.revision and not (settings.time_identical or request.environments):
         raise UsageError(
             f"{commit_label(head.tree)} would be compared with itself.",
@@ -213,27 +216,17 @@ def _gating(plan: CheckPlan, reference: Snapshot) -> Baseline:
     return loads(content, f"{name} of {commit_label(reference.tree)}", Baseline) if content else plan.baseline
 
 
-def gated_policy(plan: CheckPlan, fingerprint: Fingerprint) -> Policy:
-    """Return the thresholds of a check, with the gates that cases have of their own on this machine."""
-    return with_case_gates(plan.settings.policy, plan.gating.entries(fingerprint))
-
-
-def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
-    """Return a commit to compare with, if so asked with the benchmarks of the head in place of its own."""
-    return plan.repository.commit_with(revision, plan.head if plan.bench_from else None, plan.settings.bench)
-
-
 class Comparer:
     """The measurement of a plan's head on machines that are held, against one reference or several, one after the other."""
 
     def __init__(
         self, plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, explainer: Any = None
     ) -> None:
-        """``explainer`` is what `explainer_of` returns; None: nobody explains what changed."""
+        """``explainer`` is what `_explainer_of` returns; None: nobody explains what changed."""
         self._plan, self._settings, self._machines, self._trees = plan, plan.settings, machines, trees
         self._progress, self._explainer = progress, explainer
         self._fingerprint = environment_of(machines[0], plan.settings).fingerprint
-        self._policy = gated_policy(plan, self._fingerprint)
+        self._policy = with_case_gates(plan.settings.policy, plan.gating.entries(self._fingerprint))
 
     def measure(self) -> CheckSuite:
         """Build the head, and measure it against the plan's reference, or against the baseline's commits.
@@ -242,13 +235,16 @@ class Comparer:
         """
         plan, trees = self._plan, self._trees
         if broken := build(self._settings, "head", trees.head, plan.head, self._progress, self._variables("head")):
-            return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+            # A head that does not build is red: one failed entry stands for all its cases.
+            failure = Failure(side="head", stage="build", message=broken.message)
+            case = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
+            unbuilt = Suite((case,), torch=installed_version("torch") or "", cuda=None, triton=None)
+            return CheckSuite(unbuilt, plan.reference.tree if plan.reference else None)
         stored = {**plan.baseline.carried(self._fingerprint), **plan.baseline.entries(self._fingerprint)}
         if plan.reference is None:
             return self._against_baseline(stored)
         drifts = drifting(stored, plan.reference.tree, plan.head.tree)
-        pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, explained="early")
-        suite = self.compare(pairing)
+        suite = self.compare(plan.reference, trees.reference, plan.patterns, drifts=drifts, shard=plan.shard, explained="early")
         return CheckSuite(suite, plan.reference.tree, self._against_best(suite.cases, drifts))
 
     def _variables(self, side: Side) -> Mapping[str, str]:
@@ -274,7 +270,7 @@ class Comparer:
         snapshots: list[Snapshot] = []
         for commit, group in groups.items():
             self._progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
-            snapshots.append(_reference_snapshot(plan, commit))
+            snapshots.append(plan.snapshot(commit))
             suites.append(self._compare_with(snapshots[-1], group, explained="late"))
         cases: list[CaseRun] = list(suites[0].cases)
         for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
@@ -294,7 +290,7 @@ class Comparer:
 
         Raises BuildError, GitError, HostError and UsageError where that cannot be done.
         """
-        reference = _reference_snapshot(self._plan, commit)
+        reference = self._plan.snapshot(commit)
         suite = self._compare_with(reference, names, pairs)
         return [case.model_copy(update={"reference_tree": reference.tree}) for case in suite.cases]
 
@@ -304,7 +300,7 @@ class Comparer:
         for commit, names in suspects(cases, self._policy, self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
             try:
-                best = _reference_snapshot(self._plan, commit)
+                best = self._plan.snapshot(commit)
             except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
                 continue
             suite = self._compare_with(best, names)
@@ -316,56 +312,60 @@ class Comparer:
     ) -> Suite:
         """Check a reference out beside the head, and compare these cases with it."""
         with worktree(self._plan.repository, self._trees, reference) as tree:
-            return self.compare(Pairing(reference, tree, names, pairs=pairs, explained=explained))
+            return self.compare(reference, tree, names, pairs=pairs, explained=explained)
 
-    def compare(self, pairing: Pairing) -> Suite:
-        """Build the reference and measure the head against it, or alone where it does not build; on all machines at once.
+    def compare(
+        self,
+        reference: Snapshot,
+        tree: Path | None,
+        patterns: Sequence[str],
+        *,
+        drifts: Mapping[str, Drift] | None = None,
+        shard: Shard | None = None,
+        pairs: int | None = None,
+        explained: Literal["no", "late", "early"] = "no",
+    ) -> Suite:
+        """Build the reference in its tree and measure the head against it, or alone where it does not build; on all machines.
 
-        Raises BuildError where it does not build and the head alone is not wanted (`Pairing.pairs`).
+        ``pairs``: so many for each case, for a figure without a verdict; raises BuildError if the reference does not build then.
+        ``explained``: whether what changed is profiled; early: in these two trees, as soon as a case looks changed.
         """
         plan, settings, machines = self._plan, self._settings, self._machines
         unbuilt = None
-        if pairing.tree:
-            unbuilt = build(settings, "reference", pairing.tree, pairing.reference, self._progress, self._variables("reference"))
-            if unbuilt and pairing.pairs:
+        if tree:
+            unbuilt = build(settings, "reference", tree, reference, self._progress, self._variables("reference"))
+            if unbuilt and pairs:
                 raise unbuilt
-        reference = None if unbuilt else pairing.tree
+        built = None if unbuilt else tree
         timing = plan_of(settings, machines[0].device, sessions=True)
         policy = self._policy.for_one_of(len(machines))
-        explainer = self._explainer if pairing.explained != "no" else None
-        early = pairing.explained == "early" and len(machines) == 1 and reference is not None
+        explainer = self._explainer if explained != "no" else None
+        early = explained == "early" and len(machines) == 1 and built is not None
 
         def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
             task = replace(
-                task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
+                task_of(settings, machine, timing, patterns, policy, drifts or {}),
                 compared=not unbuilt,
                 time_identical=settings.time_identical,
                 shard=shard,
                 cores=part_of_cores(machines.index(machine), len(machines)),
                 observer=explainer.observer(policy, timing.pairs, early=early) if explainer else Observer(),
-                overheads=gated_overheads(policy) if pairing.explained != "no" else (),
+                overheads=gated_overheads(policy) if explained != "no" else (),
             )
-            if pairing.pairs:
-                task = replace(task, rule=EveryPair(looks(min(pairing.pairs, timing.pairs))))
-            specs = tree_specs(settings, machine, plan.repository.root, self._trees.head, reference)
+            if pairs:
+                task = replace(task, rule=EveryPair(looks(min(pairs, timing.pairs))))
+            specs = tree_specs(settings, machine, plan.repository.root, self._trees.head, built)
             return measure(settings, specs, task, progress, plan.environ)
 
-        count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
+        count, whole = len(machines), shard or Shard(number=1, of=1)
         parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
-        shards = [pairing.shard] if count == 1 else parts
+        shards = [shard] if count == 1 else parts
         suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), self._progress)
         cases = tuple(case for suite in suites for case in suite.cases)
         missing = str(unbuilt) if unbuilt else suites[0].reference_missing
         notes = dict.fromkeys(note for suite in suites for note in suite.notes)
-        differing = differing_settings(settings, plan.repository, plan.head, pairing.reference)
+        differing = differing_settings(settings, plan.repository, plan.head, reference)
         return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
-
-
-def _unbuilt(error: BuildError) -> Suite:
-    """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
-    failure = Failure(side="head", stage="build", message=error.message)
-    stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
-    return Suite((stand_in,), torch=installed_version("torch") or "", cuda=None, triton=None)
 
 
 def _empty(shard: Shard) -> UsageError:

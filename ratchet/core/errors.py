@@ -172,7 +172,10 @@ def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
     parts = traceback.format_exception_only(error)
     # A SyntaxError begins with its place and source, and notes come after the message.
     text = next((part for part in parts if not part.startswith(" ")), parts[-1]).partition(": ")[2]
-    sources = _loaded_sources(tree) if _TRITON.search("\n".join(lines)) else {}
+    sources: dict[str, list[str]] = {}
+    if _TRITON.search("\n".join(lines)):
+        files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+        sources = {file: linecache.getlines(file) for file in sorted(files) if _in_tree(file, tree) and file.endswith(".py")}
     report = traceback.TracebackException.from_exception(error)
     sentence = error_line(type(error).__name__, text, "\n".join(lines), tree, sources)
     last = report.stack[-1].filename if report.stack else ""
@@ -194,11 +197,6 @@ def _drop_callers(report: traceback.TracebackException, tree: str) -> None:
     for inner in (report.__cause__, report.__context__, *(report.exceptions or ())):
         if inner:
             _drop_callers(inner, tree)
-
-
-def _loaded_sources(tree: str) -> dict[str, list[str]]:
-    files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
-    return {file: linecache.getlines(file) for file in sorted(files) if _in_tree(file, tree) and file.endswith(".py")}
 
 
 def error_line(kind: str, text: str, traceback_text: str, tree: str, sources: Mapping[str, Sequence[str]]) -> str:

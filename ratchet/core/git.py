@@ -147,8 +147,8 @@ class Repository:
 
     def _changes(self, apart: Sequence[str]) -> list[bytes]:
         """Return git's entries of changed and untracked files, apart from these globs and untracked virtual environments."""
-        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *_all_but(apart))
-        entries = self._feed(b"", *command).split(b"\0")
+        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ":/")
+        entries = self._feed(b"", *command, *(f":(exclude,top,glob){pattern}" for pattern in apart)).split(b"\0")
         changed = [entry for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
         # Gigabytes of somebody's packages are no part of the code, even where no .gitignore says so.
         untracked = _environments(os.fsdecode(entry[3:]) for entry in changed if entry.startswith(b"?? "))
@@ -246,8 +246,9 @@ class Repository:
             self._feed(
                 b"\0".join(present), *whole, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", extra=extra
             )
-            if apart and self._try("diff-index", "--cached", "--quiet", "HEAD", "--", *_only(apart), extra=extra).returncode != 0:
-                self._run(*whole, "reset", "--quiet", "HEAD", "--", *_only(apart), extra=extra)
+            only = [f":(top,glob){pattern}" for pattern in apart]
+            if apart and self._try("diff-index", "--cached", "--quiet", "HEAD", "--", *only, extra=extra).returncode != 0:
+                self._run(*whole, "reset", "--quiet", "HEAD", "--", *only, extra=extra)
             content = self._run(*whole, "write-tree", extra=extra)
             if content == clean.tree.content:
                 return clean
@@ -455,15 +456,6 @@ def _environments(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the folders of virtual environments that these files show, such as ``.venv/``."""
     markers = ("pyvenv.cfg", "conda-meta/history")
     return tuple(path.removesuffix(marker) for path in paths for marker in markers if path.endswith(f"/{marker}"))
-
-
-def _all_but(apart: Sequence[str]) -> list[str]:
-    """Return pathspecs that hold from wherever in the repository git runs."""
-    return [":/", *(f":(exclude,top,glob){pattern}" for pattern in apart)]
-
-
-def _only(apart: Sequence[str]) -> list[str]:
-    return [f":(top,glob){pattern}" for pattern in apart]
 
 
 def _temporary_error(error: OSError) -> OutputError:

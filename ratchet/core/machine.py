@@ -7,16 +7,15 @@ Every command that measures or profiles calls it. It asks the GPU's vendor, hold
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeVar
 
 from ratchet.core.bench.suite import Suite
+from ratchet.core.bench.tree_spec import PythonEnvironment
 from ratchet.core.config import Settings
 from ratchet.core.device import fitness
 from ratchet.core.device.environment import describe, installed_version
@@ -32,27 +31,6 @@ from ratchet.core.workload import Device
 
 FEW_PAIRS = 5
 """Below this there is hardly any evidence in an interval."""
-
-
-@dataclass(frozen=True)
-class PythonEnvironment:
-    """An interpreter with packages, and folders whose packages come before its own."""
-
-    python: str
-    first: tuple[str, ...] = ()
-
-    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a process in this environment: its programs and folders come first."""
-        if self == OURS:
-            return dict(environ)
-        programs = str(Path(self.python).parent)
-        kept = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
-        path = os.pathsep.join(filter(None, (programs, environ.get("PATH", ""))))
-        folders = os.pathsep.join(filter(None, (*self.first, environ.get("PYTHONPATH", ""))))
-        return kept | {"PATH": path, "PYTHONPATH": folders}
-
-
-OURS = PythonEnvironment(sys.executable)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +20,7 @@ from ratchet import tools
 from ratchet.core.bench.build import build_tree
 from ratchet.core.bench.child.reads import BUILT
 from ratchet.core.bench.suite import CaseTask, Suite, list_cases, measure_suite
-from ratchet.core.bench.tree_spec import TreeSpec
+from ratchet.core.bench.tree_spec import OURS, TreeSpec
 from ratchet.core.config import OF_BOTH_SIDES, OF_EACH_TREE, Settings
 from ratchet.core.errors import BuildError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees
@@ -104,8 +105,7 @@ def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path, 
     addresses = ",".join(gpu.address for gpu in machine.gpus) or None
     settings = settings if path == checkout else settings_of_tree(settings, path)
     spec = TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=addresses)
-    python = machine.pythons.sides.get(side)
-    return replace(spec, python=python.python, packages=python.first) if python else spec
+    return replace(spec, python=machine.pythons.sides.get(side, OURS))
 
 
 def tree_specs(
@@ -199,16 +199,18 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     if uncommitted and against_head and not repository.changed_paths(head.tree.commit, head.revision, new=False):
         cure = "To compare HEAD with the commit before it, commit them, let git ignore them, or add --base HEAD~1."
         notes.append(f"All uncommitted changes are new files: {listed(uncommitted, 3)}. {cure}")
-    if heavy := _heavy(repository.root, uncommitted):
-        cure = "Let git ignore what your code does not read: each check copies them."
-        notes.append(f"Uncommitted files hold {size(sum(heavy.values()))}: {listed([*heavy], 3)}. {cure}")
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
+    projects = [path for path in near if path.name == "pyproject.toml"]
+    texts = [[repository.file_in(each.revision, str(path)) for each in (reference, head) if each] for path in projects]
+    sizes = {path: (repository.root / path).lstat().st_size for path in uncommitted if (repository.root / path).is_file()}
+    if sum(sizes.values()) >= HEAVY_BYTES:
+        cure = "Let git ignore what your code does not read: each check copies them."
+        largest = sorted(sizes, key=lambda path: -sizes[path])
+        notes.append(f"Uncommitted files hold {size(sum(sizes.values()))}: {listed(largest, 3)}. {cure}")
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
-    for path in near:
-        if path.name == "pyproject.toml" and reference:
-            before, after = (_install_tables(repository.file_in(each.revision, str(path))) for each in (reference, head))
-            if before != after:
-                files.append(f"the dependencies or entry points in {path}")
+    for path, (before, after) in zip(projects, texts, strict=True):
+        if _install_tables(before) != _install_tables(after):
+            files.append(f"the dependencies or entry points in {path}")
     if files:
         why = "both sides ran with the packages that are installed here, so the effect of this was not measured"
         notes.append(f"{listed(files, 3)} changed: {why}.")
@@ -219,24 +221,10 @@ HEAVY_BYTES = 256 << 20
 """Copying so much takes longer than starting a check."""
 
 
-def _heavy(root: Path, paths: Iterable[str]) -> dict[str, int]:
-    """Return path → bytes of these files, the largest first; none where they are small together."""
-    sizes = {path: (root / path).lstat().st_size for path in paths if (root / path).is_file()}
-    if sum(sizes.values()) < HEAVY_BYTES:
-        return {}
-    return {path: sizes[path] for path in sorted(sizes, key=lambda path: -sizes[path])}
-
-
 def _install_tables(text: bytes | None) -> list[Any]:
     """Return the `_TABLES` of a file; the whole of it where it cannot be read."""
     try:
-        about: dict[str, Any] = tomllib.loads((text or b"").decode())
+        about: Any = tomllib.loads((text or b"").decode())
     except ValueError:
         return [text]
-    return [_at(about, keys) for keys in _TABLES]
-
-
-def _at(table: Any, keys: Iterable[str]) -> Any:
-    for key in keys:
-        table = table.get(key) if isinstance(table, dict) else None
-    return table
+    return [reduce(lambda table, key: table.get(key) if isinstance(table, dict) else None, keys, about) for keys in _TABLES]

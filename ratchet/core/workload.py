@@ -256,7 +256,8 @@ def benchmark(
 
     def register(function: Build) -> Benchmark:
         title = name or function.__name__
-        on_host = not _takes_device(function)
+        arguments = inspect.signature(function).parameters.values()
+        on_host = not any(argument.name == "device" or argument.kind is argument.VAR_KEYWORD for argument in arguments)
         served = devices if devices is not None else DEVICES if configs is None or on_host else ("cuda",)
         table = _table(served, {DEFAULT: {}} if configs is None else configs, cpu_configs)
         given: dict[str, str | None] = {} if on_host else {"device": None}
@@ -271,11 +272,6 @@ def benchmark(
         return Benchmark(title, function, working, tuple(requires), on_host, tuple(variants), faults)
 
     return register if function is None else register(function)
-
-
-def _takes_device(function: Build) -> bool:
-    arguments = inspect.signature(function).parameters.values()
-    return any(argument.name == "device" or argument.kind is argument.VAR_KEYWORD for argument in arguments)
 
 
 def _table(

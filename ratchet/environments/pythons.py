@@ -17,9 +17,10 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ratchet.core.bench.tree_spec import OURS, PythonEnvironment
 from ratchet.core.cache import cache_root
 from ratchet.core.errors import UsageError
-from ratchet.core.machine import ONE_FOR_BOTH, OURS, PythonEnvironment, SidePythons
+from ratchet.core.machine import ONE_FOR_BOTH, SidePythons
 from ratchet.core.processes import run
 from ratchet.core.records.environment import PackageDifference
 from ratchet.core.records.run import SIDES, Side

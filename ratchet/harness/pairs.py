@@ -27,7 +27,6 @@ from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.config import Settings
 from ratchet.core.device.telemetry import Sampler, Window
 from ratchet.core.errors import HostError, RecordError, UsageError
-from ratchet.core.machine import PythonEnvironment
 from ratchet.core.processes import run
 from ratchet.core.records.run import SIDES, Block, CaseRun, Config, Failure, LostWorker, Side, WorkerSamples, WorkloadIdentity
 from ratchet.core.units import did_you_mean, duration, plural
@@ -221,7 +220,7 @@ def _uncollected(output: str) -> str:
 
 def _environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
     """Return the variables of a process: packages of the tree come before installed ones, such as an editable install."""
-    kept = PythonEnvironment(tree.python, tree.packages).variables(benchmark_environ(environ, tree)) | tree.extensions
+    kept = tree.python.variables(benchmark_environ(environ, tree)) | tree.extensions
     own = [str(tree.path / folder) for folder in tree.python_path]
     return kept | {"PYTHONPATH": os.pathsep.join([*own, *filter(None, [kept.get("PYTHONPATH")])]), "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -21,7 +21,7 @@ from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.suite import CaseTask
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.check import CheckPlan, CheckSuite, Comparer, Pairing, explainer_of, judge_and_explain, task_of
+from ratchet.core.check import CheckPlan, compare_commits, task_of
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.lock import Preempted
 from ratchet.core.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
@@ -371,15 +371,9 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
         site.environ,
     )
     site.progress.announce(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
-    started, clock = datetime.now(UTC), time.monotonic()
+    began = datetime.now(UTC), time.monotonic()
     machine = site.in_environments(head.tree.commit, reference.tree.commit)
-    with (
-        worktrees(site.repository, head, reference) as trees,
-        explainer_of(plan, machine, trees, site.progress) as explainer,
-    ):
+    with worktrees(site.repository, head, reference) as trees:
         if broken := build(settings, "head", trees.head, head, site.progress, machine.pythons.variables("head", site.environ)):
             raise broken
-        pairing = Pairing(reference, trees.reference, (search.case,), explained="early")
-        suite = Comparer(plan, (machine,), trees, site.progress, explainer).compare(pairing)
-        timing = started, time.monotonic() - clock
-        return judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)
+        return compare_commits(plan, command, machine, trees, site.progress, began)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from ratchet import tools
 from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
-from ratchet.core.check import CheckPlan, CheckSuite, Comparer, Pairing, explainer_of, judge_and_explain
+from ratchet.core.check import CheckPlan, Comparer, compare_commits
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import BuildError, ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -295,16 +295,11 @@ class _Walk:
 
     def _checked(self, machine: Machine, head: Snapshot, reference: Snapshot, trees: Trees, started: datetime) -> CommandResult:
         """Check a commit against the one before it: survey, pairs, verdict, profiles."""
-        site, clock = self._site, time.monotonic()
+        site, began = self._site, (started, time.monotonic())
         plan = site.plan(head, reference)
         writable(plan.results)
         site.progress.announce(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
-        with explainer_of(plan, machine, trees, site.progress) as explainer:
-            pairing = Pairing(reference, trees.reference, plan.patterns, explained="early")
-            suite = Comparer(plan, (machine,), trees, site.progress, explainer).compare(pairing)
-            timing = started, time.monotonic() - clock
-            command = site.request.command
-            return judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)
+        return compare_commits(plan, site.request.command, machine, trees, site.progress, began)
 
     def _confirmed(
         self,
@@ -363,8 +358,8 @@ class _Walk:
             try:
                 anchor = site.snapshot(commit)
                 with worktree(site.repository, trees, anchor) as tree:
-                    pairing = Pairing(anchor, tree, names, pairs=ANCHOR_PAIRS)
-                    cases = Comparer(site.plan(head, anchor), (machine,), trees, site.progress).compare(pairing).cases
+                    comparer = Comparer(site.plan(head, anchor), (machine,), trees, site.progress)
+                    cases = comparer.compare(anchor, tree, names, pairs=ANCHOR_PAIRS).cases
             except (BuildError, GitError, HostError, UsageError) as error:
                 site.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")
                 continue

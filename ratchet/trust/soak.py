@@ -178,8 +178,8 @@ class _Soak:
         )
         timing = plan_of(settings, machine.device, sessions=True)
         task = task_of(settings, machine, timing, self.request.patterns, settings.policy, {})
-        task = replace(task, time_identical=True, planted=planted)
-        suite = measure_suite(specs, task, self.progress, self.environ, sessions)
+        task = replace(task, time_identical=True)
+        suite = measure_suite(specs, task, self.progress, self.environ, sessions, planted)
         seconds = time.monotonic() - clock
         run = record_of("check", self.request.command, settings, machine, suite, (started, seconds), self.code, self.code)
         return _decision(run, judge_run(run, Baseline()), {name: one.more / one.calls for name, one in planted.items()})

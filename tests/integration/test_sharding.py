@@ -81,7 +81,7 @@ from ratchet.core.config import load_settings
 from ratchet.core.git import Repository
 from ratchet.core.git import worktrees
 from ratchet.core.machine import Machine
-from ratchet.core.check import CheckPlan, Comparer, Pairing
+from ratchet.core.check import CheckPlan, Comparer
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.report.progress import Progress
 repository = Repository(Path("."))
@@ -90,7 +90,7 @@ reference, head = repository.commit_snapshot("HEAD~1"), repository.commit_snapsh
 cpu = Machine("cpu", None, (), ())
 with worktrees(repository, head, reference) as trees:
     plan = CheckPlan(repository, settings, Path("results"), Baseline(), head, reference, None, (), None, os.environ)
-    suite = Comparer(plan, (cpu, cpu), trees, Progress()).compare(Pairing(reference, trees.reference, ()))
+    suite = Comparer(plan, (cpu, cpu), trees, Progress()).compare(reference, trees.reference, ())
 print(*sorted(f"{case.name}:{len(case.head) >= 6}:{len(case.reference) >= 6}" for case in suite.cases))
 """
     (play.folder / "two.py").write_text(script, encoding="utf-8")

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.core.bench.child.loader import LoadedTree, Provenance
-from ratchet.core.bench.child.registry import Case, Catalogue
+from ratchet.core.bench.child.registry import Catalogue
 from ratchet.core.bench.child.worker import Worker, one_work_queue
-from ratchet.core.bench.messages import Identified, parse
+from ratchet.core.bench.messages import CaseListed, Identified, parse
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import ProtocolError
 from ratchet.core.config import Settings
@@ -277,7 +277,7 @@ def worker(tmp_path: Path, call: Callable[[], torch.Tensor]) -> Worker:
 
     provenance = Provenance(tmp_path, tmp_path, frozenset())
     assert provenance.tree == tmp_path
-    catalogue = Catalogue((Case("one/x", "one", "x", "one.py"),), (), {"one": Benchmark("one", build, {})})
+    catalogue = Catalogue((CaseListed("one/x", "one", "x", "one.py"),), (), {"one": Benchmark("one", build, {})})
     spec = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cpu", gpu_uuid=None)
     made = Worker(LoadedTree(spec, provenance, catalogue, Tuned()))
     prepare = {"case": "one/x", "seed": 1, "clock": "auto", "cache": "cold", "placements": 1, "check": True}

@@ -379,10 +379,8 @@ def test_variables_and_warnings_of_a_package_from_elsewhere(tmp_path: Path) -> N
 
 def test_more_threads_than_cores(tmp_path: Path) -> None:
     """A package that asks torch for more threads than a measurement on the CPU has gets as many as that has; fewer are kept."""
-    spec = replace(
-        spec_of(tmp_path, two_files("torch.get_num_threads()", aa="torch.set_num_threads(7)", zz="torch.set_num_threads(2)")),
-        threads=3,
-    )
+    spec = spec_of(tmp_path, two_files("torch.get_num_threads()", aa="torch.set_num_threads(7)", zz="torch.set_num_threads(2)"))
+    spec = replace(spec, share=spec.share._replace(threads=3))
 
     def work() -> dict[str, Any]:
         os.sched_setaffinity = lambda *_: None  # this machine may have fewer

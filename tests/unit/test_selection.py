@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ratchet.core.bench.child.registry import select, unmatched
@@ -115,7 +117,7 @@ MISSING = {"skipped": "needs mylib, which is not installed", "import_error": "Mo
 
 
 def not_importable(name: str, file: str = "softmax.py") -> CaseListed:
-    return listed(name).model_copy(update={"file": file, **MISSING})
+    return replace(listed(name), file=file, **MISSING)
 
 
 def test_not_importable_in_the_head_only() -> None:
@@ -198,7 +200,7 @@ def test_broken_and_skipped() -> None:
 def test_a_case_whose_declaration_cannot_work_fails_alone() -> None:
     """On the side that declares it so."""
     fault = "softmax/narrow: the function does not take these parameters"
-    head = Listing(cases=(listed("softmax/small"), listed("softmax/narrow").model_copy(update={"fault": fault})))
+    head = Listing(cases=(listed("softmax/small"), replace(listed("softmax/narrow"), fault=fault)))
     chosen = by_name(choose_cases(head, listing("softmax/small", "softmax/narrow"), []))
     assert chosen["softmax/small"].failures == ()
     [failure] = chosen["softmax/narrow"].failures

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.core.bench.child.loader import swept
-from ratchet.core.bench.child.registry import Case, discover
+from ratchet.core.bench.child.registry import discover
+from ratchet.core.bench.messages import CaseListed
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec, child_command
 from ratchet.core.cli import main
 from ratchet.core.config import Settings
@@ -109,9 +110,9 @@ def test_values_that_cannot_be(text: str) -> None:
 
 
 CASES = [
-    Case("norm/small", "norm", "small", "norm.py", {"rows": 4, "columns": 8}),
-    Case("norm/large", "norm", "large", "norm.py", {"rows": 9, "columns": 8}),
-    Case("copy/x", "copy", "x", "copy.py", {"mib": 1}),
+    CaseListed("norm/small", "norm", "small", "norm.py", {"rows": 4, "columns": 8}),
+    CaseListed("norm/large", "norm", "large", "norm.py", {"rows": 9, "columns": 8}),
+    CaseListed("copy/x", "copy", "x", "copy.py", {"mib": 1}),
 ]
 
 

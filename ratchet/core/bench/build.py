@@ -31,10 +31,10 @@ def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, s
         "PYTHONHASHSEED": "0",  # the same layouts on both sides
         "TRITON_CACHE_AUTOTUNING": environ.get("TRITON_CACHE_AUTOTUNING", "1"),  # one choice for the same kernel on both sides
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
-        **vendor_here().environ(tree.gpu_uuid),
+        **vendor_here().environ(tree.share.gpu_uuid),
     }
     if tree.device == "cpu":
-        kept |= {name: str(tree.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        kept |= {name: str(tree.share.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     return kept
 
 

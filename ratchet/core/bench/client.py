@@ -27,7 +27,7 @@ from ratchet.core.bench import wire
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.lost import REPEATS
 from ratchet.core.bench.messages import ImportedLate, Listing, Ready, Trouble, parse
-from ratchet.core.bench.tree_spec import TreeSpec, child_command
+from ratchet.core.bench.tree_spec import PythonEnvironment, TreeSpec, child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.core.processes import Output, end_guard
@@ -100,10 +100,6 @@ class Crashed(Lost):
     """A worker whose process ended."""
 
 
-class OutOfMemory(Lost):
-    """A worker for which the device or the machine had no memory left."""
-
-
 class InvalidAnswer(CaseTrouble):
     """An answer of a worker that breaks the protocol."""
 
@@ -166,12 +162,12 @@ class HostClient:
     def _received_listing(self) -> Listing:
         try:
             found = parse(
-                self._channel.receive(self.tree.timeouts.import_s, self._saying(f"{self.tree.bench}/ of the {self.side}")),
+                self._channel.receive(self.tree.share.import_s, self._saying(f"{self.tree.bench}/ of the {self.side}")),
                 Listing,
             )
         except wire.Timeout:
             raise HostLost(
-                f"Importing {self._imported()} of the {self.side} took more than {self.tree.timeouts.import_s:g} s.",
+                f"Importing {self._imported()} of the {self.side} took more than {self.tree.share.import_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Disconnected, wire.ProtocolError):
@@ -198,7 +194,7 @@ class HostClient:
             try:
                 self._channel.send({"op": "import", "modules": list(modules)})
                 waiting = self._saying(f"what cases of the {self.side} import late")
-                return parse(self._channel.receive(self.tree.timeouts.import_s, waiting), ImportedLate)
+                return parse(self._channel.receive(self.tree.share.import_s, waiting), ImportedLate)
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
 
@@ -224,7 +220,7 @@ class HostClient:
     def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
         started = time.perf_counter()
         pid, channel, output = self._forked(with_compiler=with_compiler)
-        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self.tree.timeouts.step_s))
+        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self.tree.share.step_s))
         try:
             self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
         except CaseTrouble as error:
@@ -232,7 +228,7 @@ class HostClient:
             if isinstance(error, Crashed) or time.monotonic() >= self.until:
                 raise
             raise _no_device(error) from None
-        worker.timeout_s = self.tree.timeouts.step_s
+        worker.timeout_s = self.tree.share.step_s
         worker.ready_s = time.perf_counter() - started
         return worker
 
@@ -243,7 +239,7 @@ class HostClient:
         with theirs, output.handed_over() as writer, self._talking:
             try:
                 self._channel.send_with_files({"op": "fork", "with_compiler": with_compiler}, [theirs.fileno(), writer])
-                pid = int(self._channel.receive(max(30, self.tree.timeouts.import_s) if with_compiler else 30)["pid"])
+                pid = int(self._channel.receive(max(30, self.tree.share.import_s) if with_compiler else 30)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
@@ -310,7 +306,7 @@ class WorkerClient:
                 what, lines = clean(trouble.trouble), tuple(clean(line) for line in trouble.last_lines)
                 if trouble.out_of_memory:
                     how = "ran out of GPU memory" if "GPU" in trouble.trouble else "ran out of memory"
-                    raise OutOfMemory(self._host.side, trouble.stage, what, lines, how)
+                    raise Lost(self._host.side, trouble.stage, what, lines, how)
                 raise CaseTrouble(self._host.side, trouble.stage, what, lines)
             return parse(message, expected)
         except wire.Timeout:
@@ -422,9 +418,9 @@ class Hosts:
         try:
             # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
             folder = self._held.enter_context(scratch_folder("logs"))
-            of_python: dict[object, dict[Side, TreeSpec]] = {}
+            of_python: dict[PythonEnvironment, dict[Side, TreeSpec]] = {}
             for side, tree in trees.items():
-                of_python.setdefault((tree.python, tree.packages), {})[side] = tree
+                of_python.setdefault(tree.python, {})[side] = tree
             for group in of_python.values():
                 self._start(group, environ, folder)
         except BaseException:
@@ -449,7 +445,7 @@ class Hosts:
                 hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
                 self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
             child = subprocess.Popen(
-                child_command("ratchet.core.bench.child.host", python=first.python, packages=first.packages, hosts=hosts),
+                child_command("ratchet.core.bench.child.host", first.python, hosts=hosts),
                 env=benchmark_environ(environ, first),
                 cwd=folder,
                 stdin=subprocess.PIPE,  # closed when the controller ends in any way

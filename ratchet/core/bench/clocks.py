@@ -333,12 +333,12 @@ class ColdGraphClock:
 
     def take(self, count: int) -> Samples:
         _release_persisting_l2()
-        return Samples(tuple(self._replayed_ms() for _ in range(count)), exposed=False)
-
-    def _replayed_ms(self) -> float:
-        _replay(self._graph)
-        synchronize()
-        return sum(start.elapsed_ms(end) for start, end in self._events) / CALLS
+        taken = []
+        for _ in range(count):
+            _replay(self._graph)
+            synchronize()
+            taken.append(sum(start.elapsed_ms(end) for start, end in self._events) / CALLS)
+        return Samples(tuple(taken))
 
 
 def warm_up(call: Call, before: Call | None = None) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.core.bench.wire import ProtocolError
-from ratchet.core.records import Count, NotNegative, Record
+from ratchet.core.records import RULES, Count, NotNegative, Record
 from ratchet.core.records.run import Resources, SampleMs, WorkloadIdentity
 from ratchet.core.untrusted import clean
 from ratchet.core.workload import Parameter
@@ -29,15 +29,19 @@ Bytes = Annotated[int, Field(ge=0, le=2**50)]
 """At most 1 PiB: more than any device has."""
 
 
-class CaseListed(Record):
-    """A case of a tree, as `child.registry.Case` describes it."""
+@dataclass(frozen=True)
+class CaseListed:
+    """One benchmark with one config, as `child.registry` finds it; the controller reads it with checks."""
+
+    __pydantic_config__ = RULES
 
     name: str
     benchmark: str
     config: str
     file: str
-    parameters: dict[str, Parameter]
-    skipped: str
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    skipped: str = ""
+    """Why this machine cannot run the case."""
     import_error: str = ""
     """The error of importing its file, where that is why the case is skipped: a module is not installed."""
     fault: str = ""
@@ -48,13 +52,16 @@ class CaseListed(Record):
     """Modules that its function imports before it does anything else."""
 
 
-class FileBroken(Record):
-    """A file that cannot be imported, as `child.registry.Broken` describes it."""
+@dataclass(frozen=True)
+class FileBroken:
+    """A file that raised while it was imported, and the cases it would have had (as far as its text says)."""
+
+    __pydantic_config__ = RULES
 
     file: str
     message: str
     last_lines: tuple[str, ...]
-    cases: tuple[str, ...]
+    cases: tuple[str, ...] = ()
 
 
 class Listing(Record):
@@ -289,16 +296,12 @@ def evidence_difference(one: Sequence[Evidence], other: Sequence[Evidence], name
             return Disagreement(problem=f"{part.place} is infinite in different places in {first} and {second}")
         if part.digest != twin.digest:
             return Disagreement(problem=f"{part.place} is not the same in {first} and {second}")
-        apart = _relative_difference(part, twin)
+        # An estimate of ‖part − twin‖ / ‖twin‖ from sketches; of ‖part − twin‖ where the twin is all zeros.
+        apart = math.dist(part.sketch, twin.sketch) if len(part.sketch) == len(twin.sketch) else math.inf
+        apart = apart / twin.norm if twin.norm > 0 else apart
         if not apart <= part.limit:
             allowed = f"(relative; {part.limit:.1e} allowed)"
             return Disagreement(apart, part.limit, f"{part.place} is off by {apart:.2e} {allowed} between {first} and {second}")
         error, limit = max(error, apart), max(limit, part.limit)
     missing = next(iter(there), None)
     return Disagreement(error, limit, f"{second} returns {missing}, {first} does not" if missing else None)
-
-
-def _relative_difference(part: Evidence, other: Evidence) -> float:
-    """Estimate ‖part − other‖ / ‖other‖ from sketches; ‖part − other‖ where the other one is all zeros."""
-    apart = math.dist(part.sketch, other.sketch) if len(part.sketch) == len(other.sketch) else math.inf
-    return apart / other.norm if other.norm > 0 else apart

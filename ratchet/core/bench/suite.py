@@ -78,8 +78,6 @@ class CaseTask:
     """The part of the selected cases that is measured here; None: all."""
     cores: Collection[int] = field(default_factory=lambda: os.sched_getaffinity(0))
     """The cores of the host: all, or a share of them where several GPUs are measured at once."""
-    planted: Mapping[str, Planted] = field(default_factory=dict)
-    """Case → a slowdown of the head that is planted on purpose."""
     observer: Observer = field(default_factory=Observer)
     """It may look at cases between pairs."""
     overheads: Collection[OverheadName] = ()
@@ -108,11 +106,13 @@ def measure_suite(
     progress: MeasureProgress,
     environ: Mapping[str, str],
     sessions: Sessions | None = None,
+    planted: Mapping[str, Planted] | None = None,
     tricks: Tricks = ALL,
 ) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
     ``sessions`` are the hosts, where the caller has them (as `ratchet doctor soak` does); else they are started here, and ended.
+    ``planted``: case → a slowdown of the head that is planted on purpose.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.
@@ -136,7 +136,7 @@ def measure_suite(
             progress,
             stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None,
             peaks=peaks_of(gpu),
-            planted=task.planted,
+            planted=planted,
             checked_share=CHECKED_SHARE,
             host_cores=HostCores(task.cores),
             sessions=sessions,
@@ -156,7 +156,6 @@ def measure_suite(
         timed = {case.name: sides for case in new if (sides := _sides(case, time_identical=task.time_identical))}
         answers = {name: surveyed[name] for name in timed}
         duet.on_two_cores = {name for name, of_sides in answers.items() if _suits_two_cores(of_sides)}
-        duet.ready.together = tricks.pairs_together([_bytes_of_pair(one) for one in answers.values()], free, len(task.cores))
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         if timed:
             duet.workers.one_queue = all(map(_runs_one_by_one, answers.values()))
@@ -280,7 +279,7 @@ def _survey(
 
 
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
-    """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
+    """Return the GPU memory that the workers of a pair need together."""
     return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
 
 

@@ -147,7 +147,9 @@ def _survey_cases(workers: Workers, survey: _Survey, *, crowded: bool) -> None:
         except Lost as error:
             lost = survey.note_lost(name, error)
             if isinstance(error, Hung) or not (crowded or worth_repeating(lost)):
-                survey.cases[name] = _given_up(lost, error)
+                # What took longer than ``case_timeout`` is not tried again: it would hold up all others.
+                failure = error.failure(in_every_try(error.message, lost))
+                survey.cases[name] = UnpreparedCase(failure, lost, could_not_measure(lost))
             elif not crowded:
                 survey.left.append(name)
         except CaseTrouble as error:
@@ -158,11 +160,6 @@ def _survey_cases(workers: Workers, survey: _Survey, *, crowded: bool) -> None:
             worker = None
     if worker:
         workers.let_go(worker)
-
-
-def _given_up(lost: tuple[LostWorker, ...], error: Lost) -> UnpreparedCase:
-    """Return a case without a verdict. What took longer than ``case_timeout`` is not tried again: it would hold up all others."""
-    return UnpreparedCase(error.failure(in_every_try(error.message, lost)), lost, could_not_measure(lost))
 
 
 def _survey_case(

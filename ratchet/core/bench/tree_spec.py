@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,13 +32,38 @@ class Sweep:
         return f"{self.case.partition('/')[0]}/{self.parameter}_{value}"
 
 
-class Timeouts(NamedTuple):
-    """Longest waits of the controller, in seconds."""
+@dataclass(frozen=True)
+class PythonEnvironment:
+    """An interpreter with packages, and folders whose packages come before its own."""
 
+    python: str
+    first: tuple[str, ...] = ()
+
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a process in this environment: its programs and folders come first."""
+        if self == OURS:
+            return dict(environ)
+        programs = str(Path(self.python).parent)
+        kept = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
+        path = os.pathsep.join(filter(None, (programs, environ.get("PATH", ""))))
+        folders = os.pathsep.join(filter(None, (*self.first, environ.get("PYTHONPATH", ""))))
+        return kept | {"PATH": path, "PYTHONPATH": folders}
+
+
+OURS = PythonEnvironment(sys.executable)
+
+
+class Share(NamedTuple):
+    """What the processes of a tree get: of the machine, and of the controller's patience."""
+
+    threads: int
+    """Cores that a worker on the CPU may use."""
+    gpu_uuid: str | None
+    """`Gpu.address`, which shows a process this GPU alone: on NVIDIA the UUID. Of a command that uses several: all, by commas."""
     import_s: float
-    """For the imports."""
+    """Longest wait for the imports."""
     step_s: float
-    """For one answer of a worker."""
+    """Longest wait for one answer of a worker."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +78,15 @@ class TreeSpec:
     python_path: tuple[str, ...]
     """Folders within the tree that imports look into first."""
     device: Device
-    threads: int
-    """Cores that a worker on the CPU may use."""
-    gpu_uuid: str | None
-    """`Gpu.address`, which shows a process this GPU alone: on NVIDIA the UUID. Of a command that uses several: all, by commas."""
-    timeouts: Timeouts
+    share: Share
     results: str = "results"
     """The folder within the tree that ratchet itself writes to."""
     variant: str | None = None
     """The way in which benchmarks do their work, of those that they offer; None: each benchmark's own."""
     sweep: Sweep | None = None
     """The only cases that this tree has; None: all."""
-    python: str = sys.executable
-    """The interpreter of the processes that load it."""
-    packages: tuple[str, ...] = ()
-    """Folders whose packages come before those of the interpreter."""
+    python: PythonEnvironment = OURS
+    """The environment of the processes that load it."""
     late: tuple[str, ...] = ()
     """Modules that are imported after the benchmarks, since cases import them."""
     identified: Literal[False, True, "alone"] = False
@@ -82,9 +102,7 @@ class TreeSpec:
             bench=settings.bench,
             python_path=settings.python_path,
             device=device,
-            threads=settings.cpu_threads,
-            gpu_uuid=gpu_uuid,
-            timeouts=Timeouts(settings.host_timeout, settings.case_timeout),
+            share=Share(settings.cpu_threads, gpu_uuid, settings.host_timeout, settings.case_timeout),
             results=settings.results,
         )
 
@@ -103,9 +121,9 @@ class TreeSpec:
         """Return the record that `child_command` wrote, with absolute paths."""
         path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
         sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
-        python_path, timeouts = tuple(fields["python_path"]), Timeouts(*fields["timeouts"])
-        parts = {"path": path, "checkout": checkout, "python_path": python_path, "timeouts": timeouts, "sweep": sweep}
-        parts |= {name: tuple(fields[name]) for name in ("late", "packages")}
+        python = PythonEnvironment(fields["python"]["python"], tuple(fields["python"]["first"]))
+        parts = {"path": path, "checkout": checkout, "share": Share(*fields["share"]), "sweep": sweep, "python": python}
+        parts |= {name: tuple(fields[name]) for name in ("python_path", "late")}
         return cls(**{**fields, **parts})
 
 
@@ -117,9 +135,10 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__")
 """Runs a module whose arguments follow, with more folders to import from. A variable would reach what profilers start, too."""
 
 
-def child_command(module: str, *, python: str = sys.executable, packages: Sequence[str] = (), **argument: object) -> list[str]:
-    """Return the argument list that runs a module of ratchet with one JSON argument, by a Python with packages before its own."""
+def child_command(module: str, environment: PythonEnvironment = OURS, **argument: object) -> list[str]:
+    """Return the argument list that runs a module of ratchet with one JSON argument, in an environment of Python."""
     text = json.dumps(argument, default=lambda value: asdict(value) if is_dataclass(value) else str(value))  # type: ignore[arg-type]
     # -u: what was printed before a crash is not lost in a buffer.
     # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
-    return [python, "-u", "-P", *(["-c", _WITH_PACKAGES, ":".join(packages), module] if packages else ["-m", module]), text]
+    how = ["-c", _WITH_PACKAGES, ":".join(environment.first), module] if environment.first else ["-m", module]
+    return [environment.python, "-u", "-P", *how, text]

@@ -86,9 +86,10 @@ def hold(
         patience_s = wait_s if gives_way or not _note(note).get("gives_way") else max(wait_s, LEAVING_S)
         if patience_s > 0:
             on_wait(held_by(note, device))
-        taken = (
-            _acquired_last(lock, note, patience_s) if gives_way else patience_s > 0 and _acquired_first(lock, note, patience_s)
-        )
+        taken = gives_way and _acquired_last(lock, note, patience_s)
+        if patience_s > 0 and not gives_way:
+            with _locked_note(note, fcntl.LOCK_SH):  # so that a holder that gives way sees somebody wait
+                taken = _acquired(lock, patience_s)
         if not taken:
             raise BusyError(held_by(note, device), "Wait for it, or pass --wait 10m.")
     try:
@@ -116,12 +117,6 @@ def _acquired(lock: FileLock, timeout_s: float) -> bool:
 
 class Preempted(BaseException):
     """Another run wants the device that this one holds while nobody else does. No ordinary handler of errors may keep it."""
-
-
-def _acquired_first(lock: FileLock, note: Path, timeout_s: float) -> bool:
-    """Wait for the lock, and let a holder that gives way see that somebody waits."""
-    with _locked_note(note, fcntl.LOCK_SH):
-        return _acquired(lock, timeout_s)
 
 
 def _acquired_last(lock: FileLock, note: Path, timeout_s: float) -> bool:

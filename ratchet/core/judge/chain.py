@@ -33,7 +33,8 @@ def problems(baseline: Baseline) -> list[str]:
     """Return a line for each problem in the chains of a baseline, with what to do. Empty: every chain is intact."""
     return [
         f"{name} [{machine}]{problem}"
-        for machine, name, entry in baseline.every()
+        for machine, part in baseline.fingerprints.items()
+        for name, entry in part.configs.items()
         for problem in _problems(entry, ChainPlace(machine, name))
     ]
 

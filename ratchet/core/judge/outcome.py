@@ -86,7 +86,9 @@ def judge_case(
     outcome, reason = decide(comparison, thresholds)
     past_gate, deciding = 1 + thresholds.policy.regression, comparison
     if comparison.total and outcome in SLOWDOWNS and _decide_typical(comparison, thresholds)[0] not in SLOWDOWNS:
-        deciding = _of_total(comparison, comparison.total)
+        total = comparison.total  # the comparison of the means, which decided, in the place of that of typical calls
+        figures = {"ratio": total.ratio, "low": total.low, "high": total.high, "bound": None, "p_value": total.p_value}
+        deciding = comparison.model_copy(update={**figures, "source": "total"})
     elif outcome is Outcome.INCONCLUSIVE and comparison.upper_bound >= past_gate and not _is_too_coarse(comparison, past_gate):
         waits = bool(waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
@@ -140,12 +142,6 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
     if total.p_value <= TOTAL_DOUBTFUL:
         return Outcome.INCONCLUSIVE, f"{mean} That may be chance. {typical}"
     return outcome, reason
-
-
-def _of_total(comparison: Comparison, total: Total) -> Comparison:
-    """Return the comparison of the means, which decided, in the place of that of typical calls."""
-    figures = {"ratio": total.ratio, "low": total.low, "high": total.high, "bound": None, "p_value": total.p_value}
-    return comparison.model_copy(update={**figures, "source": "total"})
 
 
 def digits_of(comparison: Comparison, policy: Policy) -> int:

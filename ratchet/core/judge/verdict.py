@@ -47,11 +47,13 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, 
     stored = baseline.entries(run.environment.fingerprint)
     rule = with_case_gates(policy, stored) if policy else run.policy
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
+    day = day or run.started_at.date()
     if run.kind == "run":
-        verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule) for case in run.cases)
-        return _report(run, verdicts, rule, run.warnings, day)
-    verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
-    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline, rule), *run.warnings), day)
+        verdicts = [_verdict(case, judge_alone(case, rule), roofs, rule) for case in run.cases]
+        return _report(run, with_mutes(verdicts, rule.mutes, day), rule, run.warnings, day)
+    judged = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
+    cases = with_mutes(list(_with_hints(judged, run, baseline)), rule.mutes, day)
+    return _report(run, cases, rule, (*_warnings(run, baseline, rule), *run.warnings), day)
 
 
 def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
@@ -161,7 +163,8 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
         "The two sides were measured at different times. Clock speed, heat and other load do not cancel out as they do in "
         "`ratchet check`."
     )
-    return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
+    day = head.started_at.date()
+    return _report(joined_run, with_mutes(verdicts, policy.mutes, day), policy, (warning, *head.warnings), day)
 
 
 def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRun]) -> CaseRun:
@@ -334,11 +337,7 @@ def _summary(
     )
 
 
-def _report(
-    run: RunRecord, verdicts: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...], day: date | None = None
-) -> ReportRecord:
-    day = day or run.started_at.date()
-    cases = with_mutes(verdicts, policy.mutes, day)
+def _report(run: RunRecord, cases: Sequence[CaseVerdict], policy: Policy, warnings: tuple[str, ...], day: date) -> ReportRecord:
     counts = Counter(case.outcome for case in cases)
     code, text = ending(cases, policy)
     return ReportRecord.model_validate(

@@ -339,12 +339,9 @@ def _made(kind: type[Made], fields: Sequence[Sequence[object]]) -> list[Made]:
     return made
 
 
-def _form(value: object) -> str:
-    return "listed" if isinstance(value, list | tuple) else "packed"
-
-
 _EITHER = Annotated[
-    Annotated[PackedWorkers, Tag("packed")] | Annotated[tuple[WorkerSamples, ...], Tag("listed")], Discriminator(_form)
+    Annotated[PackedWorkers, Tag("packed")] | Annotated[tuple[WorkerSamples, ...], Tag("listed")],
+    Discriminator(lambda value: "listed" if isinstance(value, list | tuple) else "packed"),
 ]
 Workers = Annotated[
     Sequence[WorkerSamples],

@@ -103,7 +103,7 @@ def _trace_case(spec: TreeSpec, name: str, seed: int, out: Path, trace_for_s: fl
 
     tree = load_tree(spec)
     if spec.device == "cpu":
-        use_last_cores(spec.threads)
+        use_last_cores(spec.share.threads)
     CaseBoundary(tree).begin(name, watched=False)
     call = TimedCall(tree.build(name, seed))
     profiled(call, spec.device, detailed=True)  # the first one sets the tracer up, and its events are late

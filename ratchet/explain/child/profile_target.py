@@ -60,9 +60,7 @@ class ProfileTarget:
         limit = max(1, round(time_limit_s))
         module = "ratchet.explain.child.profile_target"
         paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
-        return child_command(
-            module, python=self.tree.python, packages=self.tree.packages, target=self, time_limit_s=limit, **paths
-        )
+        return child_command(module, self.tree.python, target=self, time_limit_s=limit, **paths)
 
 
 class GoFile:
@@ -130,7 +128,7 @@ def main() -> None:
                 cases = _cases_to_call(Path(argument["go"]), cases)
             fcntl.flock(turn, fcntl.LOCK_SH)
             if spec.device == "cpu":
-                use_last_cores(spec.threads)
+                use_last_cores(spec.share.threads)
             boundary, left = CaseBoundary(tree), ""
             for case in cases:
                 trouble = left or _visited(tree, boundary, case, seed, partial(fcntl.flock, turn, fcntl.LOCK_EX))

@@ -65,14 +65,11 @@ def once_for_all(compile_it: Callable[..., Any], say: Callable[[str], None]) -> 
     @functools.wraps(compile_it)
     def compiled(src: Any, target: Any = None, options: Any = None, **named: Any) -> Any:
         say(f"compiling {getattr(src, 'name', 'a kernel')}")
-        with _held(f"{_hash(src)} {target} {options}"):
+        of_source = src.hash() if hasattr(src, "hash") else (os.getpid(), threading.get_ident())
+        with _held(f"{of_source} {target} {options}"):
             return compile_it(src, target=target, options=options, **named)
 
     return compiled
-
-
-def _hash(src: Any) -> str:
-    return str(src.hash()) if hasattr(src, "hash") else f"{os.getpid()} {threading.get_ident()}"
 
 
 @contextlib.contextmanager

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import torch
 
 from ratchet.core.bench.child.loader import LoadedTree
 from ratchet.core.bench.child.state import ProcessState, StateChange, left_running, names_of, write
+from ratchet.core.bench.messages import Restored
 
 Result = TypeVar("Result")
 KEPT_BYTES = 1 << 20
 """Memory of the GPU that a case may leave allocated: it would count in the peak of the next one, whose figure shows no less."""
-
-
-@dataclass(frozen=True)
-class Restoration:
-    """The changes that a case left, and whether the process is spent: not to be used for another case."""
-
-    changed: tuple[str, ...]
-    spent: bool
 
 
 class CaseBoundary:
@@ -68,14 +61,14 @@ class CaseBoundary:
             state.accept(changes)
         return result
 
-    def restore(self) -> Restoration:
+    def restore(self) -> Restored:
         """Undo what the case left changed, now that it is released.
 
         The process is spent if that cannot be done, or may be wrong: where the case imported a module, perhaps that made the
         change, as it would not do again for the next case.
         """
         if self._neutral is None or self._begun is None:
-            return Restoration((), spent=True)
+            return Restored(changed=(), spent=True)
         now, running = ProcessState(self._tree.provenance.names), left_running()
         changes, has_imported = self._begun.changes_to(now), bool(set(sys.modules) - self._modules)
         changed = names_of([each for each in changes if not (has_imported and each.may_be_of_package)])
@@ -86,7 +79,7 @@ class CaseBoundary:
         self._case = ""
         stays = left and self._neutral.changes_to(ProcessState(self._tree.provenance.names))
         is_lasting = any(found - self._running[name] for name, found in running.items()) or bool(_kept_gpu_memory())
-        return Restoration(changed, spent=bool((changes and has_imported) or stays or is_lasting))
+        return Restored(changed=changed, spent=bool((changes and has_imported) or stays or is_lasting))
 
     def changes(self) -> list[StateChange]:
         """Return what differs now from how a watched case began, the settings of its file included."""
@@ -98,7 +91,7 @@ class CaseBoundary:
         spec = self._tree.spec
         if change.name != "num_threads" or spec.device != "cpu":
             return change
-        return replace(change, new=min(change.new, spec.threads))
+        return replace(change, new=min(change.new, spec.share.threads))
 
 
 def _kept_gpu_memory() -> tuple[str, ...]:

@@ -163,6 +163,8 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
 
 
 def _serve(channel: Channel, tree: LoadedTree) -> None:
+    from ratchet.core.bench.child import worker
+
     spared = children()  # what the imports started serves all workers
     has_compiler = False
     while (received := channel.receive_with_files()) is not None:
@@ -174,7 +176,11 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
                 has_compiler = True
             pid = os.fork()
             if pid == 0:
-                _become_worker(channel, descriptors[0], descriptors[1], tree)
+                die_with_parent()
+                adopt_orphans()  # those of a worker are its own until it ends; then they become the host's
+                channel.close()
+                _write_to(descriptors[1])
+                worker.serve(Channel(socket.socket(fileno=descriptors[0])), tree)
             for descriptor in descriptors:
                 os.close(descriptor)
             spared.add(pid)
@@ -230,16 +236,6 @@ def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[s
     if said == _SERVES:
         os._exit(0)
     channel.send(json.loads(said or b'{"seconds": 0, "changed": ["this process, which ended"]}'))
-
-
-def _become_worker(channel: Channel, conversation: int, output: int, tree: LoadedTree) -> None:
-    from ratchet.core.bench.child import worker
-
-    die_with_parent()
-    adopt_orphans()  # those of a worker are its own until it ends; then they become the host's
-    channel.close()
-    _write_to(output)
-    worker.serve(Channel(socket.socket(fileno=conversation)), tree)
 
 
 def _write_to(output: int) -> None:

@@ -32,7 +32,8 @@ from ratchet.core.bench.child.reads import (
     shared_folders,
     taken_from_checkout,
 )
-from ratchet.core.bench.child.registry import Case, Catalogue, discover
+from ratchet.core.bench.child.registry import Catalogue, discover
+from ratchet.core.bench.messages import CaseListed
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
 from ratchet.core.device.environment import cpu_model
 from ratchet.core.errors import UsageError
@@ -75,7 +76,7 @@ class LoadedTree:
         asked = [each.new for changes in self.states.values() for each in changes if each.name == "num_threads"]
         return max(torch.get_num_threads(), *asked) if asked else torch.get_num_threads()
 
-    def case(self, name: str) -> Case:
+    def case(self, name: str) -> CaseListed:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
         case = next((case for case in self.catalogue.cases if case.name == name), None)
         if case is None or case.skipped:
@@ -98,7 +99,10 @@ class LoadedTree:
 
         case, device, benchmark = self.case(name), self.spec.device, self.benchmark(name)
         seed_all(seed)
-        chosen = {VARIANT: self._variant(benchmark)} if benchmark.variants else {}
+        variant = self.spec.variant or next(iter(benchmark.variants), None)
+        if benchmark.variants and variant not in benchmark.variants:
+            raise UsageError(f"{benchmark.name} has no variant {variant}: it has {', '.join(benchmark.variants)}.")
+        chosen = {VARIANT: variant} if benchmark.variants else {}
         workload = benchmark(device=torch.device(device), **case.parameters, **chosen)
         if benchmark.on_host:
             workload = dataclasses.replace(workload, clock="cpu")
@@ -109,12 +113,6 @@ class LoadedTree:
         return with_tuned(
             workload, self.tuned, name, torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
         )
-
-    def _variant(self, benchmark: Benchmark) -> str:
-        variant = self.spec.variant or benchmark.variants[0]
-        if variant not in benchmark.variants:
-            raise UsageError(f"{benchmark.name} has no variant {variant}: it has {', '.join(benchmark.variants)}.")
-        return variant
 
 
 def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, only: str = "") -> LoadedTree:
@@ -158,7 +156,7 @@ def _prepend(variable: str, folders: Iterable[str]) -> None:
     os.environ[variable] = os.pathsep.join([*folders, *filter(None, [os.environ.get(variable)])])
 
 
-def swept(cases: Iterable[Case], sweep: Sweep) -> tuple[Case, ...]:
+def swept(cases: Iterable[CaseListed], sweep: Sweep) -> tuple[CaseListed, ...]:
     """Return the case of a sweep once for each of its values; none where there is no such case."""
     return tuple(
         dataclasses.replace(
@@ -298,15 +296,11 @@ def foreign_modules(
         if path.startswith(ours):
             continue
         in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
-        in_checkout = in_checkout and _is_of_repository(Path(path).relative_to(checkout), tree)
+        if in_checkout and is_installed(inside := Path(path).relative_to(checkout)):
+            in_checkout = (tree / inside).is_file()  # a file of a ``site-packages`` is the repository's if the tree has it too
         if name.partition(".")[0] in names or in_checkout or path in installed:
             found.append(f"{name} ({path})")
     return found
-
-
-def _is_of_repository(inside: Path, tree: Path) -> bool:
-    """Return whether a file of the checkout is the repository's: one of a ``site-packages`` is, if the tree has it too."""
-    return not is_installed(inside) or (tree / inside).is_file()
 
 
 def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozenset[str] = frozenset()) -> list[str]:

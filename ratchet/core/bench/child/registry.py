@@ -22,46 +22,18 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from ratchet.core.bench.messages import CaseListed, FileBroken
 from ratchet.core.errors import CudaBuildError, HostError, described
-from ratchet.core.workload import DEFAULT, KEEPS_FAULTS, Benchmark, Device, Parameter
+from ratchet.core.workload import DEFAULT, KEEPS_FAULTS, Benchmark, Device
 from ratchet.nvcc import find_nvcc
-
-
-@dataclass(frozen=True)
-class Case:
-    """One benchmark with one config. ``skipped`` says why this machine cannot run it."""
-
-    name: str
-    benchmark: str
-    config: str
-    file: str
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-    skipped: str = ""
-    import_error: str = ""
-    """The error of importing its file, where that is why it is skipped."""
-    fault: str = ""
-    """Why its declaration cannot work."""
-    variants: tuple[str, ...] = ()
-    imports_first: tuple[str, ...] = ()
-    """Modules that its function imports before it does anything else."""
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A bench file that raised while it was imported, and the cases it would have had (as far as its text says)."""
-
-    file: str
-    message: str
-    last_lines: tuple[str, ...]
-    cases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Catalogue:
     """Everything that a tree's bench folder offers on one device."""
 
-    cases: tuple[Case, ...]
-    broken: tuple[Broken, ...]
+    cases: tuple[CaseListed, ...]
+    broken: tuple[FileBroken, ...]
     benchmarks: dict[str, Benchmark]
     undeclared: dict[str, str] = field(default_factory=dict)
     """Public function of a bench file that is no benchmark → its file."""
@@ -85,8 +57,8 @@ def discover(
             f"There is no folder {bench}/ in {tree}.", "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]."
         )
     package = _package(folder, tree)
-    cases: list[Case] = []
-    broken: list[Broken] = []
+    cases: list[CaseListed] = []
+    broken: list[FileBroken] = []
     benchmarks: dict[str, Benchmark] = {}
     undeclared: dict[str, str] = {}
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
@@ -100,7 +72,7 @@ def discover(
             declared = list(_declared_cases(path, device))
             if missing and missing != package and declared and not _is_in_tree(tree, missing):
                 why, (raised, _) = _needs(missing), described(error, str(tree))
-                cases += [Case(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
+                cases += [CaseListed(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
             else:
                 broken.append(_broken(path, tree, error, device))
             continue
@@ -171,21 +143,21 @@ def _faults_kept() -> Iterator[None]:
         KEEPS_FAULTS.reset(token)
 
 
-def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
+def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[CaseListed]:
     for number, (config, fault) in enumerate(made.faults.items(), 1):
         shown = re.sub(r"[^\w.+-]+", "-", config)
         shown = config if shown == config and config else f"{shown or 'config'}-{number}"  # which no other config is called
-        yield Case(f"{made.name}/{shown}", made.name, shown, file, fault=fault)
+        yield CaseListed(f"{made.name}/{shown}", made.name, shown, file, fault=fault)
     lacking = [name for name in made.requires if _lacks(name)] if device == "cuda" else []
     if device not in made.configs:
         served = next(iter(made.configs))
         for config, parameters in made.configs[served].items():
-            yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), f"runs on {served} only")
+            yield CaseListed(f"{made.name}/{config}", made.name, config, file, dict(parameters), f"runs on {served} only")
         return
     skipped, first = _needs(lacking[0]) if lacking else "", imports_first(made.build)
     for config, parameters in made.configs[device].items():
         name = f"{made.name}/{config}"
-        yield Case(name, made.name, config, file, dict(parameters), skipped, variants=made.variants, imports_first=first)
+        yield CaseListed(name, made.name, config, file, dict(parameters), skipped, variants=made.variants, imports_first=first)
 
 
 _CHANGES_NOTHING = ("RESUME", "NOP", "MAKE_CELL", "COPY_FREE_VARS", "POP_TOP", "SWAP", "IMPORT_FROM", "STORE_FAST", "STORE_DEREF")
@@ -227,9 +199,9 @@ def _is_in_tree(tree: Path, name: str) -> bool:
     return any((place / f"{name}.py").exists() or (place / name).is_dir() for place in (tree, tree / "src"))
 
 
-def _broken(path: Path, tree: Path, error: BaseException, device: Device) -> Broken:
+def _broken(path: Path, tree: Path, error: BaseException, device: Device) -> FileBroken:
     said, last_lines = described(error, str(tree))
-    return Broken(path.name, said, last_lines, tuple(f"{b}/{c}" for b, c in _declared_cases(path, device)))
+    return FileBroken(path.name, said, last_lines, tuple(f"{b}/{c}" for b, c in _declared_cases(path, device)))
 
 
 def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:

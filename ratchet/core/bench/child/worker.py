@@ -208,7 +208,7 @@ class Worker:
                 torch.cuda.synchronize()
             self._streams = identity.streams_of_others() if one_queue else None
             return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self.device).L2_cache_size)}
-        use_last_cores(self.tree.spec.threads)
+        use_last_cores(self.tree.spec.share.threads)
         return {"ready": True}
 
     def prepare(
@@ -304,7 +304,7 @@ class Worker:
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
         self.release()
-        return vars(self._boundary.restore())
+        return self._boundary.restore().model_dump()
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""
