@@ -67,7 +67,7 @@ def _proof(
     """Return the record of the reference, and the report that it gives. Raises ArtifactError."""
     claimed = take_in_beside(place, STATIC_REPORT, workspace)
     if claimed is None:
-        raise ArtifactError("The job without a GPU left no report.", "Its log says why.")
+        raise ArtifactError(f"The artifact has no {STATIC_REPORT}: the job without a GPU wrote none.", "Its log says why.")
     reference = claimed.reference.commit
     if not _COMMIT.fullmatch(reference):
         raise ArtifactError("The static report names no commit that it compared with.")
