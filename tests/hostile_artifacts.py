@@ -15,7 +15,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.core.records.run import CaseRun
@@ -44,7 +44,8 @@ class Attack:
 
 def attacks() -> list[Attack]:
     """Every artifact that is tried on every job that reads one."""
-    return [*archives(), *texts(), *records(), *runs(), *lines(), *sides(), *searches(), *later_archives(), *later_runs()]
+    everywhere = [replace(attack, jobs=(*attack.jobs, "static")) for attack in archives()]
+    return [*everywhere, *texts(), *records(), *runs(), *lines(), *sides(), *searches(), *later_archives(), *later_runs()]
 
 
 def packed(*entries: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

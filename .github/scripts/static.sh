@@ -8,6 +8,8 @@ results=${RATCHET_RESULTS:-results}
 python="$RUNNER_TEMP/ratchet/bin/python"
 pip() { "$python" -I -m pip install --quiet --disable-pip-version-check --only-binary :all: "$@"; }
 
+# The record of the reference counts, and not one that this commit brings, nor a report that it brings.
+rm -f "$results/static.json" "$results/static_report.json"
 bash "$scripts/measure.sh"
 wanted=$("$python" -I "$scripts/static_report.py" install "$results")
 if [ -n "$wanted" ]; then

@@ -18,6 +18,7 @@ import pytest
 from ratchet.core.records.files import dumps
 from ratchet.core.records.run import Tree
 from ratchet.github.state import read_acknowledgement
+from ratchet.identical.static.records import StaticReport
 from tests import examples, tuning_examples
 from tests.fake_github import FakeGitHub
 from tests.history_examples import timed
@@ -28,11 +29,11 @@ from tests.integration.publish_scene import BOT, HEAD, NAME, RED, RUN, SAME, Sce
 from tests.trusted_jobs import TrustedJobs, Use
 
 MOST_MB = 1000
-EXITS = {"publish": (0,), "queue": (0,), "models": (0,), "baseline": (2, 3), "notify": (2, 3), "propose": (2, 3)}
+EXITS = {"publish": (0,), "queue": (0,), "models": (0,), "static": (0,), "baseline": (2, 3), "notify": (2, 3), "propose": (2, 3)}
 """Of a job that refuses an artifact: what is published then is that there is no verdict. ``queue``: for an entry of one;
-``models``: with another model that is green."""
-JOBS = (*EXITS, "command", "recheck")
-PUBLISHES = ("publish", "queue", "models")
+``models``: with another model that is green; ``static``: the artifact of the job without a GPU, alone."""
+JOBS = (*(job for job in EXITS if job != "static"), "command", "recheck")
+PUBLISHES = ("publish", "queue", "models", "static")
 CASES = [(job, attack) for attack in attacks() for job in attack.jobs]
 
 
@@ -55,6 +56,9 @@ class Ground:
         if job == "propose":
             record = tuning_examples.record(head=Tree(commit=self.commit))
             return dict(json.loads(dumps(record)))
+        if job == "static":
+            trees = {"head": Tree(commit=HEAD), "reference": examples.REFERENCE, "recorded": examples.REFERENCE}
+            return dict(json.loads(dumps(StaticReport(**trees, machine="x", cases=(), seconds=1.0))))
         head, reference = (Tree(commit=HEAD), examples.REFERENCE) if job in PUBLISHES else (Tree(commit=self.commit),) * 2
         return examples.listed(examples.run_of(timed(ratio), head=head, reference=reference))
 
@@ -80,7 +84,7 @@ def ground(untouched_ground: Ground, tmp_path: Path) -> Ground:
 
 
 def record_of(job: str) -> str:
-    return "tuning/x.json" if job == "propose" else "current.json"
+    return {"propose": "tuning/x.json", "static": "static_report.json"}.get(job, "current.json")
 
 
 @dataclass
@@ -113,6 +117,8 @@ class Bench:
             (models / "benchmark-ratchet-results-l4" / "artifact.zip").write_bytes(packed((record_of(job), text_of(other))))
             self.scene.measured.artifacts += [each.name for each in models.iterdir()]
             words = ["publish", str(place), "--models", str(models)]
+        elif job == "static":
+            words = ["publish", str(self.scene.folder / "none"), "--static", str(place)]
         elif job == "publish":
             words = ["publish", str(place)]
         elif job == "command":

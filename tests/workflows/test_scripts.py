@@ -372,3 +372,17 @@ def test_only_torch_and_triton_are_installed(tmp_path: Path, install: object, sa
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "static_report.json").write_text(json.dumps({"install": install}))
     assert run("static_report.py", tmp_path, ("install", "results")).stdout == said
+
+
+def test_a_commit_brings_no_record_and_no_report_of_its_own(tmp_path: Path) -> None:
+    """Both are removed before the question, so that where nothing answers it the GPU has everything to do."""
+    (tmp_path / "results").mkdir()
+    for name in ("static.json", "static_report.json"):
+        (tmp_path / "results" / name).write_text('{"cases": [{"name": "a/b", "identical": true}]}')
+    program = tmp_path / "ratchet" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nif [ "$1" = -I ]; then exec {sys.executable} "$@"; fi\nexit 3\n')
+    program.chmod(0o755)
+    words = {"COMMAND": "static", "CASES": "", "BASE": "", "MERGE_BASE": "main", "PACKAGES": "", "RUNNER_TEMP": str(tmp_path)}
+    assert run("static.sh", tmp_path, **words).returncode == 0
+    assert lines_of(tmp_path / "GITHUB_OUTPUT") == ["status=3", "gpu=true", "needed="]
