@@ -36,6 +36,8 @@ _ISSUED = "selected"
 _UNCHANGED = 0.02
 """Durations that differ by less have not changed."""
 MOST_STALLS, MOST_TIMES = 6, 7
+LONG_S = 0.01
+"""Times of a call are in ms where the longest takes this long."""
 
 
 @dataclass(frozen=True)
@@ -152,16 +154,20 @@ def activities(profile: CaseProfile) -> tuple[Activity | None, Activity | None]:
 
 
 def times(profile: CaseProfile, seconds: Callable[[Activity], dict[str, float]]) -> list[Bar]:
-    """Return the kernels, operators or API calls that took longest on either side, in µs of one call."""
-
-    def microseconds(activity: Activity | None, name: str) -> float | None:
-        return 1e6 * seconds(activity).get(name, 0.0) / max(activity.calls, 1) if activity else None
-
-    reference, head = activities(profile)
-    names = {name for activity in (reference, head) if activity for name in seconds(activity)}
-    return _longest(
-        [Bar(name, microseconds(reference, name), microseconds(head, name), "µs") for name in sorted(names)], MOST_TIMES
+    """Return the kernels, operators or API calls that took longest on either side, in µs or ms of one call."""
+    reference, head = (
+        {name: took_s / max(activity.calls, 1) for name, took_s in seconds(activity).items()} if activity else None
+        for activity in activities(profile)
     )
+    longest = {
+        name: max((side or {}).get(name, 0.0) for side in (reference, head)) for name in {**(reference or {}), **(head or {})}
+    }
+    unit, factor = ("ms", 1e3) if max(longest.values(), default=0.0) >= LONG_S else ("µs", 1e6)
+
+    def time(side: dict[str, float] | None, name: str) -> float | None:
+        return None if side is None else factor * side.get(name, 0.0)
+
+    return _longest([Bar(name, time(reference, name), time(head, name), unit) for name in sorted(longest)], MOST_TIMES)
 
 
 def _longest(bars: Sequence[Bar], most: int) -> list[Bar]:

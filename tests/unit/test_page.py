@@ -342,6 +342,34 @@ def test_the_heaviest_changed_launch() -> None:
     assert page.heaviest([]) is None
 
 
+def test_long_times_are_in_milliseconds() -> None:
+    """All bars of a part have one unit: ms from 10 ms on, else µs."""
+
+    def bars(took_s: float) -> list[tuple[str, float | None]]:
+        profile = full(head=traced(calls=2, kernels={"long": 2 * took_s, "short": 2e-6}), reference=traced(calls=1, kernels={}))
+        return [(bar.unit, bar.head) for bar in page.times(profile, lambda activity: activity.kernels)]
+
+    assert bars(0.02) == [("ms", pytest.approx(20.0)), ("ms", pytest.approx(1e-3))]
+    assert bars(0.002) == [("µs", pytest.approx(2000.0)), ("µs", pytest.approx(1.0))]
+
+
+def test_a_wide_interval_presses_no_line_to_the_ground() -> None:
+    """The scale of a sweep is that of its lines: an interval of a hundred times the rate is cut off."""
+    record = variants_examples.sizes().model_copy(update={"roofline": None})
+    wide = [
+        case.model_copy(
+            update={"variants": tuple(one.model_copy(update={"low_ms": (one.median_ms or 1) / 100}) for one in case.variants)}
+        )
+        for case in record.cases
+    ]
+    tops = []
+    for cases in (record.cases, tuple(wide)):
+        with style.drawing():
+            tops.append([axes.get_ylim()[1] for axes in variants_figure(record.model_copy(update={"cases": cases})).axes])
+    assert tops[0]
+    assert all(low < high < 1.6 * low for low, high in zip(*tops, strict=True))
+
+
 def test_roofs_of_a_small_picture() -> None:
     """Beside the arrow stand only roofs that a side is read against, the report's where no datasheet has one."""
     both = both_sides(full())

@@ -113,7 +113,8 @@ def _draw_sweep(record: VariantsRecord, quantity: Quantity, axes: Axes) -> None:
         axes.add_line(line)
         lows, highs = [point[2] for point in points], [point[3] for point in points]
         axes.fill_between([point[0] for point in points], lows, highs, color=line.get_color(), alpha=0.2, linewidth=0)
-        highest = max([highest, *highs])
+        rates = [point[1] for point in points]
+        highest = max([highest, *(min(high, 1.5 * max(rates)) for high in highs)])  # a wide interval is cut off, not the lines
     roof = next((roof for roof in record.roofline.roofs if roof.kind == quantity.roof), None) if record.roofline else None
     if roof and roof.rate / quantity.scale < 4 * highest:  # a roof far above would press the lines to the ground
         axes.axhline(roof.rate / quantity.scale, color=INK, linewidth=1, linestyle="--")
