@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -72,13 +71,14 @@ def bench_file() -> str:
     return "\n\n".join(functions)
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[HostClient]:
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostClient]:
+    folder = tmp_path_factory.mktemp("host")
     gpu = vendor_here().choose_gpu(None, os.environ)
     assert gpu
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "all.py").write_text(bench_file(), encoding="utf-8")
-    spec = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cuda", gpu_uuid=gpu.address)
+    (folder / "bench").mkdir()
+    (folder / "bench" / "all.py").write_text(bench_file(), encoding="utf-8")
+    spec = TreeSpec.of(Settings(), folder, checkout=folder, device="cuda", gpu_uuid=gpu.address)
     with Hosts({"head": spec}, os.environ) as hosts:
         hosts.sides["head"].listing()
         yield hosts.sides["head"]

@@ -57,7 +57,7 @@ def test_its_word_is_that_of_the_launches(tmp_path: Path) -> None:
         play.commit({"bench/scaled.py": source})
         static = play.ratchet("check", "--static")
         assert static.code == Exit.PASS, static.out
-        measured = play.ratchet("check", *QUICK)
+        measured = play.ratchet("check", *QUICK, "--device", "cuda")
         assert measured.outcomes() == {CASE: Outcome.IDENTICAL}
         [case] = measured.run.cases
         assert case.launches_the_same or case.host_same
@@ -67,4 +67,4 @@ def test_its_word_is_that_of_the_launches(tmp_path: Path) -> None:
     [case_without_gpu] = json.loads(done.out)["cases"]
     [kernel] = case_without_gpu["kernels"]
     assert (kernel["same"], kernel["head"]["instructions"]["of"]) == (False, "machine code")
-    assert play.ratchet("check", *QUICK).outcomes()[CASE] != Outcome.IDENTICAL
+    assert play.ratchet("check", *QUICK, "--device", "cuda").outcomes()[CASE] != Outcome.IDENTICAL
