@@ -94,6 +94,7 @@ import os, sys
 from pathlib import Path
 from ratchet import benchmark
 import torch, torch._dynamo
+import names_it
 
 COMPILER = "torch._inductor.compile_fx"
 
@@ -116,9 +117,13 @@ def scale(*, device):
 def test_what_only_a_library_compiles_costs_the_first_worker_the_compiler_and_no_later_one(
     play: Playground, tmp_path: Path
 ) -> None:
-    """No text of the tree names the compiler; each worker but the first finds it loaded, those of light pairs too."""
+    """No benchmark file names the compiler; each worker but the first finds it loaded, those of light pairs too.
+
+    A module of the tree that names it in a function which no case calls costs nothing.
+    """
     (tmp_path / "seen").mkdir()
-    play.commit({"bench/scale.py": COMPILES_UNSEEN})
+    named = "def unused(function):\n    import torch\n\n    return torch.compile(function)\n"
+    play.commit({"bench/scale.py": COMPILES_UNSEEN, "names_it.py": named})
     done = play.check("scale/*", "--base", "HEAD", "--time-identical", "--pairs", "3", env={"SEEN": str(tmp_path / "seen")})
     assert set(done.outcomes()) == {"scale/only"}, done
     first = [path.read_text().split()[0] for path in (tmp_path / "seen").iterdir()]

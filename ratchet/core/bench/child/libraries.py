@@ -21,12 +21,13 @@ from ratchet.core.workload import Device
 
 
 def load_ahead(tree: LoadedTree) -> None:
-    """Load what the modules of this tree will need.
+    """Load what the cases of this tree will need.
 
-    torch's compiler only where they name it, since it takes 3 s. If a library compiles, a worker says so
+    torch's compiler only where a benchmark file names it, since it takes 3 to 6 s. If anything else compiles, a worker says so
     (`messages.BuiltCase.compiles`), and its host loads the compiler then.
     """
-    sources = list(tree.provenance.sources())
+    files = (tree.spec.path / tree.spec.bench).rglob("*.py")
+    sources = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
     if any("torch.compile" in source for source in sources):
         load_compiler(tree.spec.device)
     if any(re.search(r"\boptim\b", source) for source in sources):

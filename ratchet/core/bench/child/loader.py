@@ -244,15 +244,6 @@ class Provenance:
         """The tree whose code is meant to run."""
         return self._tree
 
-    def sources(self) -> Iterator[str]:
-        """Yield the source text of each loaded module of the tree, but for those of a virtual environment within it."""
-        start = f"{self._tree}{os.sep}"
-        for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None)
-            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(file):
-                with contextlib.suppress(OSError):  # a module may remove its file
-                    yield Path(file).read_text(encoding="utf-8", errors="replace")
-
     def foreign(self) -> list[str]:
         """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
         # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
