@@ -126,6 +126,28 @@ def test_only_what_a_change_reaches_needs_the_gpu(recorded: Playground, ops: str
     assert verdicts(recorded, ops=ops) == same
 
 
+@pytest.mark.parametrize(
+    ("changed", "compiled"),
+    [
+        (OPS.replace("return x * y", "return y * x"), ["_mul", "_mul"]),
+        (OPS.replace("return x * 2", "return x * 3"), ["_add", "_add"]),
+        (OPS.replace("return both", "return (both)"), []),
+    ],
+    ids=["a kernel", "what a kernel calls", "nothing that its key shows"],
+)
+def test_kernels_that_did_not_change_are_not_compiled(tmp_path: Path, changed: str, *, compiled: list[str]) -> None:
+    """Of a case's kernels, those are compiled that are made of something else now, the reference's where the head's differ."""
+    both = BENCH.replace("add(x, x)", "(add(x, x), mul(x, x))[0]").partition('\n\n\n@benchmark(devices=("cpu",))\ndef muls')[0]
+    new_repository(tmp_path / "repo", {**FILES, "bench/ops.py": both})
+    play = Playground(tmp_path)
+    assert play.ratchet("run", "--static", "--device", "cpu", env=STUB).code == Exit.PASS
+    play.commit({"kit/ops.py": changed})
+    log = tmp_path / "compiled"
+    log.touch()
+    play.ratchet("check", "--static", env={**STUB, "TESTS_COMPILED": str(log)})
+    assert log.read_text().split() == compiled
+
+
 def test_a_new_benchmark_file_needs_the_gpu(recorded: Playground) -> None:
     """A file that the harness would import beside the others may change what they do, and may have cases of its own."""
     recorded.commit({"bench/more.py": "A = 1\n"})

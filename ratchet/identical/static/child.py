@@ -11,7 +11,7 @@ import importlib
 import json
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,7 @@ def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    if kernel["module"] not in sys.modules:
-        importlib.import_module(kernel["module"])
+    _import(kernel["module"])
     written = json.loads(kernel["source"])
     tree = worker.tree.provenance.tree
     function = _function(tree, kernel["file"], kernel["function"])
@@ -64,6 +63,35 @@ def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     source = ASTSource(function, written["signature"], constants, attributes)
     compiled = compile_kernel(source, target=GPUTarget(*written["target"]), options=written["options"])
     return {"code": _compiled(compiled), "instructions": instructions(compiled.asm)}
+
+
+def kernel_keys(worker: Any, kernels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return `records.KernelKeys`: Triton's own digests of each kernel and of all it calls, by which it finds compiled code."""
+    for kernel in kernels:
+        _import(kernel["module"])
+    known = _functions(worker.tree.provenance.tree)
+    return {"keys": [_key(known, kernel) for kernel in kernels]}
+
+
+def _key(known: Mapping[tuple[str, str], Sequence[Any]], kernel: Mapping[str, Any]) -> str:
+    constants = [value for _, value in json.loads(kernel["source"])["constants"]]
+    parts = [known.get(name, ()) for name in ((kernel["file"], kernel["function"]), *_named(constants))]
+    keys = [getattr(one[0], "cache_key", "") if len(one) == 1 else "" for one in parts]
+    return " ".join(keys) if all(keys) else ""
+
+
+def _named(written: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the kernels among constants, by file and qualified name."""
+    for kind, value in (pair for each in written if isinstance(each, dict) for pair in each.items()):
+        if kind == "function":
+            yield value[0], value[1]
+        elif kind == "tuple":
+            yield from _named(value)
+
+
+def _import(module: str) -> None:
+    if module not in sys.modules:
+        importlib.import_module(module)
 
 
 def _kernels(tree: Path) -> Iterator[dict[str, Any]]:
@@ -179,11 +207,20 @@ def _read(tree: Path, written: Any) -> Any:
 
 def _function(tree: Path, file: str, name: str) -> Any:
     """Return the kernel of this name in a file of the tree. Raises NotPortable where there is not exactly one."""
-    kernels = [each for each in living("triton.runtime.jit", "JITFunction") if each.fn.__qualname__ == name]
-    found = [each for each in kernels if Path(each.fn.__code__.co_filename).resolve() == tree / file]
+    found = _functions(tree).get((file, name), ())
     if len(found) != 1:
         raise NotPortable(f"{file} has {len(found)} kernels called {name}")
     return found[0]
 
 
-OPERATIONS = {"capture": capture, "recompile": recompile}
+def _functions(tree: Path) -> Mapping[tuple[str, str], Sequence[Any]]:
+    """Return all kernels of the tree by file and qualified name."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for each in living("triton.runtime.jit", "JITFunction"):
+        file = Path(each.fn.__code__.co_filename).resolve()
+        if file.is_relative_to(tree):
+            found.setdefault((str(file.relative_to(tree)), each.fn.__qualname__), []).append(each)
+    return found
+
+
+OPERATIONS = {"capture": capture, "recompile": recompile, "kernel_keys": kernel_keys}

@@ -112,7 +112,9 @@ def _kernel(change: KernelChange) -> str:
         "code": (size(one.code_size), size(other.code_size)),
     }
     parts = [f"{what} {_arrow(before, after)}" for what, (before, after) in figures.items()]
-    return f"{name}: {', '.join((*parts, _mix(change.reference.instructions, change.head.instructions)))}"
+    if change.reference.instructions and change.head.instructions:
+        parts.append(_mix(change.reference.instructions, change.head.instructions))
+    return f"{name}: {', '.join(parts)}"
 
 
 def _arrow(before: object, after: object) -> str:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.child.registry import select
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts
-from ratchet.core.bench.messages import BuiltCase
+from ratchet.core.bench.messages import Answer, BuiltCase
 from ratchet.core.bench.ready.workers import Workers
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -37,12 +37,14 @@ from ratchet.core.request import CommandResult, Request, load_baseline, own_outp
 from ratchet.core.trees import build, settings_of_tree, tree_specs
 from ratchet.core.units import plural
 from ratchet.core.untrusted import clean
+from ratchet.identical.difference import TreeDifference
 from ratchet.identical.footprint import Footprint, look
 from ratchet.identical.static.records import (
     STATIC,
     CaseCapture,
     Kernel,
     KernelChange,
+    KernelKeys,
     Recompiled,
     Recorded,
     RecordedCase,
@@ -274,10 +276,11 @@ def compared(
         bench, own = settings.bench, settings.results
         sides = [OneSide(side, tree_difference(recorded_tree, tree, bench, own)) for side, tree in trees.items()]
         names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
+        is_reference = sides[0].difference == TreeDifference()
 
         def compiled(wanted: Sequence[int]) -> dict[int, KernelChange]:
             progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
-            return _compiled(repository, settings, recorded, trees, wanted, environ)
+            return _compiled(repository, settings, recorded, trees, wanted, environ, is_reference=is_reference)
 
         cases = tuple(verdicts(recorded, sides, names, compiled))
     return StaticReport(
@@ -313,27 +316,52 @@ def _compiled(
     trees: Mapping[Side, Path],
     wanted: Sequence[int],
     environ: Mapping[str, str],
+    *,
+    is_reference: bool,
 ) -> dict[int, KernelChange]:
-    """Compile these kernels as each side has them, each side in a process of its own."""
+    """Compile these kernels as each side has them, each side in a process of its own.
+
+    ``is_reference``: the record is that of the reference. Then a kernel is what was recorded where both sides have the same key
+    for it, and the reference's need compiling only where the head's turn out to be others.
+    """
+    kernels = recorded.kernels
     if needs := _missing(recorded):
         trouble = f"it was recorded with Triton {recorded.environment.fingerprint.triton}: install {' and '.join(needs)}"
-        return {place: kernel_change(recorded.kernels[place], {}, trouble) for place in wanted}
+        return {place: kernel_change(kernels[place], {}, trouble) for place in wanted}
     specs: dict[Side, TreeSpec] = {}
     for side, tree in trees.items():
         own = settings_of_tree(settings, tree)
         specs[side] = TreeSpec.of(own, tree, checkout=repository.root, device="cpu", gpu_uuid=None)
+    made: dict[Side, dict[int, Recompiled | str]] = {
+        side: {place: Recompiled(code=kernels[place].compiled) for place in wanted} for side in SIDES
+    }
     with scratch_folder("kernels") as cache:  # so that no earlier process could leave its own answer there
         try:
-            with Hosts(specs, {**environ, "TRITON_CACHE_DIR": str(cache)}) as hosts:
+            with Hosts(specs, {**environ, "TRITON_CACHE_DIR": str(cache)}) as hosts, ThreadPoolExecutor(AT_ONCE) as pool:
                 for side in SIDES:
                     hosts.sides[side].listing()
-                tasks = [(side, place) for side in SIDES for place in wanted]
-                with ThreadPoolExecutor(AT_ONCE * len(SIDES)) as pool:
-                    done = list(pool.map(lambda task: _recompiled(hosts.sides[task[0]], recorded.kernels[task[1]]), tasks))
+                left = list(wanted)
+                if is_reference:
+                    keys = [_keys(hosts.sides[side], [kernels[place] for place in wanted]) for side in SIDES]
+                    left = [place for place, one, other in zip(wanted, *keys, strict=True) if not one or one != other]
+                for side in ("head", "reference"):
+                    done = pool.map(lambda place, host=hosts.sides[side]: _recompiled(host, kernels[place]), left)
+                    made[side] |= dict(zip(left, done, strict=True))
+                    if is_reference:
+                        left = [place for place in left if not _is_as_recorded(made["head"][place], kernels[place])]
         except (HostError, ForeignModuleError) as error:
-            return {place: kernel_change(recorded.kernels[place], {}, clean(str(error))) for place in wanted}
-    of_side = dict(zip(tasks, done, strict=True))
-    return {place: kernel_change(recorded.kernels[place], {side: of_side[side, place] for side in SIDES}) for place in wanted}
+            return {place: kernel_change(kernels[place], {}, clean(str(error))) for place in wanted}
+    return {place: kernel_change(kernels[place], {side: made[side][place] for side in SIDES}) for place in wanted}
+
+
+def _is_as_recorded(made: Recompiled | str, kernel: Kernel) -> bool:
+    return isinstance(made, Recompiled) and made.code == kernel.compiled
+
+
+def _keys(host: HostClient, kernels: Sequence[Kernel]) -> Sequence[str]:
+    """Return the keys of kernels; no texts where a worker cannot tell, so that compiling them says why."""
+    found = _asked(host, "kernel_keys", KernelKeys, kernels=[_as_asked(kernel) for kernel in kernels])
+    return [""] * len(kernels) if isinstance(found, str) else found.keys
 
 
 def _missing(recorded: Recorded) -> tuple[str, ...]:
@@ -345,11 +373,19 @@ def _missing(recorded: Recorded) -> tuple[str, ...]:
 
 
 def _recompiled(host: HostClient, kernel: Kernel) -> Recompiled | str:
+    return _asked(host, "recompile", Recompiled, kernel=_as_asked(kernel))
+
+
+def _as_asked(kernel: Kernel) -> dict[str, object]:
+    return kernel.model_dump(mode="json", include={"file", "function", "module", "source"})
+
+
+def _asked(host: HostClient, op: str, expected: type[Answer], **arguments: object) -> Answer | str:
+    """Return the answer of a new worker, or why there is none."""
     try:
         worker = host.fork()
         try:
-            asked = kernel.model_dump(mode="json", include={"file", "function", "module", "source"})
-            return worker.ask("recompile", Recompiled, kernel=asked)
+            return worker.ask(op, expected, **arguments)
         finally:
             worker.end()
     except (CaseTrouble, HostError, GitError) as error:

@@ -51,7 +51,15 @@ class Recompiled(Record):
     """The answer of a worker: a recorded kernel as its tree has it."""
 
     code: CompiledCode
-    instructions: Instructions
+    instructions: Instructions | None = None
+    """None where it was not compiled, since nothing that it is made of differs from what was recorded."""
+
+
+class KernelKeys(Record):
+    """The answer of a worker: for each kernel that it was asked about, what tells apart all that it is made of."""
+
+    keys: tuple[Annotated[str, Field(max_length=100_000)], ...]
+    """No text where that is not known."""
 
 
 class Kernel(Record):

@@ -17,6 +17,10 @@ class JITFunction:
 
         return launch
 
+    @property
+    def cache_key(self):
+        return repr(self.codes())
+
     def codes(self):
         """Compile this and what it calls."""
         self.hash = "compiled"
