@@ -123,6 +123,8 @@ def fill(
     )
     progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(older.tree)} up to {commit_label(newer.tree)}")
     record = _resumed(record, site, again=again)
+    if not record.done:  # it may be that of other benchmarks
+        (folder / STATIC).unlink(missing_ok=True)
     clock = time.monotonic()
     with watched(repository.root, results, progress), contextlib.ExitStack() as stack:
         walk = _Walk(site, stack)
