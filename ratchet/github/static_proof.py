@@ -84,11 +84,11 @@ def _proof(
     evidence = tools.part("static_evidence")
     recorded = loads(content, f"{path} of {reference[:10]}", tools.records()["static"])
     folders = {evidence.BASE: recorded.tree.commit, evidence.FOLDERS["reference"]: reference, evidence.FOLDERS["head"]: head}
-    Trees(github, folders, workspace).write()
+    DifferingTrees(github, folders, workspace).write()
     return recorded, evidence.proven(recorded, claimed, workspace, settings.bench, settings.results)
 
 
-class Trees:
+class DifferingTrees:
     """Folders that differ from each other as the trees of some commits do; what is the same in all of them is left out."""
 
     def __init__(self, github: GitHub, commits: Mapping[str, str], into: Path) -> None:

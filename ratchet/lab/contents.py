@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_structure, treespec_dumps
 
-from ratchet.lab.child.memory import Memory, aligned
+from ratchet.lab.child.memory import SharedMemory, aligned
 from ratchet.lab.records.evaluation import InputKind, InputSpec
 from ratchet.lab.runners import Done, MadeArguments, Part, Runner, RunnerTrouble
 
@@ -111,7 +111,7 @@ def end_of(parts: Sequence[Part]) -> int:
     return placed(parts)[-1]["end"] if parts else 0
 
 
-def tensors_of(memory: Memory, layout: Sequence[dict[str, Any]], offset: int = 0) -> list[torch.Tensor]:
+def tensors_of(memory: SharedMemory, layout: Sequence[dict[str, Any]], offset: int = 0) -> list[torch.Tensor]:
     """Return the tensors of a layout, so many bytes further on."""
     return [memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"]) for part in layout]
 

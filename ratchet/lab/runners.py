@@ -32,7 +32,7 @@ from ratchet.lab.child import containment
 from ratchet.lab.records.evaluation import SourceFile
 
 if TYPE_CHECKING:
-    from ratchet.lab.child.memory import Memory
+    from ratchet.lab.child.memory import SharedMemory
 
 Answer = TypeVar("Answer", bound=Record)
 START_S = 120.0
@@ -97,8 +97,8 @@ class Runner:
 
         self.side, self.source, self.function, self.device, self.timeout_s = side, source, function, device, timeout_s
         self.holds: tuple[str, ...] = ()
-        self.memory: Memory | None = None
-        self._outgrown: list[Memory] = []
+        self.memory: SharedMemory | None = None
+        self._outgrown: list[SharedMemory] = []
         self._pages = new_pages()
         self._connection, self._control = connection, wire.Channel(connection)
         self._channel: wire.Channel | None = None
@@ -134,7 +134,7 @@ class Runner:
         self.ask("load", Done, path=self.source.path, text=self.source.text, function=self.function, seed=seed)
         self.setup_s = perf_counter() - began
 
-    def map(self, size: int) -> Memory:
+    def map(self, size: int) -> SharedMemory:
         """Return memory of so many bytes, or more, which the runner can write to as well."""
         old = self.memory
         if old is not None and old.size >= size:
@@ -144,7 +144,7 @@ class Runner:
             self._outgrown.append(old)
         return memory
 
-    def _new_memory(self, size: int) -> Memory:
+    def _new_memory(self, size: int) -> SharedMemory:
         from ratchet.lab.child import memory
 
         try:
@@ -154,7 +154,7 @@ class Runner:
                 f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
             ) from None
 
-    def _share(self, memory: Memory) -> Memory:
+    def _share(self, memory: SharedMemory) -> SharedMemory:
         """Let the runner open the memory. Raises CannotShare."""
         try:
             self.ask("map", Done, handle=memory.handle, size=memory.size)

@@ -16,7 +16,7 @@ import pytest
 from ratchet import nvcc
 from ratchet.core.bench.client import Hosts, WorkerClient
 from ratchet.core.bench.messages import BuiltCase, Identified, Sampled
-from ratchet.core.bench.tree_spec import Share, TreeSpec
+from ratchet.core.bench.tree_spec import ProcessShare, TreeSpec
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import CudaBuildError
 from ratchet.core.records.run import Side
@@ -285,7 +285,7 @@ class Sides:
             patch.setenv("RATCHET_CACHE_DIR", cache["RATCHET_CACHE_DIR"])
             compile_ahead(self.trees["head"])
         specs = {
-            side: TreeSpec(tree, folder / "checkout", "bench", (".",), "cuda", Share(1, gpu.uuid, 120, 120))
+            side: TreeSpec(tree, folder / "checkout", "bench", (".",), "cuda", ProcessShare(1, gpu.uuid, 120, 120))
             for side, tree in self.trees.items()
         }
         self.hosts = Hosts(specs, environ)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.bench.suite import CaseTask, Suite
-from ratchet.core.bench.tree_spec import Share, TreeSpec
+from ratchet.core.bench.tree_spec import ProcessShare, TreeSpec
 from ratchet.core.errors import HostError, UsageError
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import SIDES, Plan, Side
@@ -40,7 +40,7 @@ class Trees:
         (tree / "src").mkdir(parents=True)
         (tree / "bench.py").write_text(BENCH.replace("ACTION", f"extra = {{}}\n{action}"))
         (tree / "src" / "package.py").write_text(f"MS = {ms}\n")
-        self.specs[side] = TreeSpec(tree, self.folder / "checkout", "bench", (".", "src"), "cpu", Share(1, None, 1.0, 1.0))
+        self.specs[side] = TreeSpec(tree, self.folder / "checkout", "bench", (".", "src"), "cpu", ProcessShare(1, None, 1.0, 1.0))
         return tree
 
     def measure(self, pairs: int = 3, time_limit_s: float = 60.0, patterns: tuple[str, ...] = ()) -> Suite:

@@ -85,7 +85,7 @@ def test_trees_of_github_differ_as_the_whole_ones(origin: Path, github: GitHub, 
     after = tip(origin)
     for name, at in (("base", before), ("head", after)):
         git(origin, "worktree", "add", "--quiet", str(tmp_path / "whole" / name), at)
-    static_proof.Trees(github, {"base": before, "head": after}, tmp_path / "part").write()
+    static_proof.DifferingTrees(github, {"base": before, "head": after}, tmp_path / "part").write()
     whole, part = (
         tree_difference(tmp_path / kind / "base", tmp_path / kind / "head", "bench", "results") for kind in ("whole", "part")
     )
@@ -99,7 +99,7 @@ def test_no_name_of_a_tree_leads_out(github: GitHub, tmp_path: Path, monkeypatch
     entries = {"a" * 40: {name: TreeEntry("100644", "c" * 40)}, "b" * 40: {}}
     monkeypatch.setattr(github, "entries", entries.get)
     with pytest.raises(ArtifactError):
-        static_proof.Trees(github, {"base": "a" * 40, "head": "b" * 40}, tmp_path / "x").write()
+        static_proof.DifferingTrees(github, {"base": "a" * 40, "head": "b" * 40}, tmp_path / "x").write()
 
 
 # Claims of the job without a GPU.

@@ -53,8 +53,8 @@ class PythonEnvironment:
 OURS = PythonEnvironment(sys.executable)
 
 
-class Share(NamedTuple):
-    """What the processes of a tree get: of the machine, and of the controller's patience."""
+class ProcessShare(NamedTuple):
+    """The part of the machine, and of the controller's patience, that the processes of a tree get."""
 
     threads: int
     """Cores that a worker on the CPU may use."""
@@ -78,7 +78,7 @@ class TreeSpec:
     python_path: tuple[str, ...]
     """Folders within the tree that imports look into first."""
     device: Device
-    share: Share
+    share: ProcessShare
     results: str = "results"
     """The folder within the tree that ratchet itself writes to."""
     variant: str | None = None
@@ -102,7 +102,7 @@ class TreeSpec:
             bench=settings.bench,
             python_path=settings.python_path,
             device=device,
-            share=Share(settings.cpu_threads, gpu_uuid, settings.host_timeout, settings.case_timeout),
+            share=ProcessShare(settings.cpu_threads, gpu_uuid, settings.host_timeout, settings.case_timeout),
             results=settings.results,
         )
 
@@ -122,7 +122,7 @@ class TreeSpec:
         path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
         sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
         python = PythonEnvironment(fields["python"]["python"], tuple(fields["python"]["first"]))
-        parts = {"path": path, "checkout": checkout, "share": Share(*fields["share"]), "sweep": sweep, "python": python}
+        parts = {"path": path, "checkout": checkout, "share": ProcessShare(*fields["share"]), "sweep": sweep, "python": python}
         parts |= {name: tuple(fields[name]) for name in ("python_path", "late")}
         return cls(**{**fields, **parts})
 

@@ -56,7 +56,7 @@ AT_ONCE = 4
 """Kernels of one side that are compiled at the same time."""
 
 
-class Written(NamedTuple):
+class WrittenDown(NamedTuple):
     """The record of the checked-out commit."""
 
     file: Path
@@ -64,7 +64,7 @@ class Written(NamedTuple):
     """The commit of the record that this one has, where it is as good as a new one; then nothing was written."""
 
 
-def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> Written:
+def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> WrittenDown:
     """Run each case of the checked-out commit once, and write down what it needs for a verdict elsewhere.
 
     Nothing runs where the commit has a record of the same cases and the same kind of machine, and differs from that record's
@@ -90,10 +90,10 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
             earlier = repository.file_in(head.revision, str(PurePath(settings.results, STATIC)))
             names = {case.name for case in cases}
             if earlier and (holds := _holding(repository, settings, earlier, environment, names, trees.head, progress, environ)):
-                return Written(results / STATIC, holds)
+                return WrittenDown(results / STATIC, holds)
             recorded = _written_down(hosts, cases, machine, settings, head, progress)
     save(results / STATIC, recorded)
-    return Written(results / STATIC)
+    return WrittenDown(results / STATIC)
 
 
 def recorded(

@@ -30,7 +30,7 @@ class _Handle(ctypes.Structure):
     _fields_ = (("words", ctypes.c_char * _HANDLE_BYTES),)
 
 
-class Memory:
+class SharedMemory:
     """Bytes that two processes share, as a flat tensor."""
 
     def __init__(self, flat: torch.Tensor) -> None:
@@ -38,7 +38,7 @@ class Memory:
 
     @property
     def handle(self) -> str:
-        """What another process needs to open it, beside the descriptor of pages. Raises OSError where a driver shares nothing."""
+        """Text with which another process opens it, beside the descriptor of pages. Raises OSError where a driver shares nothing."""
         return ""
 
     def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
@@ -58,7 +58,7 @@ class Memory:
         """Leave the pages to whoever still has a tensor of them."""
 
 
-class HostMemory(Memory):
+class HostMemory(SharedMemory):
     """Pages that both processes map; a runner cannot take them away again."""
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -77,7 +77,7 @@ def new_pages() -> int:
     return descriptor
 
 
-class DeviceMemory(Memory):
+class DeviceMemory(SharedMemory):
     """An allocation of the GPU in the current context."""
 
     def __init__(self, handle: str = "", size: int = 0) -> None:

@@ -32,7 +32,7 @@ from ratchet.core.bench.child.calls import seed_all
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.processes import die_with_parent
 from ratchet.lab.child import containment
-from ratchet.lab.child.memory import DeviceMemory, HostMemory, Memory
+from ratchet.lab.child.memory import DeviceMemory, HostMemory, SharedMemory
 from ratchet.lab.child.selections import watched
 
 LONGEST_TEXT = 500
@@ -148,7 +148,7 @@ class FileProcess:
     def __init__(self, device: str, descriptor: int) -> None:
         self._device = torch.device(device)
         self._descriptor = descriptor
-        self._memory: Memory | None = None
+        self._memory: SharedMemory | None = None
         self.function: Callable[..., Any]
         self._arguments: list[list[Any]] = []
         self._results: list[dict[str, torch.Tensor]] = []
