@@ -38,7 +38,7 @@ class SharedMemory:
 
     @property
     def handle(self) -> str:
-        """Text with which another process opens it, beside the descriptor of pages. Raises OSError where a driver shares nothing."""
+        """Text with which another process opens it, with a descriptor of pages. Raises OSError where a driver shares nothing."""
         return ""
 
     def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
