@@ -134,6 +134,17 @@ def test_the_bar_shows_names_as_text() -> None:
     assert "\x1b[2J" not in stream.getvalue()
 
 
+def test_what_was_at_work_stays_after_an_interruption() -> None:
+    """The bar leaves nothing behind, but a command that was interrupted says what it was at, if it had begun anything."""
+    progress, stream = live(Clock())
+    progress.interrupted()
+    assert stream.getvalue() == ""
+    progress.stage("1 of 4 ready; 15 s at a/b (head)")
+    progress.interrupted()
+    progress.finish()
+    assert "At work until now: 1 of 4 ready; 15 s at a/b (head)\n" in stream.getvalue()
+
+
 def test_the_cursor_comes_back() -> None:
     """After the end the cursor is visible again, also when finished twice or never started."""
     clock = Clock()

@@ -28,12 +28,15 @@ from ratchet.core.request import CommandResult, settings_of
 
 @contextlib.contextmanager
 def progressing(options: dict[str, Any]) -> Iterator[Progress]:
-    """Show progress as the options ask, and clear it at the end, also on errors and Ctrl-C."""
+    """Show progress as the options ask, and clear it at the end, also on errors; after Ctrl-C, what was at work stays."""
     progress = choose_progress(
         sys.stderr.isatty() and not options["verbose"], options["quiet"] or (options["as_json"] and not options["verbose"])
     )
     try:
         yield progress
+    except KeyboardInterrupt:
+        progress.interrupted()
+        raise
     finally:
         progress.finish()
 

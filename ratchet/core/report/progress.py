@@ -44,6 +44,10 @@ class Progress:
         """Note that the run ended, well or not. May be called twice, and without `start`."""
 
 
+    def interrupted(self) -> None:
+        """Leave what was at work to be read, where `finish` would take it away."""
+
+
 class LineProgress(Progress):
     """A line for each stage, and one for each finished pair unless the last line is younger than a second."""
 
@@ -132,6 +136,10 @@ class LiveProgress(Progress):
         if self._running:
             self._bar.stop()
             self._running = False
+
+    def interrupted(self) -> None:
+        if description := self._bar.tasks[0].description:
+            self.announce(f"At work until now: {description}")
 
     def _draw(self, *, at_once: bool = False) -> None:
         if not self._running:
