@@ -143,6 +143,7 @@ def measured(
                 duet = Duet(one.sides, plan, Quiet(), None, host_cores=HostCores(os.sched_getaffinity(0)))
                 duet.on_two_cores = {"launches/default"}
                 duet.workers.one_queue = device == "cuda"
+                duet.ready.together = forks if device == "cuda" else 1
                 timed = [CaseRun(name=name, benchmark=name.partition("/")[0], config=Config(name="default")) for name in cases]
                 for case in duet.measure(timed, dict.fromkeys(cases, SIDES), Rule((forks,))):
                     sides = {"head": case.head, "reference": case.reference}

@@ -283,8 +283,12 @@ def case_of(name: str) -> CaseRun:
     return CaseRun(name=name, benchmark=name.partition("/")[0], config=Config(name=name.partition("/")[2]))
 
 
-def duet_of(machine: Machine, chosen: Plan | None = None, *, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
-    return Duet(machine.hosts(sides), chosen or plan(), Quiet(), None, **more)
+def duet_of(
+    machine: Machine, chosen: Plan | None = None, *, sides: tuple[Side, ...] = SIDES, together: int = 1, **more: Any
+) -> Duet:
+    duet = Duet(machine.hosts(sides), chosen or plan(), Quiet(), None, **more)
+    duet.ready.together = together
+    return duet
 
 
 def measured(duet: Duet, names: Sequence[str], rule: Rule) -> dict[str, CaseRun]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ratchet.core.bench.ready.workers import WorkerPair, Workers
+from ratchet.core.bench.ready.workers import SideWorkers, Workers
 from ratchet.core.errors import RatchetError
 from ratchet.core.records import Record
 from ratchet.core.records.profile import Activity
@@ -29,7 +29,7 @@ class SideTrace:
 def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:
     """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
     traces: dict[str, SideTrace] = {}
-    alone = WorkerPair()
+    alone = SideWorkers()
     for name in cases:
         try:
             workers.fork_missing(alone, side, name)

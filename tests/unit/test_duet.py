@@ -400,9 +400,9 @@ def test_what_a_cache_or_a_lost_reference_leaves_open_is_no_failure() -> None:
 
 @pytest.mark.parametrize("gpu", [False, True])
 def test_kernels_are_timed_alone_until_they_are_settled(gpu: bool) -> None:
-    """They are timed after all cases of their pair, in the same processes: their tracer would disturb."""
+    """They are timed after all cases of the pairs that got ready together, in the same processes: their tracer would disturb."""
     machine = Machine(waits_for_host=lambda _: True)
-    duet = duet_of(machine, plan(12, gpu=gpu))
+    duet = duet_of(machine, plan(12, gpu=gpu), together=4 if gpu else 1)
     cases = measured(duet, [CASE, OTHER], Told(6, 8, 12, kernels_settled=[OTHER]))
     timed = {name: [worker.pair for worker in case.head if worker.kernels_ms] for name, case in cases.items()}
     assert timed == {OTHER: list(range(6)), CASE: list(range(12))}
@@ -424,7 +424,7 @@ def test_a_worker_that_is_lost_while_kernels_are_timed_costs_these_times_only(si
     machine = Machine(
         waits_for_host=lambda _: True, fault_in_kernels=lambda at, pair: "killed" if (at, pair) == (side, 1) else None
     )
-    case = measured(duet_of(machine, plan(6, gpu=True)), [CASE], Rule((6,)))[CASE]
+    case = measured(duet_of(machine, plan(6, gpu=True), together=4), [CASE], Rule((6,)))[CASE]
     assert pairs(case) == pairs(case, "reference") == list(range(6))
     workers = case.head if side == "head" else case.reference
     assert [one.pair for one in workers if not one.kernels_ms] == [1]
@@ -452,7 +452,7 @@ def renewed(rule: Rule, *, gpu: bool = False, **more: Any) -> tuple[dict[str, Ca
     machine = Machine()
     sessions: Any = Renewed(machine)
     chosen = plan(rule.looks[-1], gpu=gpu, **{"sessions": True, **more})
-    cases = measured(duet_of(machine, chosen, sessions=sessions), [CASE, OTHER], rule)
+    cases = measured(duet_of(machine, chosen, sessions=sessions, together=4 if gpu else 1), [CASE, OTHER], rule)
     assert machine.alive == 0
     return cases, sessions.pairs
 
@@ -464,7 +464,10 @@ def sessions_of(case: CaseRun) -> list[int]:
 @pytest.mark.parametrize("gpu", [False, True])
 @pytest.mark.parametrize("looks", [(6, 8, 12, 20), (6, 20)])
 def test_hosts_are_renewed_every_three_pairs_while_a_case_looks_changed(looks: tuple[int, ...], gpu: bool) -> None:
-    """From the ninth pair on, with no worker alive, hosts start anew for the cases that go on; no pair is lost or doubled."""
+    """From the ninth pair on, with no worker alive, hosts are started anew for the cases that go on; no pair is lost or doubled.
+
+    On a GPU, where several pairs get ready at once, those of one session do.
+    """
     cases, before = renewed(Told(*looks, undecided=[CASE], changed=lambda _: [CASE]), gpu=gpu)
     assert before == [8, 11, 14, 17]
     assert (pairs(cases[OTHER]), pairs(cases[CASE])) == (list(range(6)), list(range(20)))
@@ -561,11 +564,12 @@ def test_more_processes_are_looked_at_in_light_pairs(gpu: bool) -> None:
     """
     machine = Machine(waits_for_host=lambda _: True)
     rule = Told(6, 12, undecided=(), processes=(10, 20), totals=[[CASE, OTHER], [CASE]])
-    cases = measured(duet_of(machine, plan(12, gpu=gpu)), [CASE, OTHER], rule)
+    cases = measured(duet_of(machine, plan(12, gpu=gpu), together=4 if gpu else 1), [CASE, OTHER], rule)
     for name, count in ((CASE, 20), (OTHER, 10)):
         case = cases[name]
         assert pairs(case) == pairs(case, "reference")
-        assert len(set(pairs(case))) == len(case.head) == count
+        assert len(set(pairs(case))) == len(case.head)
+        assert count <= len(case.head) < count + (4 if gpu else 1)
         assert (
             [one.is_light for one in case.head]
             == [pair >= 12 for pair in pairs(case)]

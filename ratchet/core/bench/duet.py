@@ -25,10 +25,11 @@ from ratchet.core.bench.lost import (
     in_every_try,
     worth_repeating,
 )
-from ratchet.core.bench.messages import BuiltCase, Checked, KernelTimes, between_sides
+from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
 from ratchet.core.bench.ready import ALL, Tricks
+from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
 from ratchet.core.bench.ready.sessions import Sessions
-from ratchet.core.bench.ready.workers import Variant, WorkerPair, Workers
+from ratchet.core.bench.ready.workers import SideWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
 from ratchet.core.bench.wire import LONGEST_SILENCE_S
@@ -101,6 +102,7 @@ class Duet:
         self.hosts = hosts
         """The hosts of the first pairs."""
         self.workers = Workers(hosts, plan, sampler, variants or {}, tricks)
+        self.ready = ReadyPairs(self.workers)
         self.workers.in_work.show = progress.stage
         self.progress = progress
         self.sampler = sampler
@@ -147,15 +149,19 @@ class Duet:
                 going = [case for case in going if case.name in undecided]
                 renew = self._plan.sessions and bool({case.name for case in going}.intersection(rule.changed(so_far)))
                 budget.look()
-            self._round_end = last
-            for pair in range(first, last):
+            pair, self._round_end = first, last
+            while pair < last:
                 order = [case for case in going if case.remaining_sides and budget.allows(case.name, first)]
                 if renew and pair >= next_session and order and self._sessions:
                     order = self._restarted(self._sessions, observer or Observer(), pair, order)
                     next_session = pair + SESSION_PAIRS
-                for name in self._cases_of_pair(WorkerPair(pair), order, partial(budget.allows, first_pair_of_round=first)):
+                stop = min(last, next_session) if renew and pair < next_session else last
+                numbers = range(pair, min(pair + self.ready.together, stop))
+                batch = [NumberedPair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
+                for name in self._measured_batch(batch, partial(budget.allows, first_pair_of_round=first)):
                     done += 1
-                    self.progress.case(name, pair, done)
+                    self.progress.case(name, numbers[-1], done)
+                pair = numbers.stop
             first = last
         with contextlib.suppress(HostError):  # what was found stands, and says of how many processes
             self._measure_light(rule, first)
@@ -191,23 +197,34 @@ class Duet:
                 order = [case for case in going if case.remaining_sides == SIDES and len(case.workers["head"]) < count]
                 if not order:
                     break
-                for name in self._cases_of_pair(WorkerPair(pair, is_light=True), order, has_time):
+                numbers = range(pair, pair + self.ready.together)
+                batch = [NumberedPair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
+                for name in self._measured_batch(batch, has_time):
                     if time.monotonic() - said >= LONGEST_SILENCE_S:
                         said = time.monotonic()
                         self.progress.stage(f"{what}: {len(self._measured[name].workers['head'])} of {name}")
-                pair += 1
+                pair = numbers.stop
 
-    def _cases_of_pair(self, pair: WorkerPair, cases: Sequence[Measured], has_time: Callable[[str], bool]) -> Iterator[str]:
-        """Measure these cases with a pair of workers, in an order that is drawn, and yield the name of each that was."""
-        order = self._random.sample(cases, len(cases))
-        for case in order:
-            if case.remaining_sides and has_time(case.name):
-                self._measure_pair(pair, case)
-                yield case.name
-        if not pair.is_light:
-            for case in order:
-                self._time_kernels(pair, case)
-        self.workers.stop_workers(pair)
+    def _measured_batch(self, batch: Sequence[NumberedPair], has_time: Callable[[str], bool]) -> Iterator[str]:
+        """Measure all cases of some pairs, and yield the name of each that was: the first one of every pair, then the second.
+
+        So all workers can build their next case side by side, which takes longer than timing it; and those of one pair time each
+        case of theirs as before.
+        """
+        for place in range(len(batch[0].order)):
+            turns = [(pair, pair.order[place]) for pair in batch]
+            self.ready.announce([(pair, case) for pair, case in turns if has_time(case.name)])
+            for pair, case in turns:
+                if case.remaining_sides and has_time(case.name):
+                    self._measure_pair(pair, case)
+                    yield case.name
+        for case in batch[0].order:
+            for workers in case.workers.values():
+                workers.sort(key=lambda one: one.samples.pair)
+            if not batch[0].is_light:
+                self._time_kernels(batch, case)
+        for pair in batch:  # not before: the end of a process would disturb the next pair, which is ready
+            self.workers.stop_workers(pair)
 
     def _restarted(self, sessions: Sessions, observer: Observer, pair: int, order: list[Measured]) -> list[Measured]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
@@ -230,7 +247,7 @@ class Duet:
             return []
         return order
 
-    def _measure_pair(self, pair: WorkerPair, case: Measured) -> None:
+    def _measure_pair(self, pair: NumberedPair, case: Measured) -> None:
         """Measure one pair of one case: again where a worker was lost, with the head alone where the reference failed in it."""
         started, tries = time.monotonic(), 0
         while sides := case.remaining_sides:
@@ -246,7 +263,7 @@ class Duet:
                 break
         case.seconds += time.monotonic() - started
 
-    def _note(self, error: CaseTrouble, pair: WorkerPair, case: Measured) -> None:
+    def _note(self, error: CaseTrouble, pair: NumberedPair, case: Measured) -> None:
         """Record what this trouble means for the case. Where it means nothing yet, the pair is repeated."""
         if isinstance(error, Impossible):
             self._note_impossible(error, pair, case)
@@ -265,7 +282,7 @@ class Duet:
         else:
             case.unfit = could_not_measure(case.lost)
 
-    def _reference_works(self, pair: WorkerPair, case: Measured) -> bool:
+    def _reference_works(self, pair: NumberedPair, case: Measured) -> bool:
         """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
         if "reference" not in case.remaining_sides:
             return True
@@ -275,7 +292,7 @@ class Duet:
             return False
         return True  # also where it says why, so that the machine is not at fault
 
-    def _note_impossible(self, error: Impossible, pair: WorkerPair, case: Measured) -> None:
+    def _note_impossible(self, error: Impossible, pair: NumberedPair, case: Measured) -> None:
         """Fail a head whose time no GPU can reach, unless the reference's is as impossible, or nothing is known of that."""
         other: Side = "reference" if error.side == "head" else "head"
         known = other not in case.remaining_sides or case.workers[other]
@@ -289,7 +306,7 @@ class Duet:
         else:
             case.unfit = f"{error.no_verdict}: {CHECK_WORK}"
 
-    def _trouble_alone(self, side: Side, pair: WorkerPair, case: str) -> CaseTrouble | None:
+    def _trouble_alone(self, side: Side, pair: NumberedPair, case: str) -> CaseTrouble | None:
         """Measure one side of this pair alone, and return its trouble if it has some."""
         try:
             self._measure_case(pair, case, (side,))
@@ -300,7 +317,7 @@ class Duet:
         return None
 
     def _measure_case(
-        self, pair: WorkerPair, case: str, sides: tuple[Side, ...], *, mirrored: bool = False, concurrent: bool = False
+        self, pair: NumberedPair, case: str, sides: tuple[Side, ...], *, mirrored: bool = False, concurrent: bool = False
     ) -> dict[Side, WorkerResult]:
         """Try one pair once. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble.
 
@@ -308,15 +325,15 @@ class Duet:
         """
         forks, times = (flipped != mirrored for flipped in order_of_pair(self._plan.order_seed, case, pair.number))
         turns, sides = in_turn(sides, flipped=times), in_turn(sides, flipped=forks)
-        prepared = self.workers.next_pair(case, pair, sides, concurrent=concurrent)
+        ready = self.ready.next_pair(case, pair, sides, concurrent=concurrent)
         workers = {
             side: WorkerResult(
                 WorkerSamples(
                     pair=pair.number,
                     started_first=side == sides[0],
                     blocks=(),
-                    ready_s=pair.workers[side].ready_s,
-                    peak_memory_bytes=prepared[side].peak_memory_bytes,
+                    ready_s=ready.workers[side].ready_s,
+                    peak_memory_bytes=ready.prepared[side].peak_memory_bytes,
                     error=None,
                     session=self._session,
                     is_light=pair.is_light,
@@ -325,7 +342,7 @@ class Duet:
             for side in sides
         }
         drawn = random.Random(f"{self._plan.order_seed} lengths {case} {pair.number}")  # noqa: S311  reproducible on purpose
-        timer = PairTimer(pair.workers, prepared, self._plan, self.peaks, self._planted.get(case), drawn)
+        timer = PairTimer(ready.workers, ready.prepared, self._plan, self.peaks, self._planted.get(case), drawn)
         cores = self._host_cores.idlest() if self._host_cores and case in self.on_two_cores else ()
         if pair.is_light:
             timer.take_light(workers, turns, cores, self._samples_of_block[case])
@@ -333,32 +350,37 @@ class Duet:
         timer.take(workers, turns, cores)
         self._samples_of_block[case] = len(workers[sides[0]].samples.blocks[0].samples_ms)
         if self._is_checked(pair.number, case):
-            self._check(pair, sides, prepared, workers, concurrent=concurrent)
+            self._check(ready, sides, workers, self._plan.seed + 2 * pair.number + 1, concurrent=concurrent)
         return workers
 
-    def _time_kernels(self, pair: WorkerPair, case: Measured) -> None:
-        """Time the kernels of a case alone in a pair in which the GPU waited for the host in every block.
+    def _time_kernels(self, batch: Sequence[NumberedPair], case: Measured) -> None:
+        """Time the kernels of a case alone in those pairs in which the GPU waited for the host in every block.
 
-        This comes after everything else that its processes time: a tracer that was started once stays there and disturbs it.
+        This comes after everything else that their processes time: a tracer that was started once stays there and disturbs it.
         """
-        _, times = order_of_pair(self._plan.order_seed, case.name, pair.number)
-        sides = in_turn(case.remaining_sides, flipped=times)
-        workers = {side: one for side in sides for one in case.workers[side][-1:] if one.samples.pair == pair.number}
-        if pair.number >= KERNEL_PAIRS or case.name in self._kernels_settled or not sides:
-            return
-        if len(workers) < len(sides) or not all(one.waited_for_host for one in workers.values()):
-            return
-        planted, started = self._planted.get(case.name), time.monotonic()
-        try:
-            self.workers.next_pair(case.name, pair, sides, placements=1)
-            for side in sides:
-                asked = planted.count(side) if planted else KERNEL_SAMPLES
-                kernels_ms = pair.workers[side].ask("kernels", KernelTimes, samples=asked).samples_ms
-                workers[side].note(kernels_ms=planted.sample(kernels_ms) if planted else kernels_ms)
-        except CaseTrouble as error:
-            self.workers.stop_workers(pair)
-            self._note(error, pair, case)
-        case.seconds += time.monotonic() - started
+        workers = {(side, one.samples.pair): one for side in case.sides for one in case.workers[side]}
+        waited = [
+            pair
+            for pair in batch
+            if pair.number < KERNEL_PAIRS and case.name not in self._kernels_settled and (sides := case.remaining_sides)
+            if all((side, pair.number) in workers and workers[side, pair.number].waited_for_host for side in sides)
+        ]
+        self.ready.announce([(pair, case) for pair in waited], placements=1)
+        planted = self._planted.get(case.name)
+        for pair in waited:
+            _, times = order_of_pair(self._plan.order_seed, case.name, pair.number)
+            sides = in_turn(case.remaining_sides, flipped=times)
+            started = time.monotonic()
+            try:
+                ready = self.ready.next_pair(case.name, pair, sides, placements=1)
+                for side in sides:
+                    asked = planted.count(side) if planted else KERNEL_SAMPLES
+                    kernels_ms = ready.workers[side].ask("kernels", KernelTimes, samples=asked).samples_ms
+                    workers[side, pair.number].note(kernels_ms=planted.sample(kernels_ms) if planted else kernels_ms)
+            except CaseTrouble as error:
+                self.workers.stop_workers(pair)
+                self._note(error, pair, case)
+            case.seconds += time.monotonic() - started
 
     def _is_checked(self, pair: int, case: str) -> bool:
         """Return whether a pair is checked after timing: the first, the last of a round, and others that no code can foresee."""
@@ -368,18 +390,11 @@ class Duet:
         return drawn < self._checked_share
 
     def _check(
-        self,
-        pair: WorkerPair,
-        sides: Sequence[Side],
-        prepared: Mapping[Side, BuiltCase],
-        workers: Mapping[Side, WorkerResult],
-        *,
-        concurrent: bool,
+        self, ready: SideWorkers, sides: Sequence[Side], workers: Mapping[Side, WorkerResult], seed: int, *, concurrent: bool
     ) -> None:
         """Check both sides once more, on inputs that neither has seen. Raises CaseTrouble."""
-        compared = len(sides) == 2 and not prepared["head"].has_reference
-        seed = self._plan.seed + 2 * pair.number + 1
-        checks = [partial(pair.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
+        compared = len(sides) == 2 and not ready.prepared["head"].has_reference
+        checks = [partial(ready.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
         checked = dict(zip(sides, self.workers.run_concurrently(checks, concurrent=concurrent), strict=True))
         if compared:
             apart = between_sides(checked["head"].evidence, checked["reference"].evidence)

@@ -156,6 +156,7 @@ def measure_suite(
         timed = {case.name: sides for case in new if (sides := _sides(case, time_identical=task.time_identical))}
         answers = {name: surveyed[name] for name in timed}
         duet.on_two_cores = {name for name, of_sides in answers.items() if _suits_two_cores(of_sides)}
+        duet.ready.together = tricks.pairs_together([_bytes_of_pair(one) for one in answers.values()], free, len(task.cores))
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         if timed:
             duet.workers.one_queue = all(map(_runs_one_by_one, answers.values()))
@@ -279,7 +280,7 @@ def _survey(
 
 
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
-    """Return the GPU memory that the workers of a pair need together."""
+    """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
     return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
 
 

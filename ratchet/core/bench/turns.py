@@ -3,8 +3,8 @@
 `duet.Duet` calls `PairTimer.take` once the case is built in both. It asks the workers through `client`, refuses samples that
 cannot be true, and touches nothing else. With ``ratchet doctor soak --plant`` the turns of a case follow a `Planted` slowdown.
 
-`Measured` keeps what was measured of one case: the blocks of each worker, what failed and what was lost. `duet` adds
-to it.
+`Measured` keeps what was measured of one case: the blocks of each worker, what failed and what was lost. `duet` and `ready.pairs`
+add to it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Measured:
     workers: dict[Side, list[WorkerResult]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
     lost: list[LostWorker] = field(default_factory=list)
+    lost_ahead: list[LostWorker] = field(default_factory=list)
+    """Workers that were lost beside others, while several pairs got ready; none of the tries that `lost` counts."""
     unfit: str | None = None
     """Why this case cannot be measured, and what to do: no verdict on the code of either side."""
     seconds: float = 0.0
@@ -87,7 +89,7 @@ class Measured:
                 "reference": sides["reference"],
                 "failures": (*self.case.failures, *self.failures),
                 "pair_s": self.seconds / max(1, len(self.workers["head"])),
-                "lost": (*self.case.lost, *self.lost),
+                "lost": (*self.case.lost, *self.lost_ahead, *self.lost),
                 "unfit": self.unfit,
             }
         )

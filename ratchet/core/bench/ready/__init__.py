@@ -1,16 +1,21 @@
 """Everything that gets a pair ready sooner than building its case when its turn comes.
 
-`workers.Workers.next_pair` gives a pair that is ready. `Tricks` says what is done for that, and how far this machine has room
+`pairs.ReadyPairs.next_pair` gives a pair that is ready. `Tricks` says what is done for that, and how far this machine has room
 for each; it is pure. All tricks are on. Research and tests switch one off, to see what it saves and that results do not depend on
 it; no user setting does. Figures: docs/decisions/0019-at-once.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ratchet.core.records.run import SIDES
 
 MOST_LANES, CORES_PER_LANE = 4, 2
 """Workers of each side that compile and check cases at once, and the cores that each of them needs."""
+MOST_AHEAD = 4
+"""Pairs whose workers get ready at the same time. With eight, contexts queue in the driver."""
 CORES_PER_SESSION, MOST_SESSIONS_AT_ONCE = 2.5, 6
 """Cores that the imports of a session keep busy, and sessions that import at the same time."""
 
@@ -21,6 +26,8 @@ class Tricks:
 
     side_by_side: bool = True
     """Workers fork, build and check their case in threads: both sides at once, and several cases at once in a survey."""
+    pairs_ahead: bool = True
+    """Workers of several pairs build their next case side by side. A worker that is lost there counts for no try."""
     keep_workers: bool = True
     """A worker takes all cases of its pair, as long as it can be restored (docs/decisions/0026-state.md)."""
     end_behind: bool = True
@@ -39,6 +46,12 @@ class Tricks:
     def lanes(self, cores: int, sides: int) -> int:
         """Return how many workers of each side a survey has at once."""
         return max(1, min(MOST_LANES, cores // CORES_PER_LANE // sides)) if self.side_by_side else 1
+
+    def pairs_together(self, bytes_of_pairs: Sequence[int], free_bytes: int | None, cores: int) -> int:
+        """Return for how many pairs the GPU has memory, half of it at most, and the machine has cores; one pair on a CPU."""
+        if free_bytes is None or not bytes_of_pairs or not self.pairs_ahead:
+            return 1
+        return max(1, min(MOST_AHEAD, cores // CORES_PER_LANE // len(SIDES), free_bytes // 2 // max(1, *bytes_of_pairs)))
 
     def sessions_together(self, cores: int) -> int:
         """Return how many later sessions import at once."""

@@ -1,6 +1,6 @@
 """Keep the workers of both sides: fork them, build cases in them, and end them; on a GPU all of that at once.
 
-`duet.Duet` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are
+`pairs.ReadyPairs` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are
 ours.
 """
 
@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
@@ -45,12 +44,12 @@ class Variant:
 
 
 @dataclass
-class WorkerPair:
-    """A worker of each side, or of one alone."""
+class SideWorkers:
+    """A worker of each side, or of one alone, and the case that they have built already."""
 
-    number: int = 0
-    is_light: bool = False
     workers: dict[Side, WorkerClient] = field(default_factory=dict)
+    case: str = ""
+    prepared: dict[Side, BuiltCase] = field(default_factory=dict)
 
 
 class InWork:
@@ -218,27 +217,13 @@ class Workers:
         are_two = len({host.tree.path for host in self.hosts.values()}) == len(SIDES)
         return sorted(set.intersection(*files.values())) if are_two else []
 
-    def next_pair(
-        self, case: str, pair: WorkerPair, sides: Sequence[Side], *, concurrent: bool = True, placements: int | None = None
-    ) -> dict[Side, BuiltCase]:
-        """Build the case in a worker of each side, in this order. Raises CaseTrouble, and HostError for lack of a worker.
-
-        ``concurrent`` lets both sides build at once, which takes the memory of both. Earlier workers end first: nothing disturbs
-        what is timed next, and their memory is free.
-        """
-        self.run_concurrently([partial(self.fork_missing, pair, side, case) for side in sides])
-        self.wait_for_ends()
-        seed, concurrent = self.plan.seed + 2 * pair.number, concurrent and case not in self.prepared_alone
-        calls = [
-            partial(self.prepare, side, pair.workers[side], case, seed, check=False, placements=placements) for side in sides
-        ]
-        return dict(zip(sides, self.run_concurrently(calls, concurrent=concurrent), strict=True))
-
-    def fork_missing(self, pair: WorkerPair, side: Side, name: str) -> None:
+    def fork_missing(self, pair: SideWorkers, side: Side, name: str) -> None:
         """Fork a worker of this side for the pair, unless it has one that may take this case. Raises HostError."""
         worker = pair.workers.get(side)
-        if worker and worker.case not in ("", name) and not (self.on_gpu and self.restored(side, worker)):
-            self.let_go(pair.workers.pop(side))
+        if worker and worker.case not in ("", name):
+            pair.case, pair.prepared = "", {}
+            if not (self.on_gpu and self.restored(side, worker)):
+                self.let_go(pair.workers.pop(side))
         if side not in pair.workers:
             pair.workers[side] = self.fork(side, one_queue=self.one_queue)
 
@@ -278,8 +263,9 @@ class Workers:
             if self._sampler is not None:
                 self._sampler.own = frozenset(self._pids)
 
-    def stop_workers(self, pair: WorkerPair) -> None:
-        """Let go of the workers of a pair; it can get others."""
+    def stop_workers(self, pair: SideWorkers) -> None:
+        """Let go of the workers of a pair, and of what they have built; it can get others."""
+        pair.case, pair.prepared = "", {}
         for side in list(pair.workers):
             self.let_go(pair.workers.pop(side))
 
