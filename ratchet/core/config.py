@@ -198,7 +198,7 @@ class Settings(BaseModel):
     """Triton's autotuner chooses anew in each process, as for users who keep no choices."""
     seed: int = 2025
     """Seed of the random inputs, the same on both sides."""
-    order_seed: Annotated[int, Field(ge=0, default_factory=lambda: secrets.randbelow(2**31))]
+    order_seed: int = Field(ge=0, default_factory=lambda: secrets.randbelow(2**31))
     """Draws which side starts and is timed first in each pair, and the order of cases; a new one for each run, which records it.
 
     A fixed one would favour the same side by the same small amount in every run.

@@ -48,7 +48,7 @@ def copies() -> None:
     ("function", "pattern", "ours"),
     [(products, FP32MatMulPattern, "fp32-matmul"), (copies, ExtraCUDACopyPattern, "tensor-per-call")],
 )
-def test_both_find_the_same(function, pattern, ours: str, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_both_find_the_same(function, pattern, ours: str, tmp_path: Path, monkeypatch) -> None:
     """What torch's matcher finds in these, ratchet finds too."""
     torch.backends.cuda.matmul.allow_tf32 = False
     function()

@@ -75,11 +75,14 @@ def _build(name: str, **parameters: Any) -> Workload:
     made = getattr(importlib.import_module(f"bench.{name}"), name)
     if "config" in parameters:
         parameters = made.configs["cuda"][parameters["config"]]
-    return made(device=torch.device("cuda"), **parameters)
+    workload = made(device=torch.device("cuda"), **parameters)
+    assert isinstance(workload, Workload)
+    return workload
 
 
 def _error(workload: Workload, **tuning: int) -> float:
     """‖out − ref‖ / ‖ref‖ of a second call into poisoned outputs."""
+    assert workload.reference
     reference = workload.reference()
     workload.run(**tuning).fill_(float("nan"))
     out = workload.run(**tuning)
@@ -99,6 +102,7 @@ def test_every_gpu_config_is_listed() -> None:
 def test_gpu_config_agrees_with_its_reference(name: str, config: str) -> None:
     """Every GPU config agrees with its float64 reference in relative norm."""
     workload = _build(name, config=config)
+    assert workload.dtype
     limit = workload.tolerance.get(workload.dtype, LIMIT[workload.dtype])
     assert _error(workload, **workload.tuning) <= limit
 
@@ -144,6 +148,7 @@ def test_kernels_run_in_a_cuda_graph() -> None:
             out = workload.run(**workload.tuning)
         out.fill_(float("nan"))
         graph.replay()
+        assert workload.reference
         reference = workload.reference()
         assert float((out.double() - reference).norm() / reference.norm()) <= LIMIT["bfloat16"]
 

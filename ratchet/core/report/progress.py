@@ -43,7 +43,6 @@ class Progress:
     def finish(self) -> None:
         """Note that the run ended, well or not. May be called twice, and without `start`."""
 
-
     def interrupted(self) -> None:
         """Leave what was at work to be read, where `finish` would take it away."""
 
