@@ -37,7 +37,6 @@ from ratchet.core.request import CommandResult, Request, load_baseline, own_outp
 from ratchet.core.trees import build, settings_of_tree, tree_specs
 from ratchet.core.units import plural
 from ratchet.core.untrusted import clean
-from ratchet.identical.difference import TreeDifference
 from ratchet.identical.footprint import Footprint, look
 from ratchet.identical.static.records import (
     STATIC,
@@ -276,7 +275,7 @@ def compared(
         bench, own = settings.bench, settings.results
         sides = [OneSide(side, tree_difference(recorded_tree, tree, bench, own)) for side, tree in trees.items()]
         names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
-        is_reference = sides[0].difference == TreeDifference()
+        is_reference = not sides[0].difference.python
 
         def compiled(wanted: Sequence[int]) -> dict[int, KernelChange]:
             progress.stage(f"Compiling {plural(len(wanted), 'kernel')} of each side")
@@ -321,8 +320,8 @@ def _compiled(
 ) -> dict[int, KernelChange]:
     """Compile these kernels as each side has them, each side in a process of its own.
 
-    ``is_reference``: the record is that of the reference. Then a kernel is what was recorded where both sides have the same key
-    for it, and the reference's need compiling only where the head's turn out to be others.
+    ``is_reference``: the reference has the Python files of the record, so that its kernels are those that were recorded. Then one
+    is the same where both sides have the same key for it, and the reference's need compiling only where the head's are others.
     """
     kernels = recorded.kernels
     if needs := _missing(recorded):
