@@ -20,23 +20,21 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from common import row, table
 
-from ratchet.core.bench.child.registry import select
-from ratchet.core.bench.client import CaseTrouble, Hosts
+from ratchet.core.bench.client import CaseTrouble
 from ratchet.core.bench.messages import Identified
 from ratchet.core.bench.ready.workers import Workers
+from ratchet.core.bench.selection import choose_cases
 from ratchet.core.config import Settings
 from ratchet.core.git import Repository, worktrees
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.files import save
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request
-from ratchet.core.trees import tree_specs
 from ratchet.identical.static import command as static
 from ratchet.identical.static.records import CaseCapture
 
@@ -77,13 +75,11 @@ def record_one(
     found: dict[str, static._Seen | str] = {}
     launches: dict[str, str] = {}
     try:
-        tree = replace(tree_specs(settings, machine, repository.root, trees.head)["head"], identified="alone")
-        with Hosts({"head": tree}, dict(os.environ)) as hosts:
+        with static._hosts(settings, machine, repository, trees.head, Progress(), dict(os.environ)) as hosts:
             workers = Workers(hosts.sides, plan_of(settings, machine.device), None, {})
-            cases = hosts.sides["head"].listing().cases
-            wanted = select([case.name for case in cases], patterns) if patterns else [case.name for case in cases]
-            for case in (case for case in cases if case.name in wanted):
-                found[case.name] = case.skipped or case.fault or _seen(workers, case.name, launches)
+            for case in choose_cases(hosts.sides["head"].listing(), None, patterns):
+                why_not = case.skipped or next((failure.message for failure in case.failures), "")
+                found[case.name] = why_not or _seen(workers, case.name, launches)
         recorded = static._joined(head, environment_of(machine, settings), workers.plan, found)
     finally:
         with _GIT:
