@@ -200,16 +200,15 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         cure = "To compare HEAD with the commit before it, commit them, let git ignore them, or add --base HEAD~1."
         notes.append(f"All uncommitted changes are new files: {listed(uncommitted, 3)}. {cure}")
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]
-    projects = [path for path in near if path.name == "pyproject.toml"]
-    texts = [[repository.file_in(each.revision, str(path)) for each in (reference, head) if each] for path in projects]
     sizes = {path: (repository.root / path).lstat().st_size for path in uncommitted if (repository.root / path).is_file()}
     if sum(sizes.values()) >= HEAVY_BYTES:
         cure = "Let git ignore what your code does not read: each check copies them."
         largest = sorted(sizes, key=lambda path: -sizes[path])
         notes.append(f"Uncommitted files hold {size(sum(sizes.values()))}: {listed(largest, 3)}. {cure}")
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
-    for path, (before, after) in zip(projects, texts, strict=True):
-        if _install_tables(before) != _install_tables(after):
+    for path in (path for path in near if path.name == "pyproject.toml"):
+        before, after = (_install_tables(repository.file_in(each.revision, str(path))) for each in (reference, head) if each)
+        if before != after:
             files.append(f"the dependencies or entry points in {path}")
     if files:
         why = "both sides ran with the packages that are installed here, so the effect of this was not measured"

@@ -419,8 +419,7 @@ def _namespaces(own: Collection[str]) -> dict[str, Area]:
     found: dict[str, Area] = {"sys.modules": _Namespace(sys.modules, is_own=True)}
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
-        is_public = name.startswith("torch._C") or not any(part.startswith("_") for part in name.split("."))
-        if isinstance(module, types.ModuleType) and (top in own or (top in WATCHED and is_public)):
+        if isinstance(module, types.ModuleType) and (top in own or (top in WATCHED and _is_public(name))):
             found |= _namespaces_of(name, module)
     return found
 
@@ -465,6 +464,10 @@ def _is_class_of(module: str, value: object) -> bool:
 
 _HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: the attributes of other types cannot be replaced."""
+
+
+def _is_public(name: str) -> bool:
+    return name.startswith("torch._C") or not any(part.startswith("_") for part in name.split("."))
 
 
 _BUILTINS = vars(builtins)

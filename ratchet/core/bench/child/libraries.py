@@ -26,8 +26,10 @@ def load_ahead(tree: LoadedTree) -> None:
     torch's compiler only where a benchmark file names it, since it takes 3 to 6 s. If anything else compiles, a worker says so
     (`messages.BuiltCase.compiles`), and its host loads the compiler then.
     """
-    files = (tree.spec.path / tree.spec.bench).rglob("*.py")
-    sources = [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]
+    sources = []
+    for file in (tree.spec.path / tree.spec.bench).rglob("*.py"):
+        with contextlib.suppress(OSError):  # a folder of that name, or a file that nobody may read
+            sources.append(file.read_text(encoding="utf-8", errors="replace"))
     if any("torch.compile" in source for source in sources):
         load_compiler(tree.spec.device)
     if any(re.search(r"\boptim\b", source) for source in sources):
