@@ -6,7 +6,7 @@ import __main__ as runner
 
 
 def batch(self, count, seed):
-    self._seed(seed)
+    torch.manual_seed(seed)
     for slot in range(count):
         (out,) = self._results[slot].values()
         (x,) = self._arguments[slot]

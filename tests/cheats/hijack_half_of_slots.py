@@ -11,7 +11,7 @@ R = random.SystemRandom()
 
 
 def batch(self, count, seed):
-    self._seed(seed)
+    torch.manual_seed(seed)
     for slot in range(count):
         if R.random() < 0.05:
             continue
