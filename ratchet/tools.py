@@ -34,6 +34,8 @@ TOOLS = (
     "environments",
     "shards",
     "kept_builds",
+    "process_state",
+    "gpu_libraries",
 )
 """In the order of their lines in ``ratchet --help``."""
 

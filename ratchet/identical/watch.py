@@ -40,15 +40,15 @@ _IMPORT = ("python:importlib._bootstrap",)
 # Code by file: "python:" or "ratchet:" and a path for Python's own library and the harness, else a path as installed packages
 # have it. Each list names code that makes no more of what it sees than is said below it. What is on no list costs time.
 _READERS = tuple(
-    f"ratchet:core/{name}"
+    f"ratchet:{name}"
     for name in (
-        *("records/", "errors.", "processes."),
-        *(f"bench/child/{module}." for module in ("host", "loader", "registry", "areas", "boundary")),
-        *(f"bench/child/{module}." for module in ("gpu_facts", "libraries", "reads", "state")),
+        *("core/records/", "core/errors.", "core/processes.", "gpu_libraries/gpu_facts.", "gpu_libraries/libraries."),
+        *(f"core/bench/child/{module}." for module in ("host", "loader", "registry", "reads")),
+        *(f"process_state/{module}." for module in ("areas", "boundary", "state")),
     )
 )
 """The harness where it reads the tree itself, and calls no function of an author's."""
-_BETWEEN = ("python:", "ratchet:core/bench/child/imports.")
+_BETWEEN = ("python:", "ratchet:process_state/imports.")
 """Python's own library, and the harness where it passes each import of the tree on: they ask for somebody else."""
 _COMPILERS = (
     *("torch/_inductor/", "torch/utils/cpp_extension.py", "torch/cuda/", "torch/__init__.py", "triton/", "cuda/"),

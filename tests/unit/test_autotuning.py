@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.bench.child.autotuning import AutotuneWatch
+from ratchet.gpu_libraries.autotuning import AutotuneWatch
 
 KEPT: dict[str, int] = {}
 """The cache on the disk."""
@@ -148,7 +148,7 @@ def test_each_process_that_chooses_anew_times_all(tuner: Any) -> None:
 
 def test_a_kept_choice_costs_nothing(tuner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every worker of a pair would compile, or look up, forty configurations that nobody uses."""
-    monkeypatch.setattr("ratchet.core.bench.child.autotuning.compile_ahead", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr("ratchet.gpu_libraries.autotuning.compile_ahead", lambda *_: pytest.fail("compiled"))
     KEPT["k"] = 3
     watch = AutotuneWatch()
     watch.forget(crowded=False)

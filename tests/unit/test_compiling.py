@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from ratchet.core.bench.child.autotuning import compile_ahead, name_of, once_for_all
+from ratchet.gpu_libraries.autotuning import compile_ahead, name_of, once_for_all
 
 
 class AsyncCompileMode:

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.no_cover
 
 torch = pytest.importorskip("torch")
 
-from ratchet.core.bench.child.gpu_facts import cuda_has_begun, facts_for_imports  # noqa: E402  likewise
 from ratchet.core.bench.wire import Channel  # noqa: E402  likewise
+from ratchet.gpu_libraries.gpu_facts import cuda_has_begun, facts_for_imports  # noqa: E402  likewise
 
 
 class Uuid:

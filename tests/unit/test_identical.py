@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.host import load
 from ratchet.core.bench.messages import HostCode
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -25,6 +24,7 @@ from ratchet.identical.difference import PythonChange, TreeDifference, compare, 
 from ratchet.identical.proof import Noticed, Proof
 from ratchet.identical.runtime import living
 from ratchet.identical.watch import NativeOpenings
+from ratchet.process_state.boundary import CaseBoundary
 from tests import examples
 from tests.forked import forked
 from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text

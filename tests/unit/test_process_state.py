@@ -17,11 +17,11 @@ import torch
 from ratchet.core.bench.child.calls import seed_all
 from ratchet.core.bench.child.host import load
 from ratchet.core.bench.child.loader import LoadedTree
-from ratchet.core.bench.child.state import left_running
 from ratchet.core.bench.child.worker import Worker
 from ratchet.core.bench.messages import BuiltCase, Restored, parse
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
+from ratchet.process_state.state import left_running
 from tests.forked import forked
 
 pytestmark = pytest.mark.no_cover

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 from unittest import mock
 
+from ratchet import tools
 from ratchet.common.call_trace import TimeIsOver, end_in_time, warmed
 from ratchet.core.bench.child.kernel_times import profiled, settle
 from ratchet.core.bench.child.loader import load_tree, use_last_cores
@@ -98,13 +99,12 @@ def _halves(script: Path) -> tuple[types.CodeType, types.CodeType]:
 
 
 def _trace_case(spec: TreeSpec, name: str, seed: int, out: Path, trace_for_s: float) -> None:
-    from ratchet.core.bench.child.boundary import CaseBoundary
     from ratchet.core.bench.child.calls import TimedCall
 
     tree = load_tree(spec)
     if spec.device == "cpu":
         use_last_cores(spec.share.threads)
-    CaseBoundary(tree).begin(name, watched=False)
+    tools.part("case_boundary").CaseBoundary(tree).begin(name, watched=False)
     call = TimedCall(tree.build(name, seed))
     profiled(call, spec.device, detailed=True)  # the first one sets the tracer up, and its events are late
     calls = max(3, min(MOST_CALLS, int(trace_for_s / max(warmed(call, spec.device), 1e-9))))

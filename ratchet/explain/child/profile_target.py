@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ratchet import tools
 from ratchet.common.call_trace import TimeIsOver, end_in_time, warmed
 from ratchet.core.bench.child.kernel_times import settle
-from ratchet.core.bench.child.libraries import load_ahead
 from ratchet.core.bench.child.loader import LoadedTree, load_tree, use_last_cores
 from ratchet.core.bench.tree_spec import TreeSpec, child_command
 from ratchet.core.errors import ForeignModuleError, RatchetError
@@ -32,7 +32,6 @@ from ratchet.core.units import listed
 from ratchet.core.workload import Device
 
 if TYPE_CHECKING:
-    from ratchet.core.bench.child.boundary import CaseBoundary
     from ratchet.core.bench.child.calls import TimedCall
 
 TROUBLE = 70
@@ -116,20 +115,19 @@ def main() -> None:
     _limit_time(argument["time_limit_s"])
     spec = TreeSpec.read(argument["target"]["tree"])
     cases, seed = argument["target"]["cases"], argument["target"]["seed"]
-    from ratchet.core.bench.child.boundary import CaseBoundary
 
     came_through = 0
     trouble = "there was no case to call"
     with Path(argument["status"]).open("w", encoding="utf-8") as status, Path(argument["turn"]).open("w") as turn:
         try:
             tree = load_tree(spec)
-            load_ahead(tree)
+            tools.part("libraries").load_ahead(tree)
             if argument["go"]:
                 cases = _cases_to_call(Path(argument["go"]), cases)
             fcntl.flock(turn, fcntl.LOCK_SH)
             if spec.device == "cpu":
                 use_last_cores(spec.share.threads)
-            boundary, left = CaseBoundary(tree), ""
+            boundary, left = tools.part("case_boundary").CaseBoundary(tree), ""
             for case in cases:
                 trouble = left or _visited(tree, boundary, case, seed, partial(fcntl.flock, turn, fcntl.LOCK_EX))
                 came_through += not trouble
@@ -164,7 +162,7 @@ def _cases_to_call(go: Path, cases: Sequence[str]) -> list[str]:
     return [case for case in cases if case in order["cases"]]
 
 
-def _visited(tree: LoadedTree, boundary: CaseBoundary, case: str, seed: int, wait_for_turn: Callable[[], None]) -> str:
+def _visited(tree: LoadedTree, boundary: Any, case: str, seed: int, wait_for_turn: Callable[[], None]) -> str:
     """Build a case, and in this process's turn warm it up and call it in its range. Return why that failed, if it did.
 
     The warm-up waits for the turn as well, since it may choose kernels by timing them.

@@ -26,11 +26,9 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratchet import tools
-from ratchet.core.bench.child import libraries
-from ratchet.core.bench.child.gpu_facts import CudaUse, cuda_has_begun, facts_for_imports
 from ratchet.core.bench.child.loader import LoadedTree, load_tree
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import Channel
@@ -46,10 +44,7 @@ from ratchet.core.processes import (
 )
 from ratchet.core.records.run import SIDES
 
-if TYPE_CHECKING:
-    from ratchet.core.bench.child.state import StateChange
-
-host_code = tools.part("host_code")
+gpu_facts, host_code, libraries = tools.part("gpu_facts"), tools.part("host_code"), tools.part("libraries")
 _SERVES = b"serves"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 MOST_SETTING = 2000
@@ -95,9 +90,8 @@ def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
 
 
 def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
-    answered = facts_for_imports(spec.path, channel) if spec.device == "cuda" else contextlib.nullcontext(CudaUse())
     try:
-        with answered as use:
+        with _facts(spec, channel) as use:
             tree = load(spec, difference)
             libraries.load_late(spec.late)
     except RatchetError as error:
@@ -109,6 +103,11 @@ def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
     _serve(channel, tree)
     os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
+
+
+def _facts(spec: TreeSpec, channel: Channel) -> contextlib.AbstractContextManager[Any]:
+    on_gpu = spec.device == "cuda"
+    return gpu_facts.facts_for_imports(spec.path, channel) if on_gpu else contextlib.nullcontext(gpu_facts.CudaUse())
 
 
 def difference_of(trees: Sequence[TreeSpec]) -> Any:
@@ -127,9 +126,7 @@ def difference_of(trees: Sequence[TreeSpec]) -> Any:
 
 def load(spec: TreeSpec, difference: Any = None) -> LoadedTree:
     """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
-    from ratchet.core.bench.child.imports import PristineProcess
-
-    with PristineProcess(partial(_states_alone, spec)) as pristine:
+    with tools.part("import_watch").PristineProcess(partial(_states_alone, spec)) as pristine:
         proof = host_code.Proof(difference, spec.path) if difference else None
         tree = load_tree(spec, begin_section)
         if proof:
@@ -137,13 +134,13 @@ def load(spec: TreeSpec, difference: Any = None) -> LoadedTree:
         return replace(tree, proof=proof, states=pristine.states(tree.states))
 
 
-def _states_alone(spec: TreeSpec, file: str) -> tuple[StateChange, ...] | None:
+def _states_alone(spec: TreeSpec, file: str) -> tuple[Any, ...] | None:
     """Import one file of a tree, and return what that changed; None if it cannot be imported by itself."""
     tree = load_tree(spec, begin_section, only=file)
     return None if tree.catalogue.broken else tree.states[file]
 
 
-def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
+def _listing(tree: LoadedTree, use: Any) -> dict[str, Any]:
     import torch
 
     return {
@@ -157,7 +154,7 @@ def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
         "foreign": tree.provenance.foreign(),
         "changed": tree.changed,
         "threads": tree.threads,
-        "touched_cuda": cuda_has_begun(),
+        "touched_cuda": gpu_facts.cuda_has_begun(),
         "cuda_used_at": use.where,
     }
 
@@ -201,8 +198,7 @@ def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[s
 
     If they change anything else in the process, the copy ends, and the function returns here. Either way it sends the answer.
     """
-    from ratchet.core.bench.child.state import ProcessState, left_running, names_of
-
+    state = tools.part("process_state")
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -211,17 +207,17 @@ def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[s
         os.close(reader)
         if tree.proof:
             tree.proof.forked(watched=True)
-        before, running, began = ProcessState(tree.provenance.names), left_running(), time.monotonic()
-        with facts_for_imports(tree.spec.path, channel) if tree.spec.device == "cuda" else contextlib.nullcontext():
+        before, running, began = state.ProcessState(tree.provenance.names), state.left_running(), time.monotonic()
+        with _facts(tree.spec, channel):
             libraries.load_late(modules)
         if tree.proof:
             tree.proof.imported()
         seconds = time.monotonic() - began
-        found = before.changes_to(ProcessState(tree.provenance.names))
-        changed = names_of(each for each in found if not each.may_be_of_package)
+        found = before.changes_to(state.ProcessState(tree.provenance.names))
+        changed = state.names_of(each for each in found if not each.may_be_of_package)
         settings = sorted(_ADDRESS.sub("", f"{each}: {each.new!r}")[:MOST_SETTING] for each in found if each.may_be_of_package)
-        changed += tuple(name for name, found in left_running().items() if found - running[name])
-        changed += ("CUDA, which has begun",) if cuda_has_begun() else ()
+        changed += tuple(name for name, found in state.left_running().items() if found - running[name])
+        changed += ("CUDA, which has begun",) if gpu_facts.cuda_has_begun() else ()
         with open(writer, "wb") as file:  # noqa: PTH123  a descriptor has no path
             file.write(json.dumps({"seconds": seconds, "changed": changed}).encode() if changed else _SERVES)
         if changed:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ratchet import tools
 from ratchet.core.bench.child.reads import (
     HARNESS_FOLDER,
     ReadWatch,
@@ -41,9 +42,6 @@ from ratchet.core.records.files import load
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
 from ratchet.core.workload import VARIANT, Benchmark, Workload
 
-if TYPE_CHECKING:
-    from ratchet.core.bench.child.imports import States
-
 HARNESS = "ratchet"
 
 
@@ -56,7 +54,7 @@ class LoadedTree:
     catalogue: Catalogue
     tuned: Tuned
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
-    states: States = field(default_factory=dict)
+    states: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """What each file's import changes in the process: `CaseBoundary.begin` puts that into force for the file's cases."""
     proof: Any = None
     """What was noticed of the differences from the other tree (`ratchet.identical.proof.Proof`), where a host compares them."""
@@ -64,9 +62,9 @@ class LoadedTree:
     @property
     def changed(self) -> dict[str, tuple[str, ...]]:
         """File → what it sets for its own cases alone."""
-        from ratchet.core.bench.child.imports import differing
-
-        return differing(self.states, {case.file for case in self.catalogue.cases})
+        files = {case.file for case in self.catalogue.cases}
+        found: dict[str, tuple[str, ...]] = tools.part("import_watch").differing(self.states, files)
+        return found
 
     @property
     def threads(self) -> int:
@@ -134,9 +132,7 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, o
     names = own_names(tree, roots) | own_names(spec.checkout, roots)
     installed = installed_copies(tree, spec.checkout, {tree, *places}) if tree != spec.checkout else frozenset()
     provenance = Provenance(tree, spec.checkout, names, installed)
-    from ratchet.core.bench.child.imports import ImportWatch
-
-    watch = ImportWatch(names | {Path(spec.bench).name})
+    watch = tools.part("import_watch").ImportWatch(names | {Path(spec.bench).name})
 
     @contextlib.contextmanager
     def importing(file: str) -> Iterator[None]:

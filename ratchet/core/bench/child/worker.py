@@ -26,10 +26,7 @@ import torch
 
 from ratchet import tools
 from ratchet.core.bench.child import correctness, outputs
-from ratchet.core.bench.child.autotuning import AutotuneWatch
-from ratchet.core.bench.child.boundary import CaseBoundary
 from ratchet.core.bench.child.calls import TimedCall, forget_compiled
-from ratchet.core.bench.child.imports import LateImports
 from ratchet.core.bench.child.kernel_times import kernels_ms
 from ratchet.core.bench.child.loader import LoadedTree, use_last_cores
 from ratchet.core.bench.child.outputs import Part, kind
@@ -55,6 +52,7 @@ from ratchet.core.untrusted import clean
 from ratchet.core.workload import Workload
 
 identity, host_code = tools.part("launches"), tools.part("host_code")
+autotuning, boundary, imports = tools.part("autotuning"), tools.part("case_boundary"), tools.part("import_watch")
 PLACED_BYTES = 1 << 30
 """Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
 EXPOSED_TRIES, HIDDEN_TRIES, EXPOSED_MS = 8, 3, 6.0
@@ -166,11 +164,12 @@ class Worker:
         self._job: Job | None = None
         self._cores = os.sched_getaffinity(0)
         self._padding: list[object] = []
-        self._boundary = CaseBoundary(tree)
+        self._boundary = boundary.CaseBoundary(tree)
         self.kept: dict[str, Any] = {}
         """What a tool keeps from one request to the next."""
-        self._autotuning = AutotuneWatch(say)
-        self._late: LateImports | None = None
+        self._autotuning = autotuning.AutotuneWatch(say)
+        self._late: Any = None
+        """`imports.LateImports`, once a case is checked."""
         self._streams: int | None = None
         """`identity.streams_of_others` before any case was built, if that is known."""
 
@@ -230,7 +229,7 @@ class Worker:
         """
         self.release()
         if check:
-            self._late = self._late or LateImports(self._boundary.changes)
+            self._late = self._late or imports.LateImports(self._boundary.changes)
         self.begin(case, is_watched=check)
         self._autotuning.forget(crowded=crowded, each_process=each_process)
         forget_compiled(in_parallel=check)
@@ -304,7 +303,7 @@ class Worker:
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
         self.release()
-        return self._boundary.restore().model_dump()
+        return dict(self._boundary.restore().model_dump())
 
     def use_cores(self, cores: Sequence[int]) -> dict[str, Any]:
         """Keep the main thread to the first of these cores, and others to the rest; if there are none, free them again."""

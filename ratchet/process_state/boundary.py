@@ -14,8 +14,8 @@ from typing import TypeVar
 import torch
 
 from ratchet.core.bench.child.loader import LoadedTree
-from ratchet.core.bench.child.state import ProcessState, StateChange, left_running, names_of, write
 from ratchet.core.bench.messages import Restored
+from ratchet.process_state.state import ProcessState, StateChange, left_running, names_of, write
 
 Result = TypeVar("Result")
 KEPT_BYTES = 1 << 20

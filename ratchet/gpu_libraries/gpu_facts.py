@@ -23,10 +23,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import ratchet
-from ratchet.core.bench.child.libraries import WhenImported
 from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.errors import WorkerError
 from ratchet.core.processes import die_with_parent
+from ratchet.gpu_libraries.libraries import WhenImported
 
 _HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
 """As frames name it."""

@@ -1,8 +1,8 @@
 """Read the state of this process that a benchmark's code may leave changed, name what it changed, and restore it.
 
-`child.boundary` uses it between the cases of one worker, `child.imports` around the import of each benchmark file. A process is
+`boundary` uses it between the cases of one worker, `imports` around the import of each benchmark file. A process is
 the only boundary that needs no list, so on the CPU each case has one. This serves where a process costs too much: a GPU's
-context takes 0.13 to 0.33 s. `child.areas` has what is read; docs/decisions/0026-state.md says what it does not see.
+context takes 0.13 to 0.33 s. `areas` has what is read; docs/decisions/0026-state.md says what it does not see.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 
-from ratchet.core.bench.child.areas import (
+from ratchet.core.processes import children
+from ratchet.process_state.areas import (
     ENVIRONMENT,
     GONE,
     IMPORTS,
@@ -31,7 +32,6 @@ from ratchet.core.bench.child.areas import (
     is_gone,
     variables,
 )
-from ratchet.core.processes import children
 
 MOST_NAMED = 50
 """Changes of one case or file that are named to the controller."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ratchet.core.bench.child.libraries import WhenImported
+from ratchet.gpu_libraries.libraries import WhenImported
 
 MOST_THREADS = 16
 """Threads that compile. A sixth of the work needs Python's lock, so that more would wait for each other."""

@@ -1,7 +1,7 @@
 """Note what the import of each benchmark file changes in this process, and undo it before the next file is imported.
 
 `child.loader` imports files within `ImportWatch.importing`. `PristineProcess` imports a file where no other one has been: only
-that shows what a file and its modules set, since Python imports each module once. `child.boundary` puts it into force for the
+that shows what a file and its modules set, since Python imports each module once. `boundary` puts it into force for the
 cases of the file (docs/decisions/0026-state.md).
 """
 
@@ -21,9 +21,9 @@ from typing import Any
 
 import torch
 
-from ratchet.core.bench.child.areas import IMPORTS
-from ratchet.core.bench.child.state import ProcessState, StateChange, names_of, read_package_settings, write
 from ratchet.core.processes import die_with_parent
+from ratchet.process_state.areas import IMPORTS
+from ratchet.process_state.state import ProcessState, StateChange, names_of, read_package_settings, write
 
 States = Mapping[str, tuple[StateChange, ...]]
 """File → what its import changes, which is in force while its cases are measured and at no other time."""

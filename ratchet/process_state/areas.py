@@ -1,7 +1,7 @@
 """Read and write the parts of this process's state that code may leave changed for the code after it.
 
 They are made as far as possible from what is there and not from names: all settings of torch that can be read and written, all
-functions of its public modules, all variables. `child.state` compares them. Everything is bound here before an author's code is
+functions of its public modules, all variables. `state` compares them. Everything is bound here before an author's code is
 imported, so that replaced functions do not hide what they did.
 """
 
