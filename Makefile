@@ -6,7 +6,9 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-PYTEST = $(PY) -m pytest -n auto --dist worksteal
+# A test that hangs fails with a stack after fifteen minutes, in place of using up the time of a whole run.
+LIMIT = --timeout 900
+PYTEST = $(PY) -m pytest -n auto --dist worksteal $(LIMIT)
 MUTMUT := $(VENV)/bin/mutmut
 MUTATED = $(subst /,.,$(or $(ONLY:.py=),ratchet))
 MUTMUT_STAMP := $(VENV)/.mutmut
@@ -30,7 +32,7 @@ test: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 
 # Coverage is never paused: while a thread of a test still runs, it cannot be turned on again.
 # A test that failed beside others runs once more, alone: red is what fails twice, and what failed once stands in the log.
-AGAIN = || { echo "Once more, alone, what failed:"; $(PY) -m pytest --last-failed --last-failed-no-failures none --maxfail 1
+AGAIN = || { echo "Once more, alone, what failed:"; $(PY) -m pytest $(LIMIT) --last-failed --last-failed-no-failures none --maxfail 1
 test-all: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
 	@$(PYTEST) --cache-clear -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit $(AGAIN) -m "not no_cover" --cov --cov-append tests/unit; }
 	@$(PYTEST) --cache-clear -m no_cover $(AGAIN) -m no_cover; }
