@@ -1,4 +1,4 @@
-"""The commands init (a first benchmark, settings and workflows) and doctor. Loaded by `ratchet.core.cli` when one is called."""
+"""The commands init (a first benchmark, settings and workflows), doctor and doctor cases. One loads when it is called."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import click
 
 from ratchet.adopt import doctor
 from ratchet.adopt.init import USUAL_LABELS, USUAL_PYTHON, InitPlan, InitRequest, drift, plan_init, write_plan
-from ratchet.core.cli.options import common, device
+from ratchet.core.cli.options import common, device, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
+from ratchet.core.run import cases_of_checkout
 from ratchet.core.units import plural
+from ratchet.core.untrusted import clean
 
 
 @click.command("init")
@@ -127,3 +129,30 @@ def doctor_command(*, strict: bool, **options: Any) -> int:
     click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
     unfit = [check for check in checks if check.unfit and (check.name == "torch" or options["device"] != "cpu")]
     return int(Exit.NOT_MEASURED if strict and unfit else Exit.PASS)
+
+
+@click.command("cases")
+@click.argument("cases", nargs=-1)
+@device
+@common
+def cases_command(cases: tuple[str, ...], **options: Any) -> int:
+    """List the cases of this checkout, and those that this machine skips."""
+    listed = cases_of_checkout(request_of(cases, options), os.environ)
+    width = max((len(case.name) for case in listed), default=0)
+    lines = []
+    for case in listed:
+        if case.failures:
+            note = f"broken: {case.failures[0].message}"
+        elif case.skipped:
+            note = f"skipped: {case.skipped}"
+        else:
+            note = " ".join(f"{name}={value}" for name, value in case.config.parameters.items())
+        lines.append(f"{clean(case.name):<{width}}  {clean(note)}".rstrip())
+    lines = lines or [
+        "There is no case: a benchmark is a function with the decorator @benchmark. More: `ratchet explain benchmarks`."
+    ]
+    fields = [case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in listed]
+    print_result(fields, lines, as_json=options["as_json"])
+    if any(case.failures for case in listed):
+        return int(Exit.REGRESSION)
+    return int(Exit.PASS if listed else Exit.NOT_MEASURED)

@@ -4,8 +4,10 @@ COMMANDS = {
     "Begin": {
         "init": ("ratchet.adopt.cli:init_command", "Write a first benchmark, settings, and workflows."),
         "doctor": ("ratchet.adopt.cli:doctor_command", "Say what this machine can and cannot do, and what to do."),
+        "doctor cases": ("ratchet.adopt.cli:cases_command", "List the cases of this checkout."),
     },
 }
+RENAMED = {"list": "doctor cases"}
 EXAMPLES = {
     "init": (
         "ratchet init",
@@ -17,6 +19,10 @@ EXAMPLES = {
         "ratchet doctor",
         "ratchet doctor --json",
         "ratchet doctor --strict",
+    ),
+    "doctor cases": (
+        "ratchet doctor cases",
+        "ratchet doctor cases 'norm/*' --json",
     ),
 }
 PARTS = {"schemas": "ratchet.common.schema"}

@@ -28,9 +28,7 @@ from ratchet.core.errors import Exit, RatchetError, UsageError
 from ratchet.core.units import did_you_mean
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
-    "Begin": {
-        "doctor cases": ("ratchet.core.cli.check:list_command", "List the cases of this checkout."),
-    },
+    "Begin": {},
     "Compare two states of the code": {
         "check": ("ratchet.core.cli.check:check_command", "Is this checkout slower than an earlier commit?"),
         "check --open": ("ratchet.core.cli.results:open_command", "Open the report of the last check; measures nothing."),
@@ -52,7 +50,6 @@ for _section, _commands in tools.commands():
     SECTIONS[_section] |= _commands
 COMMANDS = {words: command for commands in SECTIONS.values() for words, command in commands.items()}
 RENAMED = {
-    "list": "doctor cases",
     "open": "check --open",
     "report": "compare",
     **tools.renamed(),
@@ -84,10 +81,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet compare before/current.json after/current.json",
         "ratchet compare old/current.json --gate 5%    judge one run again, write its report",
         "ratchet compare before.json after.json --format hyperfine",
-    ),
-    "doctor cases": (
-        "ratchet doctor cases",
-        "ratchet doctor cases 'norm/*' --json",
     ),
     "run": (
         "ratchet run",

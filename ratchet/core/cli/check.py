@@ -1,4 +1,4 @@
-"""Commands about this checkout: check, run and list. Loaded by `ratchet.core.cli` when one of them is called.
+"""Commands that measure this checkout: check and run. Loaded by `ratchet.core.cli` when one of them is called.
 
 Each makes a `Request` of its options, calls one function of `ratchet.core`, prints, and returns the exit code.
 """
@@ -13,13 +13,12 @@ from typing import Any
 import click
 
 from ratchet.core.check import check
-from ratchet.core.cli.options import common, device, exchange, gpu_list, harness, judging, measuring, reference, request_of, shard
-from ratchet.core.cli.output import print_paths, print_result, progressing, show, write_exchange
+from ratchet.core.cli.options import common, exchange, gpu_list, harness, judging, measuring, reference, request_of, shard
+from ratchet.core.cli.output import print_paths, progressing, show, write_exchange
 from ratchet.core.command_result import write
 from ratchet.core.errors import DamageError, Exit, OutputError
 from ratchet.core.request import CommandResult
-from ratchet.core.run import cases_of_checkout, run
-from ratchet.core.untrusted import clean
+from ratchet.core.run import run
 
 
 @click.command("check")
@@ -95,30 +94,3 @@ def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], opti
     if done.damage:
         raise DamageError(done.damage)
     return done.report.exit_code
-
-
-@click.command("list")
-@click.argument("cases", nargs=-1)
-@device
-@common
-def list_command(cases: tuple[str, ...], **options: Any) -> int:
-    """List the cases of this checkout, and those that this machine skips."""
-    listed = cases_of_checkout(request_of(cases, options), os.environ)
-    width = max((len(case.name) for case in listed), default=0)
-    lines = []
-    for case in listed:
-        if case.failures:
-            note = f"broken: {case.failures[0].message}"
-        elif case.skipped:
-            note = f"skipped: {case.skipped}"
-        else:
-            note = " ".join(f"{name}={value}" for name, value in case.config.parameters.items())
-        lines.append(f"{clean(case.name):<{width}}  {clean(note)}".rstrip())
-    lines = lines or [
-        "There is no case: a benchmark is a function with the decorator @benchmark. More: `ratchet explain benchmarks`."
-    ]
-    fields = [case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in listed]
-    print_result(fields, lines, as_json=options["as_json"])
-    if any(case.failures for case in listed):
-        return int(Exit.REGRESSION)
-    return int(Exit.PASS if listed else Exit.NOT_MEASURED)
