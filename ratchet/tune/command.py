@@ -1,9 +1,9 @@
 """Carry out `ratchet tune`: search a case's space within a budget, or use the record of an earlier search.
 
 The command line calls `tune`, which locks devices, starts workers on them or on a Ray cluster, confirms the best few, recommends
-one or none, and writes the record, ``suggestions.md`` and plots into the tuning folder; with --apply, also ``tuned.json`` of the
+one or none, and writes the record and ``suggestions.md`` into the tuning folder; with --apply, also ``tuned.json`` of the
 benchmarks. `apply_recorded`, `export_tuning` and `tune_replay` use records and measure nothing.
-``.github/scripts/propose.py`` uses `apply_tuning`, `render_again` and `remove_pictures`.
+``.github/scripts/propose.py`` uses `apply_tuning` and `write_suggestions`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from ratchet.core.bench.client import Hosts
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import load_settings
-from ratchet.core.errors import PageError, RecordError, UnfitError, UsageError
+from ratchet.core.errors import RecordError, UnfitError, UsageError
 from ratchet.core.machine import machines_of, plan_of
 from ratchet.core.records.files import load, save_over, save_text
 from ratchet.core.records.run import Policy
@@ -35,7 +35,7 @@ from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation
 from ratchet.tune.session import Begin, RemoteStationArguments, TuningSession, finalists, local, on_ray
 from ratchet.tune.station import StationPlace
 from ratchet.tune.subject import FOLDER, TuneRequest, TuningResult, TuningSite, chosen, first_record, restored, sharing, space_of
-from ratchet.tune.suggestions import draw_convergence, elsewhere, headings, render_suggestions, settings_text
+from ratchet.tune.suggestions import elsewhere, render_suggestions, settings_text
 from ratchet.tune.t4 import CORRECT, Result, configuration_of, read_t4, recorded_space, replayed, write_t4
 from ratchet.tune.trials import TrialTarget
 
@@ -98,7 +98,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, started: float)
             try_elsewhere(session, site, budget, names, executor)
     wall_s = time.monotonic() - started
     session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=search.strategy))
-    written = [path, *write_suggestions(path)]
+    written = [path, write_suggestions(folder)]
     if request.apply and session.record.best is not None:
         written.append(apply_tuning([session.record], site.root / site.settings.bench, site.settings.policy).path)
     refuse_all_failed(session)
@@ -180,52 +180,19 @@ def try_elsewhere(session: TuningSession, site: TuningSite, budget: Budget, name
         session.keep(session.record.model_copy(update={"verdict": verdict}))
 
 
-# The files for people: ``suggestions.md`` over all records of a folder, and a plot for each record.
+# The file for people: ``suggestions.md`` over all records of a folder.
 
 
-def write_suggestions(changed: Path) -> list[Path]:
-    """Write the report on every record of a folder, and draw the plot of ``changed``. Return the paths, the report's first.
-
-    The report names a record that cannot be read, and a picture that cannot be drawn. Raises OutputError.
-    """
-    records, warnings = _records(changed.parent)
-    record = dict(records).get(changed)
-    drawn = []
-    try:
-        drawn = draw_convergence(record, changed.parent, changed.stem) if record else []
-    except PageError as error:
-        warnings.append(str(error))
-        remove_pictures(changed)
-    return [_written(changed.parent, records, warnings), *drawn]
-
-
-def render_again(folder: Path) -> Path:
-    """Write the report on every record of a folder, with the existing pictures. Return its path. Raises OutputError."""
-    return _written(folder, *_records(folder))
-
-
-def remove_pictures(path: Path) -> None:
-    """Remove the pictures of the record that was in this place before: they show another search."""
-    for kind in (".png", ".svg"):
-        path.with_suffix(kind).unlink(missing_ok=True)
-
-
-def _written(folder: Path, records: Sequence[tuple[Path, TuningRecord]], warnings: Sequence[str]) -> Path:
-    only = [record for _, record in records]
-    drawn = [path.with_suffix(".png") for path, _ in records]
-    pictures = {heading: picture.name for heading, picture in zip(headings(only), drawn, strict=True) if picture.exists()}
-    save_text(folder / SUGGESTIONS, render_suggestions(only, pictures, warnings))
-    return folder / SUGGESTIONS
-
-
-def _records(folder: Path) -> tuple[list[tuple[Path, TuningRecord]], list[str]]:
+def write_suggestions(folder: Path) -> Path:
+    """Write the report on every record of a folder, naming those that cannot be read. Return its path. Raises OutputError."""
     records, warnings = [], []
     for path in sorted(folder.glob("*.json")):
         try:
-            records.append((path, load(path, TuningRecord)))
+            records.append(load(path, TuningRecord))
         except RecordError as error:
             warnings.append(f"{path.name} was left out: {error.message.replace(str(path), 'it')}")
-    return records, warnings
+    save_text(folder / SUGGESTIONS, render_suggestions(records, warnings))
+    return folder / SUGGESTIONS
 
 
 # `ratchet tune --record`: apply the recommendations of earlier searches.
