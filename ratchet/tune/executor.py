@@ -73,18 +73,18 @@ class Budget:
 # Executors: a station on each device, and `LocalExecutor`, which spreads tasks over stations.
 #
 # A `Task` says what to do, a `TaskResult` how it ended; both can be pickled, so that a station may live in another process or on
-# another machine. A station is an executor of one place.
+# another machine.
 
 
 Report = Callable[[TaskResult], None]
 
 
-class Executor(Protocol):
-    """An object that takes tasks and hands out their results, in any order. For one thread only."""
+class Worksite(Protocol):
+    """An object that takes tasks: one device, or many of them. For one thread only."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The stations that are there now."""
+        """The devices that are there now."""
         ...
 
     @property
@@ -96,10 +96,6 @@ class Executor(Protocol):
         """Give out a task. Whatever happens to it stands in its `TaskResult` and is never raised."""
         ...
 
-    def results(self, timeout_s: float) -> list[TaskResult]:
-        """Return what was done since the last call. Wait until there is something, but no longer than ``timeout_s``."""
-        ...
-
     def withdraw(self) -> None:
         """Take back the tasks that are not being timed yet: they get no `TaskResult` any more."""
         ...
@@ -109,11 +105,19 @@ class Executor(Protocol):
         ...
 
 
-class Station(Executor, Protocol):
-    """An executor of one device, which can report each `TaskResult` as soon as it is there."""
+class Station(Worksite, Protocol):
+    """One device, which reports each `TaskResult` as soon as it is there."""
 
     def report_to(self, report: Report) -> None:
-        """Call ``report`` with each `TaskResult` from now on, in a thread of the station's; `results` then has nothing."""
+        """Call ``report`` with each `TaskResult`, in a thread of the station's."""
+        ...
+
+
+class Executor(Worksite, Protocol):
+    """All devices, which hand out results in any order."""
+
+    def results(self, timeout_s: float) -> list[TaskResult]:
+        """Return what was done since the last call. Wait until there is something, but no longer than ``timeout_s``."""
         ...
 
 

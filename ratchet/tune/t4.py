@@ -44,7 +44,7 @@ class Result:
     invalidity: str = CORRECT
     """The reason why it failed: T4 knows timeout, compile, runtime, correctness and constraints."""
     runtimes: tuple[float, ...] = ()
-    """Single measurements, in milliseconds."""
+    """Single measurements, in milliseconds. Written and not read again, as are the next two."""
     compilation: float = 0.0
     """Compile time in milliseconds."""
     timestamp: str = ""
@@ -76,19 +76,14 @@ def read_t4(path: Path) -> list[Result]:
     return list(by_configuration.values())
 
 
-def t4_text(results: Sequence[Result], metadata: Mapping[str, Any] | None = None) -> str:
-    """Return the text of a T4 file, in the spelling of Kernel Tuner 1.5."""
+def write_t4(path: Path, results: Sequence[Result], metadata: Mapping[str, Any] | None = None) -> None:
+    """Write a T4 file, in the spelling of Kernel Tuner 1.5, compressed where it is called ``.gz``. Raises OutputError."""
     table = {
         "metadata": {"timeunit": "milliseconds", **(metadata or {})},
         "results": [_entry(result) for result in results],
         "schema_version": SCHEMA,
     }
-    return json.dumps(table, allow_nan=False) + "\n"
-
-
-def write_t4(path: Path, results: Sequence[Result], metadata: Mapping[str, Any] | None = None) -> None:
-    """Write a T4 file, compressed where it is called ``.gz``. Raises OutputError where folder or disk refuses."""
-    content = t4_text(results, metadata).encode()
+    content = f"{json.dumps(table, allow_nan=False)}\n".encode()
     save_bytes(path, gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
@@ -120,16 +115,8 @@ def _result(entry: dict[str, Any]) -> Result:
     for name, value in configuration.items():
         if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
             raise ValueError(f"parameter {name} is not a number, string or bool")
-    times = entry.get("times") or {}
     invalidity = str(entry["invalidity"])
-    return Result(
-        configuration,
-        _ms(entry) if invalidity == CORRECT else None,
-        invalidity,
-        tuple(float(time) for time in times.get("runtimes") or ()),
-        float(times.get("compilation_time", times.get("compilation", 0.0)) or 0.0),
-        str(entry.get("timestamp", "")),
-    )
+    return Result(configuration, _ms(entry) if invalidity == CORRECT else None, invalidity)
 
 
 def _ms(entry: dict[str, Any]) -> float | None:

@@ -31,9 +31,6 @@ class FakeStation:
     def submit(self, task: Task) -> None:
         self.tasks.append(task)
 
-    def results(self, timeout_s: float) -> list[TaskResult]:
-        return []
-
     def withdraw(self) -> None:
         self.withdrawn += 1
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ratchet.core.errors import HostError
 from ratchet.tune.ray_stations import RayExecutor
 from ratchet.tune.records import Task, TaskResult
 
@@ -101,20 +100,6 @@ def test_the_first_station_does_not_wait_for_the_others(make: Made) -> None:
     assert (sorted(first.tasks), sorted(second.tasks)) == ([0, 1], [2])
 
 
-def test_everything_that_has_arrived_comes_at_once(make: Made) -> None:
-    """Results are not handed out one by one: the record is written once for all of them."""
-    executor, (first, second) = make(2)
-    first.start("first")
-    second.start("second")
-    executor.wait_for_first(10)
-    for number in range(4):
-        executor.submit(task(number))
-    for number in range(3):
-        (first if number in first.tasks else second).finish(number)
-    assert sorted(done.task.number for done in executor.results(0)) == [0, 1, 2]
-    assert executor.room == 3
-
-
 def test_the_tasks_of_a_lost_station_go_to_another(make: Made) -> None:
     """Nothing is told as lost while a station is left, be it one that has not started yet."""
     executor, (first, second) = make(2)
@@ -129,21 +114,6 @@ def test_the_tasks_of_a_lost_station_go_to_another(make: Made) -> None:
     second.finish(1)
     assert [done.task.number for done in executor.results(0)] == [1]
     assert (executor.places, executor.room) == (("second",), 2)
-
-
-def test_when_the_last_is_lost_its_tasks_are(make: Made) -> None:
-    """With no station left, each task comes back as lost, with the reason."""
-    executor, (only,) = make(1)
-    only.start("only")
-    executor.wait_for_first(10)
-    executor.submit(task(0))
-    executor.submit(task(1))
-    only.die()
-    assert [(done.task.number, done.lost) for done in executor.results(0)] == [
-        (0, "only was lost: the worker died"),
-        (1, "only was lost: the worker died"),
-    ]
-    assert executor.places == ()
 
 
 def test_what_is_withdrawn_makes_room(make: Made) -> None:
@@ -162,12 +132,3 @@ def test_what_is_withdrawn_makes_room(make: Made) -> None:
     first.die()
     assert executor.results(0) == []
     assert not second.tasks
-
-
-def test_no_station_at_all(make: Made) -> None:
-    """Where none starts, the first reason is said, and nobody waits until the time is over."""
-    executor, actors = make(2)
-    for actor in actors:
-        actor.die()
-    with pytest.raises(HostError, match="No station started on the Ray cluster: the worker died"):
-        executor.wait_for_first(60)

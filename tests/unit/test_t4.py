@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +14,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.errors import RecordError
 from ratchet.tune.command import tune_replay
 from ratchet.tune.suggestions import replay_lines
-from ratchet.tune.t4 import Result, read_t4, recorded_space, replayed, t4_text, write_t4
+from ratchet.tune.t4 import Result, read_t4, recorded_space, replayed, write_t4
 
 pytestmark = pytest.mark.no_cover
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 FILES = sorted(DATA.glob("*.json.gz"))
-TIMES = st.floats(1e-6, 1e6)
-RESULTS = st.lists(
-    st.tuples(st.integers(), st.sampled_from(["row", "column"]), st.booleans(), st.none() | TIMES, st.lists(TIMES, max_size=3)),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda row: row[:3],
-)
+ROWS = st.tuples(st.integers(), st.sampled_from(["row", "column"]), st.booleans(), st.none() | st.floats(1e-6, 1e6))
 
 
-@given(RESULTS)
+@given(st.lists(ROWS, min_size=1, max_size=8, unique_by=lambda row: row[:3]))
 def test_what_is_written_is_read_again(rows: list[Any]) -> None:
-    """Every field survives, whatever the values."""
+    """Configurations and their times survive, whatever the values."""
     results = [
-        Result({"n": n, "layout": layout, "fast": fast}, ms, "correct" if ms else "compile", tuple(runs), 12.5, "2026-11-21")
-        for n, layout, fast, ms, runs in rows
+        Result({"n": n, "layout": layout, "fast": fast}, ms, "correct" if ms else "compile") for n, layout, fast, ms in rows
     ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "read_bytes", lambda _: t4_text(results).encode())
-        assert read_t4(Path("any.json")) == results
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_recorded_files_survive(path: Path, tmp_path: Path) -> None:
-    """Recorded files are the same after reading, writing, plain or compressed, and reading."""
-    results = read_t4(path)
-    assert len(results) > 3000
-    for name in ("again.json", "again.json.gz"):
-        write_t4(tmp_path / name, results, {"device": "any"})
-        assert read_t4(tmp_path / name) == results
-    table = json.loads((tmp_path / "again.json").read_text())
-    theirs = json.loads(gzip.decompress(path.read_bytes()))
-    assert table["schema_version"] == theirs["schema_version"] == "1.0.0"
-    assert table["results"][0].keys() == theirs["results"][0].keys()
+    with tempfile.TemporaryDirectory() as folder:
+        write_t4(Path(folder, "any.json"), results)
+        assert read_t4(Path(folder, "any.json")) == results
 
 
 @pytest.mark.slow
@@ -139,12 +118,6 @@ def test_files_that_cannot_be_replayed(content: bytes | None, says: str, tmp_pat
     with pytest.raises(RecordError, match=says) as raised:
         tune_replay(path, 10, 0, "auto")
     assert str(path) in str(raised.value)
-
-
-def test_an_unknown_strategy_is_refused() -> None:
-    """With the names of those that exist."""
-    with pytest.raises(UsageError, match="no strategy called x"):
-        tune_replay(FILES[0], 10, 0, "x")
 
 
 @pytest.mark.parametrize(("unit", "ms"), [("s", 2000.0), ("us", 0.002), ("", 2.0), ("miliseconds", 2.0)])
