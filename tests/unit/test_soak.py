@@ -65,10 +65,6 @@ def test_bounds_are_exact(count: int, of: int) -> None:
     assert count == of or stats.binom.cdf(count, of, high) == pytest.approx(0.05)
     assert count == 0 or stats.binom.sf(count - 1, of, low) == pytest.approx(0.05)
     assert low <= count / of <= high
-
-
-def test_nothing_seen_bounds_nothing() -> None:
-    """No check at all leaves every share possible."""
     assert share_bounds(0, 0) == (0.0, 1.0)
 
 
