@@ -64,7 +64,7 @@ def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
         if count == 0:
             raise UnfitError("The Ray cluster offers no GPU.", "Start its nodes with --num-gpus, or leave --executor out.")
         actor = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(_Actor)
-        actors = [actor.options(max_concurrency=_CALLS).remote(prepare) for _ in range(count)]
+        actors: list[Any] = [actor.options(max_concurrency=_CALLS).remote(prepare) for _ in range(count)]
 
         @contextlib.contextmanager
         def begin(aim: Any) -> Iterator[Executor]:

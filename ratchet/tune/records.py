@@ -272,7 +272,7 @@ def _places(path: Path) -> Iterator[Path]:
     return (path.parent / EARLIER / f"{path.stem}.{number}{path.suffix}" for number in itertools.count(1))
 
 
-# Tasks and results that cross processes, and perhaps machines, while a search runs or is replayed.
+# Tasks and results that cross processes, and perhaps machines, while a search runs.
 
 
 class Task(Record):
@@ -301,28 +301,3 @@ class TaskResult(Record):
     confirmations: tuple[Confirmation, ...] = ()
     lost: str = ""
     """The reason why there is neither: the station is gone."""
-
-
-class ReplayResult(Record):
-    """One search of a recorded space."""
-
-    path: str
-    strategy: str
-    """The strategy that was asked for."""
-    searched_by: str
-    """The strategies that `auto` used, or the strategy that was asked for."""
-    seed: int
-    evaluations: Count
-    """Evaluations used, failed ones too."""
-    failed: Count
-    """Evaluations that failed."""
-    configurations: Count
-    """Configurations in the recorded space."""
-    best_ms: Positive | None
-    """The best that was found; None where every one that was tried failed."""
-    optimum_ms: Positive
-    """The best that was recorded."""
-    fraction: Annotated[float, Field(ge=0, le=1)]
-    """The optimum's time over the best's; 0 where nothing was found."""
-    configuration: Configuration | None
-    """The best that was found."""

@@ -20,7 +20,7 @@ from ratchet.core.report.words import NOTHING, change, interval
 from ratchet.core.untrusted import CELL, Markdown, fenced, markdown
 from ratchet.core.workload import Parameter
 from ratchet.tune.judge import Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
-from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
+from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, TuningRecord, tuning_path
 
 _OF_A_LAUNCH = {"NUM_WARPS": "num_warps", "NUM_STAGES": "num_stages", "NUM_CTAS": "num_ctas", "MAXNREG": "maxnreg"}
 """Name in a benchmark → the argument of ``triton.Config`` that holds it, beside the kernel's own parameters."""
@@ -246,14 +246,3 @@ def tuning_lines(record: TuningRecord) -> Iterator[str]:
 def settings_text(configuration: Configuration) -> str:
     """Format a configuration: ``BLOCK_M=128 BLOCK_N=64``."""
     return " ".join(f"{name}={value}" for name, value in configuration.items())
-
-
-def replay_lines(result: ReplayResult) -> Iterator[str]:
-    """Yield the result of a search in a recorded space, compared with its optimum."""
-    of = f"{result.evaluations} of {result.configurations} configurations, {result.failed} of which failed"
-    yield untrusted.log_line(f"{result.path}: tried {of} ({result.searched_by}, seed {result.seed})")
-    if result.best_ms is None or result.configuration is None:
-        yield "No configuration works."
-        return
-    yield untrusted.log_line(f"Best: {units.duration(result.best_ms * 1e-3)}  {settings_text(result.configuration)}")
-    yield f"Optimum: {units.duration(result.optimum_ms * 1e-3)}; fraction of the optimum: {result.fraction:.4f}"

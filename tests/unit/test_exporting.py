@@ -10,13 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
+from recorded_spaces import read
 
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.records.files import load, save
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
 from ratchet.tune.cli import tune_command
-from ratchet.tune.command import export_tuning, results_of
-from ratchet.tune.t4 import read_t4
+from ratchet.tune.t4 import entries_of, export_tuning
 from tests import tuning_examples as sample
 
 KINDS = {"correct", "compile", "runtime", "timeout", "correctness"}
@@ -32,11 +32,10 @@ def test_every_evaluation_is_exported(tmp_path: Path) -> None:
     table = json.loads(gzip.decompress(first))
     assert table["metadata"]["case"] == sample.CASE
     assert [entry["times"]["runtimes"] for entry in table["results"]] == [list(each.samples_ms) for each in record.evaluations]
-    found = read_t4(out)
-    assert {each.invalidity for each in found} == KINDS
-    assert [(each.configuration, each.ms) for each in found] == [
-        (each.configuration, each.median_ms) for each in record.evaluations
-    ]
+    found = read(out)
+    times = {str(found.candidates.configuration(place)): ms for place, ms in enumerate(found.times)}
+    assert times == {str(each.configuration): each.median_ms for each in record.evaluations}
+    assert {entry["invalidity"] for entry in table["results"]} == KINDS
 
 
 @pytest.mark.parametrize("target", ["results", "metadata"])
@@ -78,8 +77,8 @@ def test_several_gpus_are_one() -> None:
     fast = sample.evaluation(sample.WINNER, 1)
     slow = sample.evaluation(sample.WINNER, 2, gpu="NVIDIA H200 [1]", median_ms=2 * (fast.median_ms or 0))
     default = sample.evaluation(sample.DEFAULT)
-    _, one, other = results_of(sample.record(evaluations=(default, fast, slow)))
-    assert one.ms == other.ms == pytest.approx(fast.median_ms)
+    _, *both = entries_of(sample.record(evaluations=(default, fast, slow)))
+    assert [each["measurements"][0]["value"] for each in both] == [pytest.approx(fast.median_ms)] * 2
 
 
 def test_nothing_to_export(tmp_path: Path) -> None:
@@ -103,7 +102,7 @@ def test_from_a_shell(tmp_path: Path) -> None:
     save(record, sample.record())
     done = tuned("--record", str(record), "--apply", "--export", str(out), "--repo", str(tmp_path))
     assert done.exit_code == 0, done.output
-    assert len(read_t4(out)) == len(sample.record().evaluations)
+    assert read(out).candidates.count == len(sample.record().evaluations)
     assert load(tmp_path / "bench" / TUNED_FILE, Tuned).parameters(sample.CASE, "NVIDIA H200") == sample.WINNER
     said = done.output.splitlines()
     assert [line.partition(":")[0] for line in said] == ["Written", "attention/training_512 on NVIDIA H200", "Written"]
