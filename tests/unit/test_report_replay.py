@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
 from ratchet.core.records.run import Policy
 from ratchet.trust.calibration_report import (
     Simulation,
-    simulation_json,
     simulation_lines,
 )
 from ratchet.trust.replay_rule import Rates
@@ -45,21 +43,3 @@ def test_rates_without_a_plant() -> None:
     lines = simulation_lines(replace(SIMULATION, rates=replace(RATES, caught=None), planted={}))
     assert lines[-1].startswith("Drawn from these pairs, 0.04 % of pull requests that change nothing are red")
     assert next(line for line in lines if line.startswith("Planted cases caught")).endswith("–")
-
-
-def test_json_of_drawn_pull_requests() -> None:
-    """Machines get every rate as a fraction, and from what it was drawn."""
-    found = json.loads(json.dumps(simulation_json(SIMULATION)))
-    assert {key: found[key] for key in ("any_red", "caught", "inconclusive", "pairs_mean", "runs", "pairs", "gate", "seed")} == {
-        "any_red": 0.0004,
-        "caught": 0.975,
-        "inconclusive": 0.0123,
-        "pairs_mean": 7.26,
-        "runs": 2500,
-        "pairs": 20,
-        "gate": 0.01,
-        "seed": 7,
-    }
-    assert found["planted"] == {"copy/mib_256": 1.015}
-    assert found["cases"] == list(found["red"]) == list(RATES.red)
-    assert found["recorded_pairs"]["gemm/2k"] == 0

@@ -137,11 +137,6 @@ def test_a_folder_of_records(tmp_path: Path) -> None:
     assert write_suggestions(tmp_path).read_text() == text
 
 
-def test_no_records(tmp_path: Path) -> None:
-    """An empty folder gives an empty file and no error."""
-    assert write_suggestions(tmp_path).read_text().strip() == ""
-
-
 @pytest.mark.parametrize("path", ["tests/golden/suggestions.md", "tests/golden/suggestions_hostile.md", "tuning/suggestions.md"])
 def test_charts_that_github_draws(path: str) -> None:
     """They are blue lines within their axis, above zero, with as many numbers as fit side by side, and no bars."""
