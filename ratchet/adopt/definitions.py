@@ -31,18 +31,6 @@ class Definition:
     node: ast.FunctionDef | ast.ClassDef
 
     @property
-    def is_module(self) -> bool:
-        return isinstance(self.node, ast.ClassDef) and any(
-            ast.unparse(each).rpartition(".")[2] == "Module" for each in self.node.bases
-        )
-
-    @property
-    def is_autograd(self) -> bool:
-        return isinstance(self.node, ast.ClassDef) and any(
-            re.search(r"\bFunction$", ast.unparse(each)) for each in self.node.bases
-        )
-
-    @property
     def is_kernel(self) -> bool:
         """Return whether it is the code of a kernel itself, which nobody can call as it stands."""
         return any(_LAUNCHED_BY.search(ast.unparse(each)) for each in self.node.decorator_list)

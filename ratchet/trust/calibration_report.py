@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -139,23 +139,17 @@ def simulation_lines(done: Simulation) -> list[str]:
 
 def simulation_json(done: Simulation) -> dict[str, Any]:
     """Return JSON fields for other programs."""
-    rates, policy = done.rates, done.policy
-    return {
-        "any_red": rates.any_red,
-        "caught": rates.caught,
-        "inconclusive": rates.inconclusive,
-        "pairs_mean": rates.pairs_mean,
-        "runs": rates.runs,
+    policy = done.policy
+    return asdict(done.rates) | {
         "pairs": done.pairs,
         "seed": done.seed,
         "gate": policy.regression,
         "improvement": policy.improvement,
         "confidence": policy.confidence,
         "false_alarm": policy.false_alarm,
-        "cases": list(rates.red),
-        "recorded_pairs": dict(done.recorded),
-        "planted": dict(done.planted),
-        "red": dict(rates.red),
+        "cases": list(done.rates.red),
+        "recorded_pairs": done.recorded,
+        "planted": done.planted,
     }
 
 
