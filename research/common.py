@@ -13,7 +13,9 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ratchet.core.judge.comparison import Pair
-from ratchet.trust.replay import pools_in
+from ratchet.core.records.run import Policy
+from ratchet.trust.archive import run_of_archive
+from ratchet.trust.replay_rule import pool_of
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 QUIET = ("attn_1k", "attn_2k", "attn_4k", "attn_512", "copy", "gemm_2k", "gemm_4k", "warm:attn_2k")
@@ -30,8 +32,8 @@ Pools = dict[str, list[Pair]]
 
 def paired(*names: str) -> Pools:
     """Six pairs of each case, taken by a prototype."""
-    recorded = pools_in(DATA / "h200_paired.npz")
-    return {name: list(recorded[name]) for name in names}
+    recorded = {case.name: case for case in run_of_archive(DATA / "h200_paired.npz", Policy()).cases}
+    return {name: pool_of(recorded[name]) for name in names}
 
 
 def checks() -> Pools:

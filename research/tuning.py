@@ -18,17 +18,18 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from recorded_spaces import SPACES, RecordedSpace, best_so_far, read
 from tuning_spaces import elsewhere, made_up
 
 from ratchet.tune.search import Search
 from ratchet.tune.space import Space, candidates
-from ratchet.tune.t4 import CORRECT, RecordedSpace, Result, read_t4, recorded_space, replayed, write_t4
+from ratchet.tune.t4 import CORRECT, entry, write_t4
 
 STRATEGIES = "auto,climb,random,tpe"
-SPACES = Path(__file__).parents[1] / "tests" / "data" / "tuning"
 
 
 def main() -> int:
@@ -61,13 +62,9 @@ def main() -> int:
     return 0
 
 
-def read(path: Path) -> RecordedSpace:
-    return recorded_space(read_t4(path))
-
-
-def results(space: RecordedSpace) -> list[Result]:
+def results(space: RecordedSpace) -> list[dict[str, Any]]:
     return [
-        Result(space.candidates.configuration(place), time_ms, CORRECT if time_ms is not None else "runtime")
+        entry(space.candidates.configuration(place), time_ms, CORRECT if time_ms is not None else "runtime")
         for place, time_ms in enumerate(space.times)
     ]
 
@@ -113,7 +110,7 @@ def line(runs: NDArray[np.float64], budgets: list[int]) -> str:
 
 def fractions(space: RecordedSpace, strategy: str, seed: int, budgets: list[int]) -> list[float]:
     """Return the fraction of the optimum after each of ``budgets``, of which the largest is last, in one search."""
-    trace = replayed(space, strategy, seed, budgets[-1]).best_ms
+    trace = best_so_far(space, strategy, seed, budgets[-1])
     optimum = space.best_ms or 0.0
     reached = [optimum / best if best else 0.0 for best in trace]
     return [reached[min(budget, len(reached)) - 1] for budget in budgets]

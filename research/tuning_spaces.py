@@ -10,9 +10,9 @@ import itertools
 
 import numpy as np
 from numpy.typing import NDArray
+from recorded_spaces import RecordedSpace
 
 from ratchet.tune.space import Candidates, Space, candidates
-from ratchet.tune.t4 import RecordedSpace
 
 Floats = NDArray[np.float64]
 

@@ -26,12 +26,13 @@ from itertools import repeat
 from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, pairs_in, row, table, workers
 
 from ratchet.core import units
+from ratchet.core.judge.comparison import compare_pairs
 from ratchet.core.judge.drift import POOLED, Drift, held_to_best, is_significant_alone, needs_best_comparison
 from ratchet.core.judge.evidence import CaseThresholds, smallest_slowdown, thresholds_for
 from ratchet.core.judge.rule import looks_for_change, thresholds_of_run
 from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import Outcome
-from ratchet.trust.replay_rule import Rates, draw, judge_pairs, simulate, slowed_by
+from ratchet.trust.replay_rule import Rates, decided, draw, simulate, slowed_by
 
 PAIRS = 100
 """Pairs that a case may take: the default of a check."""
@@ -115,7 +116,7 @@ def real_slowdowns(pool: Executor, runs: int) -> None:
     table("case", "its six pairs say", *(f"gate {units.threshold(gate)}" for gate in GATES))
     shares = [pool.map(_red_share, repeat(name), GATES, repeat(runs)) for name in SLOWED]
     for name, red in zip(SLOWED, shares, strict=True):
-        comparison = judge_pairs(paired(name), GATE).cases[0].comparison
+        comparison = compare_pairs(paired(name)[name], GATE.confidence)
         assert comparison is not None
         bounds = f"[{units.change(comparison.low)}, {units.change(comparison.high)}]"
         row(name, f"{units.change(comparison.ratio)} {bounds}", *(units.percent(share, 1) for share in red))
@@ -268,7 +269,10 @@ def sides() -> None:
                 logs.setdefault(name, []).extend(pair.log_ratio for pair in pairs)
             if record.get("command", "check") == "check":
                 checks += 1
-                outcomes.update(case.outcome for case in judge_pairs(pairs_of_case, GATE).cases)
+                found = {case: compare_pairs(pairs, GATE.confidence) for case, pairs in pairs_of_case.items()}
+                compared = {case: comparison for case, comparison in found.items() if comparison}
+                most = max(map(len, pairs_of_case.values()), default=0)
+                outcomes.update(outcome for outcome, _ in decided(compared, GATE, most).values())
     judged = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     print(f"{checks} checks of unchanged code. Their cases, each with all its pairs, by the rule as it is: {judged}.\n")
     bar = thresholds_for(GATE, len(logs) - 1, looks_for_change(PAIRS))

@@ -18,7 +18,7 @@ from ratchet.core.records.tuned import TUNED_FILE
 from ratchet.core.untrusted import CELL, log_line, markdown
 from ratchet.github.artifact import take_in_tuning
 from ratchet.github.client import GitHub
-from ratchet.tune.command import apply_tuning, remove_pictures, render_again
+from ratchet.tune.command import apply_tuning, write_suggestions
 from ratchet.tune.records import TuningRecord, tuning_path
 
 MOST_NAMED = 5
@@ -47,12 +47,11 @@ def propose(artifact: Path, clone: Path) -> str:
                 continue
             _refuse_foreign(record, base, github)
             save(path, record)
-            remove_pictures(path)
             applied |= _apply(record, clone / settings.bench, settings.policy)
             verdicts.append((record.case, record.verdict))
     if not verdicts:
         return "The branch has these results already: there is nothing to propose."
-    render_again(clone / "tuning")
+    write_suggestions(clone / "tuning")
     branch = f"ratchet/tune-{os.environ['GITHUB_RUN_ID']}"
     cases = sorted({case for case, _ in verdicts})
     title = f"tune: {', '.join(cases[:MOST_NAMED])}{' and more' if len(cases) > MOST_NAMED else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def doctor_command(*, strict: bool, **options: Any) -> int:
     """Say what this machine can and cannot do, and what to do about it."""
     root = options["repo"].resolve()
     checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
-    click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
+    print_result([asdict(check) for check in checks], doctor.check_lines(checks), as_json=options["as_json"])
     unfit = [check for check in checks if check.unfit and (check.name == "torch" or options["device"] != "cpu")]
     return int(Exit.NOT_MEASURED if strict and unfit else Exit.PASS)
 

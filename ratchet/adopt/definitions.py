@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _ANY = {"forward", "backward", "apply", "setup_context", "main", "kernel", "run", "call", "wrapper", "inner", "fn", "f", "grid"}
 """Names that too many functions have to follow a call by."""
@@ -23,56 +23,32 @@ _LAUNCHED_BY = re.compile(r"\b(triton\.)?jit\b|\bcute\.(jit|kernel)\b|\bautotune
 
 
 @dataclass(frozen=True)
-class Definition:
-    """A function or class at the top of a file."""
-
-    name: str
-    file: str
-    node: ast.FunctionDef | ast.ClassDef
-
-    @property
-    def is_module(self) -> bool:
-        return isinstance(self.node, ast.ClassDef) and any(
-            ast.unparse(each).rpartition(".")[2] == "Module" for each in self.node.bases
-        )
-
-    @property
-    def is_autograd(self) -> bool:
-        return isinstance(self.node, ast.ClassDef) and any(
-            re.search(r"\bFunction$", ast.unparse(each)) for each in self.node.bases
-        )
-
-    @property
-    def is_kernel(self) -> bool:
-        """Return whether it is the code of a kernel itself, which nobody can call as it stands."""
-        return any(_LAUNCHED_BY.search(ast.unparse(each)) for each in self.node.decorator_list)
-
-
-@dataclass(frozen=True)
 class Definitions:
-    """All definitions of a repository, by name."""
+    """The names of all functions and classes at the top of a repository's files."""
 
-    by_name: Mapping[str, tuple[Definition, ...]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    kernels: frozenset[str] = frozenset()
+    """Those of the code of a kernel itself, which nobody can call as it stands."""
     launching: frozenset[str] = frozenset()
-    """Names of those that launch a kernel, or call what does."""
+    """Those that launch a kernel, or call what does."""
 
 
 def definitions(files: Mapping[str, tuple[str, ast.Module]]) -> Definitions:
     """Index the files of a repository: path → its text and syntax tree."""
-    by_name: dict[str, list[Definition]] = {}
     words: dict[str, set[str]] = {}
+    kernels: set[str] = set()
     launching: set[str] = set()
-    for file, (text, tree) in files.items():
+    for text, tree in files.values():
         compiled = set(_compiled(tree.body))
         lines = text.splitlines()
         for node in _tops(tree.body):
-            found = Definition(node.name, file, node)
-            by_name.setdefault(node.name, []).append(found)
             code = "\n".join(lines[node.lineno - 1 : node.end_lineno])
             used = set(re.findall(r"[A-Za-z_]\w+", code))
             words.setdefault(node.name, set()).update(used)
-            decorators = " ".join(ast.unparse(each) for each in node.decorator_list)
-            if not found.is_kernel and (_LAUNCH.search(code) or compiled & used or _CUSTOM_OP.search(decorators)):
+            decorators = [ast.unparse(each) for each in node.decorator_list]
+            if any(map(_LAUNCHED_BY.search, decorators)):
+                kernels.add(node.name)
+            elif _LAUNCH.search(code) or compiled & used or _CUSTOM_OP.search(" ".join(decorators)):
                 launching.add(node.name)
     launching -= _ANY
     for _ in range(8):
@@ -80,7 +56,7 @@ def definitions(files: Mapping[str, tuple[str, ast.Module]]) -> Definitions:
         if not more:
             break
         launching |= more
-    return Definitions({name: tuple(each) for name, each in by_name.items()}, frozenset(launching))
+    return Definitions(frozenset(words), frozenset(kernels), frozenset(launching))
 
 
 def _tops(body: Iterable[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef]:

@@ -1,6 +1,6 @@
 """Examine a machine for `ratchet doctor`: each thing that a check needs, whether it is there, and what to do where it is not.
 
-Only `ratchet doctor` calls `examine` and `render`. It asks the GPU's vendor, reads files below /proc, and runs
+Only `ratchet doctor` calls `examine` and `check_lines`. It asks the GPU's vendor, reads files below /proc, and runs
 git, nvcc, ncu and a Python that imports torch. It changes nothing.
 """
 
@@ -12,8 +12,8 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +55,8 @@ class Check:
 
 def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, vendor: Vendor | None = None) -> list[Check]:
     """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once."""
-    checks = [check_python(), *check_git(root), check_torch(Path(sys.executable))]
+    python = Check("Python", "ok", f"{platform.python_version()} at {sys.executable}")  # an older one does not install ratchet
+    checks = [python, *check_git(root), check_torch(Path(sys.executable))]
     vendor = vendor or vendor_here()
     try:
         gpu = vendor.choose_gpu(gpu_index, os.environ)
@@ -71,13 +72,6 @@ def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, v
         checks += [check_card(gpu), *check_fitness(gpu)]
     checks.append(check_containment(Path(tempfile.gettempdir())))
     return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
-
-
-def check_python() -> Check:
-    """Check Python itself."""
-    enough = sys.version_info >= (3, 11)
-    cure = "" if enough else "Install Python 3.11 or newer."
-    return Check("Python", "ok" if enough else "missing", f"{platform.python_version()} at {sys.executable}", cure)
 
 
 def check_git(root: Path) -> list[Check]:
@@ -244,20 +238,13 @@ def check_space(folder: Path) -> Check:
     return Check("space", "ok", f"{units.size(free)} free in {folder}")
 
 
-def render(checks: Sequence[Check]) -> str:
-    """Return aligned plain text, each cure under its line."""
-    wide = max((len(check.name) for check in checks), default=0)
-    lines = []
+def check_lines(checks: Sequence[Check]) -> Iterator[str]:
+    """Yield aligned plain text, each cure under its line."""
+    wide = max(len(check.name) for check in checks)
     for check in checks:
-        lines.append(f"{check.state:<7}  {check.name:<{wide}}  {check.detail}")
+        yield f"{check.state:<7}  {check.name:<{wide}}  {check.detail}"
         if check.cure:
-            lines.append(f"{'':<7}  {'':<{wide}}  → {check.cure}")
-    return "\n".join(lines) + "\n"
-
-
-def to_json(checks: Sequence[Check]) -> str:
-    """Return the checks as JSON for programs: a list of objects with the fields of `Check`."""
-    return json.dumps([asdict(check) for check in checks], indent=2) + "\n"
+            yield f"{'':<7}  {'':<{wide}}  → {check.cure}"
 
 
 def last_json(text: str) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from ratchet.core.bench.build import build_tree
 from ratchet.core.device.vendor import vendor_here
@@ -32,8 +31,6 @@ class FoundHarness:
     """Benchmarks of another harness, and commands that may run them, the likeliest first."""
 
     tool: str
-    files: tuple[str, ...]
-    """Those that show it."""
     commands: tuple[tuple[str, ...], ...]
     format: str
     build: tuple[str, ...] = ()
@@ -52,9 +49,7 @@ class FoundHarness:
 
     def option(self) -> str:
         """Return its first command and its format as options of `ratchet check`."""
-        line = self.command_line()
-        quoted = shlex.quote(line) if re.search(r"[\"$`\\]", line) else f'"{line}"'
-        return f"--command {quoted} --format {self.format}"
+        return f"--command {shlex.quote(self.command_line())} --format {self.format}"
 
 
 @dataclass(frozen=True)
@@ -74,14 +69,9 @@ _OUR_FIXTURE = re.compile(r"^\s*(?:async )?def test_\w+\s*\([^)]*\bratchet_bench
 _CODSPEED_MARK = re.compile(r"^\s*@pytest\.mark\.(?:benchmark|codspeed_benchmark)\b", re.MULTILINE)
 
 
-def harnesses(files: Mapping[str, str], saved: Sequence[Any] = ()) -> list[FoundHarness]:
-    """Return the harnesses of a repository; ``files``: path → text; ``saved``: the results that some have left there."""
+def harnesses(files: Mapping[str, str]) -> list[FoundHarness]:
+    """Return the harnesses of a repository; ``files``: path → text."""
     found = [*_of_fixture(files), *_of_pytest(files), *_of_asv(files), *_of_cmake(files), *_of_perf_report(files)]
-    known = {each.format for each in found}
-    for each in saved:
-        if each.format not in known:
-            tool = f"{each.format} (from {each.files[-1]})"
-            found.append(FoundHarness(tool, each.files, (each.command,), each.format, needs_gpu=each.format == "nvbench"))
     return sorted(found, key=lambda each: each.needs_gpu)
 
 
@@ -89,7 +79,7 @@ def _of_fixture(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     tests = [file for file, text in files.items() if file.endswith(".py") and _OUR_FIXTURE.search(text)]
     if tests:
         words = ("python", "-m", "pytest", *_places(tests, files), "--ratchet-json={out}")
-        yield FoundHarness("ratchet_benchmark", tuple(tests), (words,), "json")
+        yield FoundHarness("ratchet_benchmark", (words,), "json")
 
 
 def _of_pytest(files: Mapping[str, str]) -> Iterator[FoundHarness]:
@@ -115,12 +105,12 @@ def _of_pytest(files: Mapping[str, str]) -> Iterator[FoundHarness]:
             "--codspeed-mode",
             "walltime",
         )
-        yield FoundHarness("pytest-codspeed", tuple(tests), (words, (*words, "-o", "addopts=")), "codspeed")
+        yield FoundHarness("pytest-codspeed", (words, (*words, "-o", "addopts=")), "codspeed")
         return
     if not any(re.search(r"\bbenchmark(\.pedantic)?\(|@benchmark\b", files[file]) for file in tests):
         return
     words = ("python", "-m", "pytest", *places, "--benchmark-only", "--benchmark-json={out}")
-    yield FoundHarness("pytest-benchmark", tuple(tests), (words, (*words, "-o", "addopts=")), "pytest-benchmark")
+    yield FoundHarness("pytest-benchmark", (words, (*words, "-o", "addopts=")), "pytest-benchmark")
 
 
 def _places(tests: Sequence[str], files: Mapping[str, str]) -> tuple[str, ...]:
@@ -138,7 +128,7 @@ def _of_asv(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     for file in files:
         if PurePosixPath(file).name in ("asv.conf.json", "asv.conf.jsonc"):
             words = ("python", "-m", "ratchet.harness.run_asv", "{dir}")
-            yield FoundHarness("asv", (file,), ((*words, *(() if file == "asv.conf.json" else ("--config", file))),), "asv")
+            yield FoundHarness("asv", ((*words, *(() if file == "asv.conf.json" else ("--config", file))),), "asv")
 
 
 _PROGRAMS = {
@@ -175,7 +165,6 @@ def _of_cmake(files: Mapping[str, str]) -> Iterator[FoundHarness]:
         on_gpu = any(source.endswith(".cu") for source in sources) or tool == "NVBench"
         yield FoundHarness(
             tool,
-            tuple(sources),
             ((f"./{place}", *options),),
             format_,
             ("bash", "-c", configure),
@@ -205,7 +194,7 @@ def _of_perf_report(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     if scripts:
         script = min(scripts, key=lambda file: (len(PurePosixPath(file).parts), file))
         words = ("python", "-m", "ratchet.harness.run_perf_report", script, "{dir}")
-        yield FoundHarness("triton.testing.perf_report", tuple(scripts), (words,), "triton", needs_gpu=True)
+        yield FoundHarness("triton.testing.perf_report", (words,), "triton", needs_gpu=True)
 
 
 # Trying.
@@ -215,8 +204,6 @@ def try_harness(
     harness: FoundHarness, repository: Repository, project: Path, python_path: Sequence[str], environ: Mapping[str, str]
 ) -> TriedHarness:
     """Build and run a harness once in a fresh checkout of HEAD, as a check will; say how many cases it reports, or why none."""
-    if any("COMMAND" in word for word in harness.commands[0]):
-        return TriedHarness(harness, problem=f"write what made {harness.files[-1]} in place of COMMAND")
     if missing := next((program for program in harness.needs if not shutil.which(program, path=environ.get("PATH"))), None):
         return TriedHarness(harness, problem=f"there is no {missing} here")
     if harness.needs_gpu and not _has_gpu(environ):

@@ -12,9 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ratchet import tools
 from ratchet.adopt.candidates import example, snake
 from ratchet.adopt.files import (
     TEMPLATES,
@@ -106,8 +104,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     planned: list[PlannedFile] = []
     folders = settings.python_path if is_set else found.python_path([each.module for each in found.candidates])
     is_new = not settings.command and not _has_benchmarks(root, files, settings.bench)
-    saved = tools.part("saved").find_saved(root, files) if is_new else ()
-    tried, trials = _tried(found, saved, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
+    tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
     if is_new and not any(each.cases for each in tried):
         planned += _benchmarks(root, settings.bench, trials, found)
     planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
@@ -130,7 +127,6 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
 
 def _tried(
     found: Survey,
-    saved: Sequence[Any],
     repository: Repository,
     root: Path,
     folders: Sequence[str],
@@ -138,7 +134,7 @@ def _tried(
     may_run: Callable[[Sequence[str]], bool],
 ) -> tuple[list[TriedHarness], CallTrials]:
     """Try harnesses until one gives cases, which then comes first; where none does, try functions."""
-    offered = [TriedHarness(each, problem=NOT_TRIED) for each in harnesses(found.texts, saved)]
+    offered = [TriedHarness(each, problem=NOT_TRIED) for each in harnesses(found.texts)]
     words = [*(each.harness.command_line() for each in offered), *(each.shown for each in found.candidates[:3])]
     if not words or not may_run(words):
         return offered, CallTrials()

@@ -65,11 +65,9 @@ def _of_source(source: Source, defined: Definitions, packages: Set[str]) -> Iter
                 continue
             target, instance = found
             name = target.rpartition(".")[2]
-            if name not in defined.by_name or _HELPING.search(name) or _PLAIN.search(name):
+            if name not in defined.names or _HELPING.search(name) or _PLAIN.search(name):
                 continue
-            if any(each.is_kernel for each in defined.by_name[name]) or (
-                name[:1].isupper() and not instance and not _is_apply(call)
-            ):
+            if name in defined.kernels or (name[:1].isupper() and not instance and not _is_apply(call)):
                 continue
             line = straightened(body, call)
             if line is None:

@@ -119,12 +119,12 @@ def reference_of(request: Request, repository: Repository, head: Snapshot) -> st
     return head.tree.commit if head.tree.dirty else repository.previous()
 
 
-def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
+def checked_out(root: Path, results: Path) -> Tree:
     """Return the commit that is checked out, and whether files were changed since; outside git, no commit."""
     try:
         repository = Repository(root)
         tree = repository.commit_snapshot("HEAD").tree
-        return tree.model_copy(update={"dirty": repository.is_dirty(own_output_globs(repository, results, tuning))})
+        return tree.model_copy(update={"dirty": repository.is_dirty(own_output_globs(repository, results))})
     except (GitError, UsageError):
         return Tree(commit="")
 

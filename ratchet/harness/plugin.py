@@ -12,4 +12,4 @@ RENAMED = {"import": "compare --join"}
 EXAMPLES = {
     "compare --join": ("ratchet compare --join 1.json 2.json 3.json --format nvbench --out before.json",),
 }
-PARTS = {"importer": "ratchet.harness.import_results", "harness": "ratchet.harness.pairs", "saved": "ratchet.harness.saved"}
+PARTS = {"importer": "ratchet.harness.import_results", "harness": "ratchet.harness.pairs"}

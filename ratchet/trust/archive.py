@@ -1,59 +1,90 @@
 """Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``.
 
-``ratchet compare --replay`` reads such a file with `load_archive`. Reads the named file and nothing else; never unpickles.
+``ratchet compare --replay`` reads such a file. Reads the named file and nothing else; never unpickles.
 """
 
 from __future__ import annotations
 
 import contextlib
 import lzma
-import math
 import struct
 import tokenize
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.core.errors import RecordError
+from ratchet.core.judge.evidence import session_of
+from ratchet.core.records.environment import Environment, Fingerprint
 from ratchet.core.records.files import LARGEST_BYTES, reading
+from ratchet.core.records.run import Block, CaseRun, Config, Plan, Policy, RunRecord, Tree, WorkerSamples
 
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
 """Limits of a sample, as in records of runs."""
 _LAYOUT = "Write CASE|A and CASE|B for every case: floats of shape (pairs, blocks, samples), in milliseconds."
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError, EOFError, AssertionError,
-    AttributeError, IndexError, KeyError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
+    AttributeError, IndexError, KeyError, MemoryError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
-"""Errors that zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
+"""Errors that zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects. MemoryError:
+a header that claims more than its file holds."""
+_UNKNOWN = "unknown"
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class ArchivedCase:
-    """Milliseconds of one case, (pairs, blocks, samples), the same shape on both sides: ``CASE|A`` is the reference."""
+def run_of_archive(path: Path, policy: Policy) -> RunRecord:
+    """Return the samples of an archive as a check of unknown code on an unknown machine. Nothing in it is ever unpickled.
 
-    reference: Floats
-    head: Floats
-
-
-def load_archive(path: Path) -> dict[str, ArchivedCase]:
-    """Map each case to its samples. Nothing in the file is ever unpickled.
-
-    Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or not an archive, and
-    where an array has no partner, another shape than its partner, not three dimensions, or values that are not times.
+    An archive does not say which hosts its pairs come from: they count as the sessions of a check. Raises RecordError naming the
+    file and the array where the file is missing, too large, damaged, empty or not an archive, and where an array has no partner,
+    another shape than its partner, not three dimensions, or values that are not times.
     """
     with warnings.catch_warnings(action="ignore"), _opened(path) as archive:  # numpy warns of a header that it has to repair
-        names = [_name(path, key) for key in archive.files]
+        names = dict.fromkeys(_name(path, key) for key in archive.files)
         if not names:
             raise RecordError(f"{path} holds no arrays.", _LAYOUT)
-        return {name: _sides(path, archive, name) for name in dict.fromkeys(names)}
+        cases = tuple(_case(name, *_sides(path, archive, name)) for name in names)
+    fingerprint = Fingerprint(device="cpu", torch=_UNKNOWN, cpu=_UNKNOWN)
+    pairs = max(len(case.head) for case in cases)
+    return RunRecord(
+        kind="check",
+        started_at=datetime.fromtimestamp(path.stat().st_mtime, UTC),
+        wall_s=0.0,
+        command=("ratchet", "compare", "--replay", str(path)),
+        environment=Environment(fingerprint=fingerprint, python=_UNKNOWN, platform=_UNKNOWN, ratchet=_UNKNOWN),
+        plan=Plan(pairs=pairs, blocks=1, block_ms=1.0, seed=0, clock=_UNKNOWN, cache="warm"),
+        policy=policy,
+        head=Tree(commit=""),
+        reference=Tree(commit=""),
+        cases=cases,
+    )
+
+
+def _case(name: str, reference: Floats, head: Floats) -> CaseRun:
+    benchmark, _, config = name.partition("/")
+    return CaseRun(name=name, benchmark=benchmark, config=Config(name=config), head=_workers(head), reference=_workers(reference))
+
+
+def _workers(samples: Floats) -> tuple[WorkerSamples, ...]:
+    return tuple(
+        WorkerSamples(
+            pair=pair,
+            started_first=True,
+            blocks=tuple(Block(index=place, position=place, samples_ms=tuple(block)) for place, block in enumerate(blocks)),
+            ready_s=0.0,
+            peak_memory_bytes=0,
+            error=0.0,
+            session=session_of(pair),
+        )
+        for pair, blocks in enumerate(samples.tolist())
+    )
 
 
 @contextlib.contextmanager
@@ -77,14 +108,14 @@ def _name(path: Path, key: str) -> str:
     return name
 
 
-def _sides(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> ArchivedCase:
+def _sides(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> tuple[Floats, Floats]:
     for side, other in ("AB", "BA"):
         if f"{name}|{side}" not in archive.files:
             raise RecordError(f"{path}: {_shown(f'{name}|{other}')} has no partner {_shown(f'{name}|{side}')}.", _LAYOUT)
     reference, head = (_times(path, archive, f"{name}|{side}") for side in "AB")
     if reference.shape != head.shape:
         raise RecordError(f"{path}: the arrays of {_shown(name)} have shapes {reference.shape} and {head.shape}.", _LAYOUT)
-    return ArchivedCase(reference, head)
+    return reference, head
 
 
 def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
@@ -92,10 +123,6 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
         values = archive[key]
     except _BROKEN:
         raise RecordError(f"{path}: the array {_shown(key)} is damaged, or does not hold numbers.", _LAYOUT) from None
-    except MemoryError:
-        if _claimed_bytes(archive, key) <= LARGEST_BYTES:
-            raise  # it is this machine that has too little
-        raise RecordError(f"{path}: the array {_shown(key)} claims to be larger than its file.", _LAYOUT) from None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
         raise RecordError(f"{path}: the array {_shown(key)} does not hold floats.", _LAYOUT)
     if values.ndim != 3 or 0 in values.shape:
@@ -105,20 +132,6 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
     if wrong.size:
         raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is not a time in milliseconds.", _LAYOUT)
     return times
-
-
-def _claimed_bytes(archive: np.lib.npyio.NpzFile, key: str) -> int:
-    """Return the bytes that an array would take by its own header."""
-    if archive.zip is None:  # for the type checker: it is open while arrays are read
-        return 0
-    with archive.zip.open(f"{key}.npy") as member:
-        read = (
-            np.lib.format.read_array_header_1_0
-            if np.lib.format.read_magic(member)[0] == 1
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read(member)
-    return math.prod(shape) * dtype.itemsize
 
 
 def _shown(key: str) -> str:

@@ -1,24 +1,23 @@
 """Text and JSON fields for `ratchet doctor calibrate` and `ratchet compare --replay`.
 
-`ratchet.trust.cli` and `ratchet.trust.replay_cli` print them; `ratchet.core.recorded` fills `ReplayedFile` and `Simulation`.
-Pure.
+`ratchet.trust.cli` and `ratchet.trust.replay_cli` print them. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ratchet.core import units
 from ratchet.core.records.run import Policy
-from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.words import NOTHING
 from ratchet.core.untrusted import CELL, log_line
 from ratchet.trust.records import Calibration, CaseCalibration
-from ratchet.trust.replay_rule import Rates, ReplayVerdict
+from ratchet.trust.replay_rule import Rates
 
 
 def calibration_lines(done: Calibration) -> list[str]:
@@ -70,11 +69,10 @@ def _sentences(done: Calibration) -> list[str]:
 
 @dataclass(frozen=True)
 class ReplayedFile:
-    """One file, judged again. Only a recorded run has a whole report; a NumPy archive of pairs has none."""
+    """One file, judged again."""
 
     file: Path
-    judged: ReplayVerdict
-    report: ReportRecord | None = None
+    report: ReportRecord
 
 
 @dataclass(frozen=True)
@@ -92,31 +90,14 @@ class Simulation:
     """Case → pairs to draw from; a case without any was left out."""
 
 
-def file_line(done: ReplayedFile) -> str:
-    """Return the line that says which of several files the next lines are about."""
-    return f"# {log_line(done.file)}"
-
-
-def judged_lines(judged: ReplayVerdict) -> list[str]:
-    """Return one aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
-    rows = [_verdict_row(case) for case in judged.cases]
-    lines = words.aligned(rows, "<<>^>>>")
-    lines += [
-        f"{case.outcome} {log_line(case.name, CELL)}: {log_line(words.reason(case))}"
-        for case in judged.cases
-        if case.outcome is not Outcome.UNCHANGED
-    ]
-    return [*lines, log_line(judged.headline)]
-
-
 def judged_json(done: Sequence[ReplayedFile], exit_code: int) -> dict[str, Any]:
     """Return all files as JSON fields for other programs."""
     files = [
         {
             "file": str(replayed.file),
-            "exit_code": replayed.judged.exit_code,
-            "headline": replayed.judged.headline,
-            "cases": [case.model_dump(mode="json") for case in replayed.judged.cases],
+            "exit_code": replayed.report.exit_code,
+            "headline": replayed.report.headline,
+            "cases": [case.model_dump(mode="json") for case in replayed.report.cases],
         }
         for replayed in done
     ]
@@ -158,23 +139,17 @@ def simulation_lines(done: Simulation) -> list[str]:
 
 def simulation_json(done: Simulation) -> dict[str, Any]:
     """Return JSON fields for other programs."""
-    rates, policy = done.rates, done.policy
-    return {
-        "any_red": rates.any_red,
-        "caught": rates.caught,
-        "inconclusive": rates.inconclusive,
-        "pairs_mean": rates.pairs_mean,
-        "runs": rates.runs,
+    policy = done.policy
+    return asdict(done.rates) | {
         "pairs": done.pairs,
         "seed": done.seed,
         "gate": policy.regression,
         "improvement": policy.improvement,
         "confidence": policy.confidence,
         "false_alarm": policy.false_alarm,
-        "cases": list(rates.red),
-        "recorded_pairs": dict(done.recorded),
-        "planted": dict(done.planted),
-        "red": dict(rates.red),
+        "cases": list(done.rates.red),
+        "recorded_pairs": done.recorded,
+        "planted": done.planted,
     }
 
 
@@ -185,14 +160,3 @@ def _meaning(done: Simulation) -> str:
         return f"{drawn} that change nothing are red, if nothing changed where the pairs were recorded."
     caught = f"and {units.percent(rates.caught, 1)} of what was planted is caught"
     return f"{drawn} are red for a case that nothing was planted in, {caught}."
-
-
-def _verdict_row(case: CaseVerdict) -> tuple[str, ...]:
-    times = words.time(case.reference), "->", words.time(case.head)
-    return (
-        case.outcome,
-        log_line(case.name, CELL),
-        *times,
-        words.change(case.comparison),
-        words.interval(case.comparison),
-    )

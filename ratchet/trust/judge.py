@@ -96,12 +96,6 @@ def meters(checks: Iterable[SoakCheck]) -> list[Meter]:
     return [_meter(key[0], groups[key]) for key in sorted(groups)]
 
 
-def all_unchanged(found: Iterable[Meter]) -> Share:
-    """Return the red checks of unchanged code on all machines together."""
-    shares = [meter.red for meter in found if not meter.planted]
-    return Share.counted(sum(share.count for share in shares), sum(share.of for share in shares))
-
-
 def _meter(fingerprint: str, checks: Sequence[SoakCheck]) -> Meter:
     verdicts = [check for check in checks if any(_answered(case) for case in check.cases)]
     answers = [case for check in verdicts for case in _counted(check)]

@@ -6,47 +6,42 @@ It reads runs, and archives that end in ``.npz``; it measures nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from ratchet.core.bench.child.registry import select, unmatched
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.comparison import Pair, pairs_of_medians
-from ratchet.core.judge.evidence import session_of
+from ratchet.core.judge.comparison import Pair
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.files import load
-from ratchet.core.records.run import RunRecord
+from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.request import Request, load_baseline, settings_of
 from ratchet.core.units import did_you_mean
 from ratchet.core.untrusted import clean
-from ratchet.trust.archive import load_archive
+from ratchet.trust.archive import run_of_archive
 from ratchet.trust.calibration_report import ReplayedFile, Simulation
-from ratchet.trust.replay_rule import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
+from ratchet.trust.replay_rule import pool_of, simulate
 
 ARCHIVE = ".npz"
 
 
 def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) -> list[ReplayedFile]:
-    """Judge the record in each file: a run by the thresholds given, else by its own; other pairs by the settings.
+    """Judge the record in each file: a run by the thresholds given, else by its own; an archive by the settings.
 
     Raises RecordError for a file that is neither a run nor an archive, UsageError for a pattern that matches no case.
     """
     root, settings = settings_of(request, environ)
     baseline = load_baseline(root / settings.results)
-    names: list[str] = []
-    done = []
-    for file, recorded in _recorded(files):
-        names += _names(recorded)
-        chosen = _chosen(recorded, request.patterns)
-        if isinstance(chosen, RunRecord):
-            report = judge_run(chosen, baseline, settings.overriding(chosen.policy, request.options))
-            done.append(ReplayedFile(file, ReplayVerdict(report.cases, report.headline, report.exit_code), report))
-        else:
-            done.append(ReplayedFile(file, judge_pairs(chosen, settings.policy)))
+    runs = [_run_in(file, settings.policy) for file in files]
+    names = [case.name for run in runs for case in run.cases]
     _refuse_unmatched(names, request.patterns, names, "--cases")
-    return [replayed for replayed in done if replayed.judged.cases] or done
+    done = []
+    for file, run in zip(files, runs, strict=True):
+        kept = set(select([case.name for case in run.cases], request.patterns))
+        narrowed = {field: tuple(case for case in getattr(run, field) if case.name in kept) for field in ("cases", "best")}
+        report = judge_run(run.model_copy(update=narrowed), baseline, settings.overriding(run.policy, request.options))
+        done.append(ReplayedFile(file, report))
+    return [replayed for replayed in done if replayed.report.cases] or done
 
 
 def replay_simulated(
@@ -61,14 +56,13 @@ def replay_simulated(
         raise UsageError(f"--simulate {runs}: that is too few pull requests to say anything.", "Draw 1 or more.")
     factors = dict(_factor(plant) for plant in plants)
     _, settings = settings_of(request, environ)
-    names: list[str] = []
+    cases = [case for file in files for case in _run_in(file, settings.policy).cases]
+    names = [case.name for case in cases]
+    kept = set(select(names, request.patterns))
     pools: dict[str, list[Pair]] = {}
-    for _, recorded in _recorded(files):
-        names += _names(recorded)
-        chosen = _chosen(recorded, request.patterns)
-        of_file = {case.name: pool_of(case) for case in chosen.cases} if isinstance(chosen, RunRecord) else chosen
-        for name, pairs in of_file.items():
-            pools.setdefault(name, []).extend(pairs)
+    for case in cases:
+        if case.name in kept:
+            pools.setdefault(case.name, []).extend(pool_of(case))
     known = [name for name, pool in pools.items() if pool]
     _refuse_unmatched(known, request.patterns, names, "--cases")
     if not known:
@@ -81,37 +75,8 @@ def replay_simulated(
     return Simulation(rates, settings.policy, settings.pairs, seed, planted, recorded_pairs)
 
 
-def _recorded(files: Sequence[Path]) -> Iterator[tuple[Path, RunRecord | Pools]]:
-    for file in files:
-        yield file, (pools_in(file) if file.suffix == ARCHIVE else load(file, RunRecord))
-
-
-def pools_in(file: Path) -> Pools:
-    """Return the pairs of every case of an archive. Raises RecordError as `load_archive` does.
-
-    An archive does not say which hosts they come from: they count as the sessions of a check.
-    """
-    return {
-        name: pairs_of_medians(
-            np.median(sides.head, axis=2).tolist(),
-            np.median(sides.reference, axis=2).tolist(),
-            [session_of(pair) for pair in range(len(sides.head))],
-        )
-        for name, sides in load_archive(file).items()
-    }
-
-
-def _names(recorded: RunRecord | Pools) -> list[str]:
-    return [case.name for case in recorded.cases] if isinstance(recorded, RunRecord) else list(recorded)
-
-
-def _chosen(recorded: RunRecord | Pools, patterns: Sequence[str]) -> RunRecord | Pools:
-    """Return only the cases that a pattern selects."""
-    kept = set(select(_names(recorded), patterns))
-    if not isinstance(recorded, RunRecord):
-        return {name: pairs for name, pairs in recorded.items() if name in kept}
-    narrowed = {field: tuple(case for case in getattr(recorded, field) if case.name in kept) for field in ("cases", "best")}
-    return recorded.model_copy(update=narrowed)
+def _run_in(file: Path, policy: Policy) -> RunRecord:
+    return run_of_archive(file, policy) if file.suffix == ARCHIVE else load(file, RunRecord)
 
 
 def _factor(plant: str) -> tuple[str, float]:

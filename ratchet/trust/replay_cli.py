@@ -12,10 +12,9 @@ import click
 from ratchet.core.cli.options import common, judging, request_of
 from ratchet.core.cli.output import print_result, show
 from ratchet.core.errors import Exit, UsageError
-from ratchet.core.request import Request
-from ratchet.trust.calibration_report import file_line, judged_json, judged_lines, simulation_json, simulation_lines
+from ratchet.core.untrusted import log_line
+from ratchet.trust.calibration_report import judged_json, simulation_json, simulation_lines
 from ratchet.trust.replay import replay, replay_simulated
-from ratchet.trust.replay_rule import worst_code
 
 
 @click.command("replay")
@@ -51,19 +50,13 @@ def replay_command(files: tuple[Path, ...], **options: Any) -> int:
     for option, value in (("--pairs", options["pairs"]), ("--seed", options["draw_seed"]), ("--plant", options["plant"] or None)):
         if value is not None:
             raise UsageError(f"{option} works with --simulate only.", f"Give --simulate N too, or leave {option} out.")
-    return _judge_files(files, request, as_json=options["as_json"])
-
-
-def _judge_files(files: tuple[Path, ...], request: Request, *, as_json: bool) -> int:
     done = replay(files, request, os.environ)
-    code = worst_code(file.judged for file in done)
-    if as_json:
+    codes = {file.report.exit_code for file in done}
+    code = next((int(worst) for worst in (Exit.REGRESSION, Exit.NOT_MEASURED) if worst in codes), int(Exit.PASS))
+    if options["as_json"]:
         print_result(judged_json(done, code), (), as_json=True)
         return code
     for file in done:
-        print_result(None, [file_line(file)] if len(done) > 1 else [], as_json=False)
-        if file.report:
-            show(file.report, as_json=False)
-        else:
-            print_result(None, judged_lines(file.judged), as_json=False)
+        print_result(None, [f"# {log_line(file.file)}"] if len(done) > 1 else [], as_json=False)
+        show(file.report, as_json=False)
     return code

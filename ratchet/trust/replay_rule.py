@@ -1,21 +1,18 @@
-"""Recorded pairs, judged again: drawn into simulated pull requests, as they are, or to calibrate a machine.
+"""Recorded pairs, drawn into simulated pull requests, or to calibrate a machine.
 
-``ratchet compare --replay`` calls `simulate` and `judge_pairs`, ``ratchet doctor calibrate`` calls `calibrate`. Pure: the
-caller reads the recordings, and every random draw comes from a seed.
+``ratchet compare --replay`` calls `simulate`, ``ratchet doctor calibrate`` calls `calibrate`. Pure: the caller reads the
+recordings, and every random draw comes from a seed.
 """
 
 from __future__ import annotations
 
 import math
 import random
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet.common.auto_gate import BEYOND, CAUGHT, smallest_gate
-from ratchet.core.errors import Exit
-from ratchet.core.judge.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
+from ratchet.core.judge.comparison import Pair, compare_pairs, pairs_of
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.estimate import estimate, quantile
 from ratchet.core.judge.evidence import (
@@ -23,13 +20,11 @@ from ratchet.core.judge.evidence import (
     session_of,
     smallest_slowdown,
     thresholds_for,
-    with_smallest_slowdown,
 )
 from ratchet.core.judge.outcome import decide
 from ratchet.core.judge.rule import first_look_for_change, is_decided, looks, looks_for_change, thresholds_of_run
-from ratchet.core.judge.verdict import exit_code, headline
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord
-from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.core.records.verdict import Comparison, Outcome
 from ratchet.trust.records import Calibration, CaseCalibration
 
 Pools = Mapping[str, Sequence[Pair]]
@@ -91,8 +86,19 @@ def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: M
         name: _measure(rng.choices(pool, k=pairs), thresholds.of_case(name), pairs, (drifts or {}).get(name))
         for name, pool in pools.items()
     }
+    return decided(comparisons, policy, pairs)
+
+
+def decided(comparisons: Mapping[str, Comparison], policy: Policy, pairs: int) -> Answers:
+    """Return the outcomes of the cases of one pull request that may take so many ``pairs`` of each."""
     whole = thresholds_of_run(comparisons, policy, pairs)
     return {name: (decide(comparison, whole.of_case(name))[0], comparison) for name, comparison in comparisons.items()}
+
+
+def pool_of(case: CaseRun) -> list[Pair]:
+    """Return the pairs of a case; none where its times do not compare or cannot be trusted."""
+    sound = case.unfit is None and not case.failures and case.workload == case.reference_workload
+    return pairs_of(case.head, case.reference) if sound else []
 
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
@@ -108,57 +114,6 @@ def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drif
         if comparison and (count == pairs or is_decided(comparison, thresholds, drift)):
             return comparison
     raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")
-
-
-# Recorded pairs as they are → a verdict.
-
-
-@dataclass(frozen=True)
-class ReplayVerdict:
-    """The verdict over recorded pairs."""
-
-    cases: tuple[CaseVerdict, ...]
-    headline: str
-    exit_code: int
-
-
-def pool_of(case: CaseRun) -> list[Pair]:
-    """Return the pairs of a case; none where its times do not compare or cannot be trusted."""
-    sound = case.unfit is None and not case.failures and case.workload == case.reference_workload
-    return pairs_of(case.head, case.reference) if sound else []
-
-
-def judge_pairs(pools: Pools, policy: Policy) -> ReplayVerdict:
-    """Judge every case by all its pairs, at the levels of a check that may take as many."""
-    comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
-    most = max(map(len, pools.values()), default=0)
-    thresholds = thresholds_of_run(comparisons, policy, most)
-    cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
-    code = exit_code(Counter(case.outcome for case in cases), policy)
-    return ReplayVerdict(cases, headline(cases, policy, code), int(code))
-
-
-def worst_code(judged: Iterable[ReplayVerdict]) -> int:
-    """Return the exit code of several together: a regression wins, then not measured."""
-    codes = {recording.exit_code for recording in judged}
-    return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
-
-
-def _verdict(
-    name: str, pairs: Sequence[Pair], comparison: Comparison | None, thresholds: CaseThresholds, most: int
-) -> CaseVerdict:
-    head, reference = _summary([pair.head_ms for pair in pairs]), _summary([pair.reference_ms for pair in pairs])
-    if comparison is None:
-        reason = f"Fewer than {FEWEST_PAIRS} pairs were recorded, too few for an interval."
-        return CaseVerdict(name=name, outcome=Outcome.INCONCLUSIVE, reason=reason, head=head, reference=reference)
-    outcome, reason = decide(comparison, thresholds)
-    shown = with_smallest_slowdown(comparison, thresholds, most)
-    return CaseVerdict(name=name, outcome=outcome, reason=reason, comparison=shown, head=head, reference=reference)
-
-
-def _summary(medians_ms: Sequence[float]) -> SideSummary:
-    """Return a summary without rates, since nothing is known of the work."""
-    return SideSummary(median_ms=statistics.median(medians_ms), gflops=0, gb_s=0, peak_memory_bytes=0)
 
 
 # Calibration: unchanged code against itself → the changes that this machine can detect, and the gate that it can hold.

@@ -1,4 +1,4 @@
-"""Text and a badge for `ratchet doctor soak` (how often unchanged code was red, with its bound). Pure."""
+"""Text for `ratchet doctor soak`: how often unchanged code was red, with its bound. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from ratchet.core import units
 from ratchet.core.report.words import NOTHING, aligned
 from ratchet.core.untrusted import CELL, log_line
-from ratchet.trust.judge import CaseMeter, Meter, Share, all_unchanged
+from ratchet.trust.judge import CaseMeter, Meter, Share
 
 
 def soak_lines(found: Sequence[Meter]) -> list[str]:
@@ -25,16 +25,6 @@ def soak_json(found: Sequence[Meter]) -> list[dict[str, Any]]:
     """Return JSON fields for other programs."""
     adapter = TypeAdapter(Meter)
     return [adapter.dump_python(meter, mode="json") | {"holds": meter.holds} for meter in found]
-
-
-def badge(found: Sequence[Meter]) -> dict[str, object]:
-    """Return what an endpoint badge of shields.io shows: red checks of unchanged code on all machines, and their bound."""
-    red = all_unchanged(found)
-    message, color = "no checks yet", "lightgrey"
-    if red.of:
-        message = f"{red.count} of {units.plural(red.of, 'check')}, below {_bound(red)}"
-        color = "brightgreen" if not red.count else "yellow" if all(meter.holds for meter in found) else "red"
-    return {"schemaVersion": 1, "label": "false alarms", "message": message, "color": color}
 
 
 def _bound(share: Share) -> str:

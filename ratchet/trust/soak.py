@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import os
 import random
@@ -35,7 +34,6 @@ from ratchet.core.git import Repository, Trees, worktrees
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.files import save_text
 from ratchet.core.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.report.progress import Progress
@@ -45,10 +43,10 @@ from ratchet.core.untrusted import fenced
 from ratchet.trust.judge import Meter, meters
 from ratchet.trust.measure import ResidentSessions
 from ratchet.trust.records import SoakCase, SoakCheck, append_check, load_checks
-from ratchet.trust.report import badge, soak_lines
+from ratchet.trust.report import soak_lines
 
-SOAK, BADGE = "soak", "badge.json"
-"""The folder within the results folder, and the badge in it."""
+SOAK = "soak"
+"""The folder within the results folder."""
 MOST_PLANTED = 3
 """Cases that are slowed in one check: if all were, its budget would be over before all could be proven."""
 CHECKS_PER_START = 20
@@ -88,12 +86,11 @@ def nearest_slowdown(share: float) -> Planted:
 
 
 def report_soak(request: Request, environ: Mapping[str, str]) -> list[Meter]:
-    """Return what all checks that were kept say, and write the badge. Raises UnfitError where there are none."""
+    """Return what all checks that were kept say. Raises UnfitError where there are none."""
     folder = results_folder(request, environ) / SOAK
     found = meters(check for path in sorted(folder.glob("*.jsonl")) for check in load_checks(path))
     if not found:
         raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet doctor soak --time 30m`.")
-    save_text(folder / BADGE, json.dumps(badge(found), indent=2, ensure_ascii=False) + "\n")
     append_summary(fenced(soak_lines(found), most=1000), environ)
     return found
 

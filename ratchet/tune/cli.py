@@ -18,11 +18,12 @@ from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import dumps, load
 from ratchet.core.untrusted import log_line
-from ratchet.tune.command import apply_recorded, export_tuning, tune, tune_replay
+from ratchet.tune.command import apply_recorded, tune
 from ratchet.tune.joint import joint, joint_lines
 from ratchet.tune.records import TuningRecord
 from ratchet.tune.subject import TuneRequest
-from ratchet.tune.suggestions import replay_lines, tuning_lines
+from ratchet.tune.suggestions import tuning_lines
+from ratchet.tune.t4 import export_tuning
 
 
 @click.command("tune")
@@ -51,34 +52,25 @@ from ratchet.tune.suggestions import replay_lines, tuning_lines
 @click.option("--gpus", metavar="all|0,1", help="Try configurations on these GPUs of one kind at once.")
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where the GPUs are.")
 @click.option("--tuning", type=click.Path(path_type=Path), help="Folder for records and suggestions (default: tuning).")
-@click.option(
-    "--replay", type=click.Path(path_type=Path), help="Search this recorded space (T4) instead, without a GPU or a CASE."
-)
 @device
 @click.option("--case-timeout", help="Time limit for one step of a configuration (default: 120s).")
 @waiting
 @common
-def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...], **options: Any) -> int:
+def tune_command(case: str | None, records: tuple[Path, ...], **options: Any) -> int:
     """Search the parameters of CASE within a budget, and confirm the best against today's values in pairs.
 
     Writes tuning/CASE.MACHINE.json and tuning/suggestions.md; an earlier record of that name is moved to tuning/earlier.
     Recommends a change only where it is proven faster by the threshold for improvements (5 %).
     """
-    if sum((case is not None, replay is not None, bool(records))) != 1:
-        raise click.UsageError(
-            "Name one case to tune (see `ratchet doctor cases`), or a recorded space with --replay, or a --record."
-        )
+    if (case is None) == (not records):
+        raise click.UsageError("Name one case to tune (see `ratchet doctor cases`), or a --record.")
     if records:
         return _use_records(records, options)
     if options["jointly"]:
         raise click.UsageError("--jointly chooses among what searches tried: name their records with --record.")
     if options["export"]:
         raise click.UsageError("--export writes what a --record tried: name one.")
-    if replay is None:
-        return _tune(str(case), options)
-    result = tune_replay(replay, options["max_evaluations"], options["search_seed"], options["strategy"])
-    print_result(result, replay_lines(result), as_json=options["as_json"])
-    return int(Exit.PASS)
+    return _tune(str(case), options)
 
 
 def _use_records(paths: tuple[Path, ...], options: dict[str, Any]) -> int:

@@ -1,16 +1,15 @@
 """Carry out `ratchet tune`: search a case's space within a budget, or use the record of an earlier search.
 
 The command line calls `tune`, which locks devices, starts workers on them or on a Ray cluster, confirms the best few, recommends
-one or none, and writes the record, ``suggestions.md`` and plots into the tuning folder; with --apply, also ``tuned.json`` of the
-benchmarks. `apply_recorded`, `export_tuning` and `tune_replay` use records and measure nothing.
-``.github/scripts/propose.py`` uses `apply_tuning`, `render_again` and `remove_pictures`.
+one or none, and writes the record and ``suggestions.md`` into the tuning folder; with --apply, also ``tuned.json`` of the
+benchmarks. `apply_recorded` uses records and measures nothing.
+``.github/scripts/propose.py`` uses `apply_tuning` and `write_suggestions`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 from ratchet.core.bench.client import Hosts
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import load_settings
-from ratchet.core.errors import PageError, RecordError, UnfitError, UsageError
+from ratchet.core.errors import RecordError, UnfitError, UsageError
 from ratchet.core.machine import machines_of, plan_of
 from ratchet.core.records.files import load, save_over, save_text
 from ratchet.core.records.run import Policy
@@ -31,12 +30,11 @@ from ratchet.core.request import Request, root_of, settings_of, watched, writabl
 from ratchet.core.units import percent, threshold, wall
 from ratchet.tune.executor import Budget, Executor
 from ratchet.tune.judge import recommend
-from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
+from ratchet.tune.records import Configuration, Confirmation, TuningRecord, tuning_path
 from ratchet.tune.session import Begin, RemoteStationArguments, TuningSession, finalists, local, on_ray
 from ratchet.tune.station import StationPlace
 from ratchet.tune.subject import FOLDER, TuneRequest, TuningResult, TuningSite, chosen, first_record, restored, sharing, space_of
-from ratchet.tune.suggestions import draw_convergence, elsewhere, headings, render_suggestions, settings_text
-from ratchet.tune.t4 import CORRECT, Result, configuration_of, read_t4, recorded_space, replayed, write_t4
+from ratchet.tune.suggestions import elsewhere, render_suggestions, settings_text
 from ratchet.tune.trials import TrialTarget
 
 # The command, from the request to the result.
@@ -98,7 +96,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, started: float)
             try_elsewhere(session, site, budget, names, executor)
     wall_s = time.monotonic() - started
     session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=search.strategy))
-    written = [path, *write_suggestions(path)]
+    written = [path, write_suggestions(folder)]
     if request.apply and session.record.best is not None:
         written.append(apply_tuning([session.record], site.root / site.settings.bench, site.settings.policy).path)
     refuse_all_failed(session)
@@ -180,52 +178,19 @@ def try_elsewhere(session: TuningSession, site: TuningSite, budget: Budget, name
         session.keep(session.record.model_copy(update={"verdict": verdict}))
 
 
-# The files for people: ``suggestions.md`` over all records of a folder, and a plot for each record.
+# The file for people: ``suggestions.md`` over all records of a folder.
 
 
-def write_suggestions(changed: Path) -> list[Path]:
-    """Write the report on every record of a folder, and draw the plot of ``changed``. Return the paths, the report's first.
-
-    The report names a record that cannot be read, and a picture that cannot be drawn. Raises OutputError.
-    """
-    records, warnings = _records(changed.parent)
-    record = dict(records).get(changed)
-    drawn = []
-    try:
-        drawn = draw_convergence(record, changed.parent, changed.stem) if record else []
-    except PageError as error:
-        warnings.append(str(error))
-        remove_pictures(changed)
-    return [_written(changed.parent, records, warnings), *drawn]
-
-
-def render_again(folder: Path) -> Path:
-    """Write the report on every record of a folder, with the existing pictures. Return its path. Raises OutputError."""
-    return _written(folder, *_records(folder))
-
-
-def remove_pictures(path: Path) -> None:
-    """Remove the pictures of the record that was in this place before: they show another search."""
-    for kind in (".png", ".svg"):
-        path.with_suffix(kind).unlink(missing_ok=True)
-
-
-def _written(folder: Path, records: Sequence[tuple[Path, TuningRecord]], warnings: Sequence[str]) -> Path:
-    only = [record for _, record in records]
-    drawn = [path.with_suffix(".png") for path, _ in records]
-    pictures = {heading: picture.name for heading, picture in zip(headings(only), drawn, strict=True) if picture.exists()}
-    save_text(folder / SUGGESTIONS, render_suggestions(only, pictures, warnings))
-    return folder / SUGGESTIONS
-
-
-def _records(folder: Path) -> tuple[list[tuple[Path, TuningRecord]], list[str]]:
+def write_suggestions(folder: Path) -> Path:
+    """Write the report on every record of a folder, naming those that cannot be read. Return its path. Raises OutputError."""
     records, warnings = [], []
     for path in sorted(folder.glob("*.json")):
         try:
-            records.append((path, load(path, TuningRecord)))
+            records.append(load(path, TuningRecord))
         except RecordError as error:
             warnings.append(f"{path.name} was left out: {error.message.replace(str(path), 'it')}")
-    return records, warnings
+    save_text(folder / SUGGESTIONS, render_suggestions(records, warnings))
+    return folder / SUGGESTIONS
 
 
 # `ratchet tune --record`: apply the recommendations of earlier searches.
@@ -296,88 +261,4 @@ def _tuned_case(record: TuningRecord, policy: Policy) -> TunedCase | None:
         cuda=fingerprint.cuda,
         torch=fingerprint.torch,
         triton=fingerprint.triton,
-    )
-
-
-# Export: a tuning record becomes a recorded space in the T4 format, which Kernel Tuner's tools and `ratchet tune --replay` read.
-
-
-_INVALIDITY: dict[Ending, str] = {
-    "correct": CORRECT,
-    "dropped": CORRECT,
-    "wrong": "correctness",
-    "compile": "compile",
-    "resources": "runtime",
-    "timeout": "timeout",
-    "crash": "runtime",
-}
-
-
-def export_tuning(record_path: Path, out: Path) -> Path:
-    """Write the evaluations of a record to ``out``, compressed if its name ends with ``.gz``.
-
-    Raises RecordError where the record cannot be read, UsageError where it has no evaluation, OutputError.
-    """
-    record = load(record_path, TuningRecord)
-    if not record.evaluations:
-        raise UsageError(f"{record_path} has no evaluations to export.", "Tune first.")
-    about = {"case": record.case, "device": record.environment.fingerprint.processor, "commit": record.head.commit}
-    write_t4(out, results_of(record), about)
-    return out
-
-
-def results_of(record: TuningRecord) -> list[Result]:
-    """Return the evaluations in T4's terms; times of several GPUs are scaled to one by the default's time on each."""
-    gpus = {evaluation.gpu for evaluation in record.evaluations if evaluation.timed}
-    seen = [
-        evaluation.median_ms / evaluation.normalised
-        for evaluation in record.evaluations
-        if evaluation.median_ms and evaluation.normalised
-    ]
-    scale = statistics.median(seen) if seen and len(gpus) > 1 else None
-    return [_result(evaluation, scale) for evaluation in record.evaluations]
-
-
-def _result(evaluation: Evaluation, scale: float | None) -> Result:
-    return Result(
-        configuration=evaluation.configuration,
-        ms=evaluation.normalised * scale if scale and evaluation.normalised else evaluation.median_ms,
-        invalidity=_INVALIDITY[evaluation.outcome],
-        runtimes=evaluation.samples_ms,
-        compilation=evaluation.compile_s * 1e3,
-        timestamp=evaluation.at.isoformat(sep=" "),
-    )
-
-
-# `ratchet tune --replay`: search a space that was measured before.
-
-
-def tune_replay(path: Path, max_evaluations: int | None, seed: int, strategy: str) -> ReplayResult:
-    """Search the recorded space in ``path`` (T4, plain or gzip); a recorded time is the evaluation of its configuration.
-
-    Raises RecordError for a file that cannot be read, is no T4, is empty, or in which everything failed, and UsageError for
-    an unknown strategy.
-    """
-    recorded = recorded_space(read_t4(path))
-    optimum = recorded.best_ms
-    if optimum is None:
-        raise RecordError(
-            f"{path}: each of its {recorded.candidates.count} configurations failed, so there is nothing to find.",
-            "Record a space in which some run.",
-        )
-    trace = replayed(recorded, strategy, seed, max_evaluations)
-    best = trace.best_ms[-1] if trace.best_ms else None
-    configuration = configuration_of(recorded, trace)
-    return ReplayResult(
-        path=str(path),
-        strategy=strategy,
-        searched_by=trace.strategy,
-        seed=seed,
-        evaluations=len(trace.tried),
-        failed=sum(recorded.times[place] is None for place in trace.tried),
-        configurations=recorded.candidates.count,
-        best_ms=best,
-        optimum_ms=optimum,
-        fraction=0.0 if best is None else optimum / best,
-        configuration=None if configuration is None else dict(configuration),
     )

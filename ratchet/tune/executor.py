@@ -1,8 +1,7 @@
-"""The time budget of a search (`Budget`), and the executors that evaluate configurations (`Station`, `LocalExecutor`).
+"""The time budget of a search (`Budget`), and the executor that has stations evaluate configurations.
 
-``ratchet tune`` plans with the budget and gives tasks to an executor: `LocalExecutor` here, with the stations of
-`ratchet.tune.station`, or with those of `ray_stations.py`. The budget is pure; an executor touches devices and
-processes only through its stations.
+``ratchet tune`` plans with the budget and gives tasks to an `Executor`, with the stations of `ratchet.tune.station`, or with
+those of `ray_stations.py`. The budget is pure; an executor touches devices and processes only through its stations.
 """
 
 from __future__ import annotations
@@ -70,21 +69,21 @@ class Budget:
         return expected if most is None else min(most, expected)
 
 
-# Executors: a station on each device, and `LocalExecutor`, which spreads tasks over stations.
+# Stations, each with a device, and the executor that spreads tasks over them.
 #
 # A `Task` says what to do, a `TaskResult` how it ended; both can be pickled, so that a station may live in another process or on
-# another machine. A station is an executor of one place.
+# another machine.
 
 
 Report = Callable[[TaskResult], None]
 
 
-class Executor(Protocol):
-    """An object that takes tasks and hands out their results, in any order. For one thread only."""
+class Station(Protocol):
+    """One device, which takes tasks and reports each `TaskResult` as soon as it is there."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The stations that are there now."""
+        """The name of the device; none where it is not ready, or lost."""
         ...
 
     @property
@@ -92,12 +91,12 @@ class Executor(Protocol):
         """The number of tasks that may be submitted now. Some wait, so that they are compiled while others are timed."""
         ...
 
-    def submit(self, task: Task) -> None:
-        """Give out a task. Whatever happens to it stands in its `TaskResult` and is never raised."""
+    def report_to(self, report: Report) -> None:
+        """Call ``report`` with each `TaskResult`, in a thread of the station's. Called once, before the first task."""
         ...
 
-    def results(self, timeout_s: float) -> list[TaskResult]:
-        """Return what was done since the last call. Wait until there is something, but no longer than ``timeout_s``."""
+    def submit(self, task: Task) -> None:
+        """Give out a task. Whatever happens to it stands in its `TaskResult` and is never raised."""
         ...
 
     def withdraw(self) -> None:
@@ -109,18 +108,11 @@ class Executor(Protocol):
         ...
 
 
-class Station(Executor, Protocol):
-    """An executor of one device, which can report each `TaskResult` as soon as it is there."""
-
-    def report_to(self, report: Report) -> None:
-        """Call ``report`` with each `TaskResult` from now on, in a thread of the station's; `results` then has nothing."""
-        ...
-
-
-class LocalExecutor:
-    """The stations of this host. The task of a station that is lost goes to another, as long as there is one."""
+class Executor:
+    """All stations of a search. The task of a station that is lost goes to another, as long as there is one. For one thread."""
 
     def __init__(self, stations: Sequence[Station]) -> None:
+        """The stations are closed by who opened them; a lost one is closed here."""
         self._stations = list(stations)
         self._done: queue.Queue[tuple[Station, TaskResult]] = queue.Queue()
         for station in self._stations:
@@ -128,6 +120,7 @@ class LocalExecutor:
 
     @property
     def places(self) -> tuple[str, ...]:
+        """The devices that are there now."""
         return tuple(place for station in self._stations for place in station.places)
 
     @property
@@ -138,6 +131,7 @@ class LocalExecutor:
         max(self._stations, key=lambda station: station.room).submit(task)
 
     def results(self, timeout_s: float) -> list[TaskResult]:
+        """Return what was done since the last call. Wait until there is something, but no longer than ``timeout_s``."""
         try:
             arrived = [self._done.get(timeout=max(0.0, timeout_s))]
         except queue.Empty:
@@ -149,10 +143,6 @@ class LocalExecutor:
     def withdraw(self) -> None:
         for station in self._stations:
             station.withdraw()
-
-    def close(self) -> None:
-        for station in self._stations:
-            station.close()
 
     def _report_of(self, station: Station) -> Report:
         return lambda done: self._done.put((station, done))

@@ -1,4 +1,4 @@
-"""An executor on a Ray cluster: an actor for each GPU that the cluster offers, and a station in each.
+"""Stations on a Ray cluster: in an actor for each GPU that the cluster offers.
 
 ``ratchet tune --executor ray`` calls `ray_actors`. ``RAY_ADDRESS`` names the cluster; without it one is started on this machine
 and ended afterwards. Touches the network, and starts processes on every GPU of the cluster. Ray loads only when it is called.
@@ -7,6 +7,7 @@ and ended afterwards. Touches the network, and starts processes on every GPU of 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import queue
@@ -14,24 +15,26 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratchet.core.errors import HostError, UnfitError, UsageError
+from ratchet.tune.executor import Executor, Report, Station
 from ratchet.tune.records import Task, TaskResult
 
-if TYPE_CHECKING:
-    from ratchet.tune.executor import Station
-
-Opened = Callable[[Any], "Station"]
+Opened = Callable[[Any], Station]
 """Opens the station for one target of tuning, in the process that prepared it."""
 Prepare = Callable[[contextlib.ExitStack], Opened]
 """Makes a process ready, on the device that it may use, before the target is known; the stack closes what it holds."""
-Begin = Callable[[Any], AbstractContextManager["RayExecutor"]]
+Begin = Callable[[Any], AbstractContextManager[Executor]]
 """Opens the stations for one target of tuning."""
 _START_S = 300.0
 """Longest that the first station may take to start."""
+_LOOK_S = 0.05
+"""Seconds between two looks at stations that start."""
+_END_S = 10.0
+"""Longest that all stations together may take to end their processes."""
 _REACH_S = 10.0
 """Longest that a connection to the cluster may take; Ray itself tries for 40 s."""
 _TRIES_OF_JOINING = ("RAY_NUM_REDIS_GET_RETRIES", "1")
@@ -61,16 +64,19 @@ def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
         if count == 0:
             raise UnfitError("The Ray cluster offers no GPU.", "Start its nodes with --num-gpus, or leave --executor out.")
         actor = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(_Actor)
-        actors = [actor.options(max_concurrency=_CALLS).remote(prepare) for _ in range(count)]
+        actors: list[Any] = [actor.options(max_concurrency=_CALLS).remote(prepare) for _ in range(count)]
 
         @contextlib.contextmanager
-        def begin(aim: Any) -> Iterator[RayExecutor]:
-            executor = RayExecutor(ray, actors, aim)
+        def begin(aim: Any) -> Iterator[Executor]:
+            stations = [RayStation(ray, actor, aim) for actor in actors]
             try:
-                executor.wait_for_first(_START_S)
-                yield executor
+                _wait_for_first(stations)
+                yield Executor(stations)
             finally:
-                executor.close()
+                ends = [each.end.remote() for each in actors]
+                ray.wait(ends, num_returns=len(ends), timeout=_END_S)
+                for station in stations:
+                    station.close()
 
         yield begin
     finally:
@@ -134,116 +140,76 @@ class _Actor:
         self._held.close()
 
 
-@dataclass(eq=False)
-class _Member:
-    """An actor, as it is seen from here."""
+class RayStation:
+    """The station in an actor, as it is seen from here. It takes tasks while it starts."""
 
-    actor: Any
-    name: str = ""
-    """Empty until its station has started."""
-    room: int = 0
-    """Tasks that it takes now."""
-
-
-class RayExecutor:
-    """The stations of a cluster. The tasks of one that is lost go to another, as long as there is one.
-
-    Each call of an actor is one future, and `results` waits for all of them at once. A station that starts later than others
-    takes tasks from then on.
-    """
-
-    def __init__(self, ray: Any, actors: Sequence[Any], aim: Any) -> None:
-        self._ray = ray
-        self._members = [_Member(actor) for actor in actors]
-        self._starting = {member.actor.begin.remote(aim): member for member in self._members}
-        self._calls: dict[Any, tuple[_Member, Task | None]] = {}
-        """Future → who answers, and the task; None where it was withdrawn, and may be under way all the same."""
-        self._reasons: list[str] = []
+    def __init__(self, ray: Any, actor: Any, aim: Any) -> None:
+        self._ray, self._actor = ray, actor
+        self._name, self._most = "", 0
+        self._in_hand: dict[int, Task] = {}
+        self._report: Report
+        self.lost = ""
+        """Why nothing can be done there any more."""
+        actor.begin.remote(aim).future().add_done_callback(self._begun)
 
     @property
     def places(self) -> tuple[str, ...]:
-        return tuple(member.name for member in self._members if member.name)
+        return (self._name,) if self._name and not self.lost else ()
 
     @property
     def room(self) -> int:
-        return sum(max(0, member.room) for member in self._members)
+        return 0 if self.lost else self._most - len(self._in_hand)
 
-    def wait_for_first(self, seconds: float) -> None:
-        """Wait until a station has started. Raises HostError where none does, with the first reason."""
-        until = time.monotonic() + seconds
-        while not self.places and self._starting and time.monotonic() < until:
-            self.results(until - time.monotonic())
-        if not self.places:
-            reason = self._reasons[0] if self._reasons else f"none was there within {seconds:.0f} s"
-            raise HostError(f"No station started on the Ray cluster: {reason}", "Every node needs the repository and ratchet.")
+    def report_to(self, report: Report) -> None:
+        self._report = report
 
     def submit(self, task: Task) -> None:
-        member = max(self._members, key=lambda member: member.room)
-        member.room -= 1
-        self._calls[member.actor.carry_out.remote(task.model_dump_json())] = (member, task)
-
-    def results(self, timeout_s: float) -> list[TaskResult]:
-        calls = [*self._starting, *self._calls]
-        if not calls:
-            return []
-        ready, rest = self._ray.wait(calls, timeout=max(0.0, timeout_s))
-        if ready and rest:
-            ready += self._ray.wait(rest, num_returns=len(rest), timeout=0)[0]
-        return [done for call in ready for done in self._heard(call)]
+        if self.lost:
+            self._report(TaskResult(task=task, place=self._shown, lost=self.lost))
+            return
+        self._in_hand[task.number] = task
+        answer = self._actor.carry_out.remote(task.model_dump_json()).future()
+        answer.add_done_callback(functools.partial(self._answered, task))
 
     def withdraw(self) -> None:
-        for call, (member, task) in self._calls.items():
-            if task is not None:
-                self._calls[call] = (member, None)
-                member.room += 1
-        for member in self._members:
-            if member.name:
-                member.actor.withdraw.remote()
+        self._in_hand.clear()
+        if self._name:
+            self._actor.withdraw.remote()
 
     def close(self) -> None:
-        ends = [member.actor.end.remote() for member in self._members]
-        if ends:
-            self._ray.wait(ends, num_returns=len(ends), timeout=10)
-        for member in self._members:
-            self._ray.kill(member.actor)
-        self._members, self._starting, self._calls = [], {}, {}
+        self._ray.kill(self._actor)
 
-    def _heard(self, call: Any) -> list[TaskResult]:
-        """Return what the answer to a call leaves to report."""
-        starting = self._starting.pop(call, None)
-        member, task = (starting, None) if starting else self._calls.pop(call, (None, None))
-        if member is None:  # of a station that was lost a moment ago
-            return []
+    @property
+    def _shown(self) -> str:
+        return self._name or "a node of the Ray cluster"
+
+    def _begun(self, answer: Future[tuple[str, int]]) -> None:
         try:
-            answer = self._ray.get(call)
+            self._name, self._most = answer.result()
         except self._ray.exceptions.RayError as error:
-            return self._lost(member, task, _last_line(error))
-        if starting:
-            member.name, room = answer
-            member.room += room
-            return []
-        done = TaskResult.model_validate_json(answer)
-        if done.lost:
-            return self._lost(member, task, done.lost)
-        if task is not None:
-            member.room += 1
-        return [done]
+            self.lost = _last_line(error)
 
-    def _lost(self, member: _Member, task: Task | None, why: str) -> list[TaskResult]:
-        """Drop a member and give its tasks to others; return them as lost where there is no other."""
-        self._members.remove(member)
-        self._reasons.append(why)
-        self._ray.kill(member.actor)
-        name = member.name or "a node of the Ray cluster"
-        theirs = [task, *(other for owner, other in self._calls.values() if owner is member)]
-        self._calls = {call: entry for call, entry in self._calls.items() if entry[0] is not member}
-        self._starting = {call: starter for call, starter in self._starting.items() if starter is not member}
-        tasks = [each for each in theirs if each is not None]
-        if not self._members:
-            return [TaskResult(task=each, place=name, lost=f"{name} was lost: {why}") for each in tasks]
-        for each in tasks:
-            self.submit(each)
-        return []
+    def _answered(self, task: Task, answer: Future[str]) -> None:
+        """Report what became of a task, in a thread of Ray's."""
+        was_withdrawn = self._in_hand.pop(task.number, None) is None
+        try:
+            done = TaskResult.model_validate_json(answer.result())
+        except self._ray.exceptions.RayError as error:
+            self.lost = self.lost or f"{self._shown} was lost: {_last_line(error)}"
+            done = TaskResult(task=task, place=self._shown, lost=self.lost)
+        if not (was_withdrawn and done.lost):  # nobody does again what was taken back
+            self._report(done)
+
+
+def _wait_for_first(stations: Sequence[RayStation]) -> None:
+    """Wait until a station has started. Raises HostError where none does, with the first reason."""
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until and not all(station.lost for station in stations):
+        if any(station.places for station in stations):
+            return
+        time.sleep(_LOOK_S)
+    reason = next((station.lost for station in stations if station.lost), f"none was there within {_START_S:.0f} s")
+    raise HostError(f"No station started on the Ray cluster: {reason}", "Every node needs the repository and ratchet.")
 
 
 def _last_line(error: BaseException) -> str:

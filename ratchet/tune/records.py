@@ -114,7 +114,7 @@ class TuningRecord(Record):
     environment: Environment
     head: Tree
     sources: dict[str, str] = {}
-    """Path within the tree → SHA-256 of each file of the code that was timed; empty in records from before it was noted."""
+    """Path within the tree → SHA-256 of files of the code that was timed. Only records of earlier releases have it."""
     space: dict[str, Annotated[tuple[Parameter, ...], Field(min_length=1)]]
     constraints: tuple[str, ...] = ()
     """Their source text."""
@@ -179,7 +179,8 @@ class TuningRecord(Record):
         lines = [f"workload {line}" for line in self.workload.differences(other.workload)]
         lines += self.environment.fingerprint.differences(other.environment.fingerprint)
         lines += [f"case: {self.case} → {other.case}"] if self.case != other.case else []
-        lines += _edited(self.sources, other.sources)
+        if not (self.head.content and self.head.content == other.head.content):
+            lines.append(f"code: {_named(self.head)} → {_named(other.head)}")
         for name in sorted({*self.space, *other.space}):
             mine, theirs = self.space.get(name), other.space.get(name)
             if mine != theirs:
@@ -191,14 +192,9 @@ class TuningRecord(Record):
         return lines
 
 
-def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
-    """Yield how the code differs; a side without any files is unknown code."""
-    if bool(mine) != bool(theirs):
-        yield "code: the record does not say what it timed"
-        return
-    for path in sorted({*mine, *theirs}):
-        if mine.get(path) != theirs.get(path):
-            yield f"code: {path} {'was edited' if path in mine and path in theirs else 'came' if path in theirs else 'went'}"
+def _named(tree: Tree) -> str:
+    changed = " with changes" if tree.dirty else ""
+    return f"{tree.commit[:10]}{changed}" if tree.content else "unknown"
 
 
 def _listed(values: tuple[Parameter, ...] | None) -> str:
@@ -227,7 +223,6 @@ class TuningFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._known: tuple[Evaluation, ...] = ()
         self._texts: list[str] = []
         self._ours = False
 
@@ -242,18 +237,12 @@ class TuningFile:
         self._ours = True
 
     def text(self, record: TuningRecord) -> str:
-        """Return the same text as `ratchet.core.records.files.dumps`, but reuse the text of evaluations that are already known.
-
-        Raises ValueError where an evaluation was changed or taken away since the last call.
-        """
+        """Return the same text as `ratchet.core.records.files.dumps`; evaluations that were there at the last call are reused."""
         frame = dumps(record.model_copy(update={"evaluations": ()}))
         if not record.evaluations:
             return frame
-        count = len(self._known)
-        if any(one is not other for one, other in zip(self._known, record.evaluations[:count], strict=True)):
-            raise ValueError("a tuning record only grows")
-        self._texts += [_text(evaluation) for evaluation in record.evaluations[count:]]
-        self._known = record.evaluations
+        for evaluation in record.evaluations[len(self._texts) :]:
+            self._texts.append("\n".join(f"    {line}" for line in dumps(evaluation).splitlines()))
         before, after = frame.split(_EMPTY)
         evaluations = ",\n".join(self._texts)
         return f'{before}\n  "evaluations": [\n{evaluations}\n  ],\n{after}'
@@ -283,12 +272,7 @@ def _places(path: Path) -> Iterator[Path]:
     return (path.parent / EARLIER / f"{path.stem}.{number}{path.suffix}" for number in itertools.count(1))
 
 
-def _text(evaluation: Evaluation) -> str:
-    """Return an evaluation as it stands in the list of a record: indented by four spaces."""
-    return "\n".join(f"    {line}" for line in dumps(evaluation).splitlines())
-
-
-# Tasks and results that cross processes, and perhaps machines, while a search runs or is replayed.
+# Tasks and results that cross processes, and perhaps machines, while a search runs.
 
 
 class Task(Record):
@@ -317,28 +301,3 @@ class TaskResult(Record):
     confirmations: tuple[Confirmation, ...] = ()
     lost: str = ""
     """The reason why there is neither: the station is gone."""
-
-
-class ReplayResult(Record):
-    """One search of a recorded space."""
-
-    path: str
-    strategy: str
-    """The strategy that was asked for."""
-    searched_by: str
-    """The strategies that `auto` used, or the strategy that was asked for."""
-    seed: int
-    evaluations: Count
-    """Evaluations used, failed ones too."""
-    failed: Count
-    """Evaluations that failed."""
-    configurations: Count
-    """Configurations in the recorded space."""
-    best_ms: Positive | None
-    """The best that was found; None where every one that was tried failed."""
-    optimum_ms: Positive
-    """The best that was recorded."""
-    fraction: Annotated[float, Field(ge=0, le=1)]
-    """The optimum's time over the best's; 0 where nothing was found."""
-    configuration: Configuration | None
-    """The best that was found."""

@@ -1,6 +1,6 @@
 """The search: a space and what is known of it → which configurations to try next, by a strategy of this file.
 
-``ratchet tune`` and the replay of a recorded space ask a `Search` for configurations and report their times. A `Strategy` chooses
+``ratchet tune`` asks a `Search` for configurations and reports their times. A `Strategy` chooses
 the next candidate: exhaustive, random, hill-climbing, guided by a model, or Optuna. `Auto` tries every configuration if the
 budget allows it; else it uses what did best on recorded and made-up spaces. Pure: no clock, no files, and random draws come
 from the generator that a strategy is given.

@@ -26,7 +26,7 @@ from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import HostError, UnfitError
 from ratchet.core.report.progress import Progress
 from ratchet.core.workload import Device
-from ratchet.tune.executor import GRACE_S, Budget, Executor, LocalExecutor, Station
+from ratchet.tune.executor import GRACE_S, Budget, Executor, Station
 from ratchet.tune.records import Configuration, Confirmation, Evaluation, Task, TaskResult, TuningFile, TuningRecord
 from ratchet.tune.station import LocalStation, StationPlace
 from ratchet.tune.trials import TrialTarget
@@ -46,13 +46,13 @@ def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
         heads = [scout, *(stack.enter_context(place.hosts()) for place in places[1:])]
 
         @contextlib.contextmanager
-        def begin(aim: TrialTarget) -> Iterator[LocalExecutor]:
+        def begin(aim: TrialTarget) -> Iterator[Executor]:
             with contextlib.ExitStack() as held:
                 stations = []
                 for place, head in zip(places, heads, strict=True):
                     stations.append(LocalStation(place, aim, head, len(places)))
                     held.callback(stations[-1].close)
-                yield LocalExecutor(stations)
+                yield Executor(stations)
 
         yield begin
 

@@ -1,6 +1,6 @@
 """Do the work of tuning on one device: compile and time configurations, and confirm the best few.
 
-`LocalStation` is an executor of one place; `ratchet tune` has one for each device, on this host or in a Ray actor. It starts a
+`ratchet tune` has a `LocalStation` for each device, on this host or in a Ray actor. It starts a
 host with its workers, works in a daemon thread, and watches the GPU during the finals. It writes no record.
 """
 
@@ -11,7 +11,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from ratchet.core.records.run import SIDES, CaseRun, Config, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.workload import Device
 from ratchet.tune.answers import Compiled
+from ratchet.tune.executor import Report
 from ratchet.tune.judge import FinalsRule
 from ratchet.tune.records import Configuration, Confirmation, Task, TaskResult
 from ratchet.tune.trials import Compilers, OutOfTime, Timer, TrialTarget, compiling_processes
@@ -70,7 +71,6 @@ def _confirmation(configuration: Configuration, measured: CaseRun, confidence: f
     return Confirmation(configuration=configuration, config=measured.config.name, comparison=found, reason=reason)
 
 
-Report = Callable[[TaskResult], None]
 _AHEAD = 2
 """Tasks beyond those that are being compiled, so that the device does not wait for the search."""
 
@@ -85,8 +85,7 @@ class LocalStation:
         """
         self._place, self._aim = place, aim
         self._hosts, self._head = hosts, hosts.sides["head"]
-        self._done: queue.Queue[TaskResult] = queue.Queue()
-        self._report: Report = self._done.put
+        self._report: Report
         self._ready: queue.Queue[tuple[Task, Compiled | None] | None] = queue.Queue()
         self._early: list[Task] | None = []
         """Tasks from before the host was ready to compile; None from then on."""
@@ -114,7 +113,7 @@ class LocalStation:
         return max(0, ahead - len(self._in_hand)) if self.places else 0
 
     def report_to(self, report: Report) -> None:
-        """Send results to this function instead of `results`."""
+        """Call ``report`` with each result. Called once, before the first task."""
         self._report = report
 
     def submit(self, task: Task) -> None:
@@ -133,16 +132,6 @@ class LocalStation:
                 self._early.append(task)
             else:
                 self._enter(task)
-
-    def results(self, timeout_s: float) -> list[TaskResult]:
-        """Return the results that are there; wait up to ``timeout_s`` seconds for a first one."""
-        try:
-            found = [self._done.get(timeout=max(0.0, timeout_s))]
-        except queue.Empty:
-            return []
-        while not self._done.empty():
-            found.append(self._done.get_nowait())
-        return found
 
     def withdraw(self) -> None:
         """Drop all tasks but the one that is being timed."""

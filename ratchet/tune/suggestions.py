@@ -1,7 +1,6 @@
-"""Tuning records as ``tuning/suggestions.md``, as the lines that `ratchet tune` prints, and as a picture of the search.
+"""Tuning records as ``tuning/suggestions.md``, and as the lines that `ratchet tune` prints.
 
-Called by `ratchet.tune.command` and `ratchet.tune.cli`. Reads a template of this package; `draw_convergence` writes a PNG
-and an SVG.
+Called by `ratchet.tune.command` and `ratchet.tune.cli`. Reads a template of this package.
 """
 
 from __future__ import annotations
@@ -11,34 +10,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePosixPath
+from typing import Any
 
-from ratchet import figure_style as style
 from ratchet.core import units, untrusted
 from ratchet.core.records.verdict import Comparison
 from ratchet.core.report.markdown import is_plain, machine, template
 from ratchet.core.report.words import NOTHING, change, interval
 from ratchet.core.untrusted import CELL, Markdown, fenced, markdown
 from ratchet.core.workload import Parameter
-from ratchet.figure_style import (
-    FAINT,
-    GREY,
-    HEAD,
-    REFERENCE,
-    TITLE,
-    FigureSection,
-    legend_section,
-    lines_of,
-    text_section,
-)
 from ratchet.tune.judge import Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
-from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
+from ratchet.tune.records import Configuration, Confirmation, Ending, Evaluation, TuningRecord, tuning_path
 
 _OF_A_LAUNCH = {"NUM_WARPS": "num_warps", "NUM_STAGES": "num_stages", "NUM_CTAS": "num_ctas", "MAXNREG": "maxnreg"}
 """Name in a benchmark → the argument of ``triton.Config`` that holds it, beside the kernel's own parameters."""
@@ -100,8 +82,8 @@ _MEANINGS: dict[Ending, str] = {
 }
 
 
-def _section(record: TuningRecord, heading: str, picture: str | None) -> dict[str, Any]:
-    """Return everything that the template prints of one case. ``picture``: address of its plot, if there is one."""
+def _section(record: TuningRecord, heading: str) -> dict[str, Any]:
+    """Return everything that the template prints of one case."""
     timed = ranked(record)
     best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
     file = tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
@@ -117,7 +99,6 @@ def _section(record: TuningRecord, heading: str, picture: str | None) -> dict[st
         "effects": effects(record),
         "failures": _failures(record.evaluations),
         "chart": _chart(record),
-        "picture": picture,
         "ways": ways(record.best, file) if record.best else (),
         "machine": machine(record.environment.fingerprint),
         "compares": compares_with_default(record),
@@ -180,16 +161,10 @@ def _chart(record: TuningRecord) -> Markdown | None:
 # All records → one file.
 
 
-def render_suggestions(
-    records: Sequence[TuningRecord], pictures: Mapping[str, str] | None = None, warnings: Sequence[str] = ()
-) -> str:
-    """Return the file, sections sorted by case and machine. ``pictures``: heading → address of its plot, relative to the file.
-
-    Every text that code under test may have written is escaped.
-    """
-    titles = headings(records)
-    order = sorted(zip(titles, records, strict=True), key=lambda section: section[0])
-    parts = [_section(record, title, (pictures or {}).get(title)) for title, record in order]
+def render_suggestions(records: Sequence[TuningRecord], warnings: Sequence[str] = ()) -> str:
+    """Return the file, sections sorted by case and machine. Every text that code under test may have written is escaped."""
+    order = sorted(zip(_headings(records), records, strict=True), key=lambda section: section[0])
+    parts = [_section(record, title) for title, record in order]
     return template("tune/suggestions.md.j2").render(
         sections=parts,
         warnings=warnings,
@@ -198,13 +173,12 @@ def render_suggestions(
         cost=lambda value: NOTHING if value is None else f"{value:.3f}×",
         elsewhere=elsewhere,
         labelled=lambda configuration: ", ".join(f"{name} = {value}" for name, value in configuration.items()),
-        picture=picture_at,
         share=lambda value: NOTHING if value is None else units.percent(value),
         speedup=speedup,
     )
 
 
-def headings(records: Sequence[TuningRecord]) -> list[str]:
+def _headings(records: Sequence[TuningRecord]) -> list[str]:
     """Return a heading for each record: the case, with its machine where the case was tuned on several."""
     count = Counter(record.case for record in records)
     keys = [record.environment.fingerprint.key for record in records]
@@ -218,11 +192,6 @@ def assigned(name: str, value: Parameter) -> Markdown:
     if is_plain(name) and is_plain(str(value)):
         return Markdown(f"`{name} = {value}`")
     return markdown(f"{name} = {value}", CELL)
-
-
-def picture_at(name: str) -> Markdown:
-    """Return an image that shows a file beside this one; empty if its name is not plain."""
-    return Markdown(f"![How the search got there]({name})") if is_plain(name) else Markdown("")
 
 
 def speedup(comparison: Comparison) -> str:
@@ -277,88 +246,3 @@ def tuning_lines(record: TuningRecord) -> Iterator[str]:
 def settings_text(configuration: Configuration) -> str:
     """Format a configuration: ``BLOCK_M=128 BLOCK_N=64``."""
     return " ".join(f"{name}={value}" for name, value in configuration.items())
-
-
-def replay_lines(result: ReplayResult) -> Iterator[str]:
-    """Yield the result of a search in a recorded space, compared with its optimum."""
-    of = f"{result.evaluations} of {result.configurations} configurations, {result.failed} of which failed"
-    yield untrusted.log_line(f"{result.path}: tried {of} ({result.searched_by}, seed {result.seed})")
-    if result.best_ms is None or result.configuration is None:
-        yield "No configuration works."
-        return
-    yield untrusted.log_line(f"Best: {units.duration(result.best_ms * 1e-3)}  {settings_text(result.configuration)}")
-    yield f"Optimum: {units.duration(result.optimum_ms * 1e-3)}; fraction of the optimum: {result.fraction:.4f}"
-
-
-# One search as a picture: every evaluation, and the best so far.
-
-_FAILED = style.PALETTE[1]
-_FAR = 3.0
-"""Costs beyond this many times the default's (or the fastest one's) are drawn at the upper edge."""
-_MANY = 150
-"""Evaluations from which on the marks are smaller."""
-
-
-def draw_convergence(record: TuningRecord, folder: Path, name: str) -> list[Path]:
-    """Write ``NAME.png`` and ``NAME.svg``. Raises PageError where matplotlib is missing, OutputError for an unwritable folder."""
-    with style.drawing():
-        return style.write_files(convergence_figure(record), folder, name)
-
-
-def convergence_figure(record: TuningRecord) -> Figure:
-    """Draw evaluations from left to right, their costs upwards on a logarithmic axis; within `style.drawing`."""
-    basis = "the default's" if compares_with_default(record) else "the fastest one's"
-    device = record.environment.fingerprint.processor
-    lines = lines_of(f"Search · {record.case}", TITLE, most=2)
-    lines += lines_of(f"Time of each configuration over {basis}, on {device}", FAINT)
-    costs = [min(evaluation.cost, _FAR) for evaluation in ranked(record)]
-    low, high = min([*costs, 0.99]) / 1.08, max([*costs, 1.01]) * 1.05
-    marks = _marks(record, low, high)
-    chart: FigureSection = (2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
-    return style.stacked([text_section(lines), chart, *([legend_section(marks)] if marks else [])])
-
-
-def _marks(record: TuningRecord, low: float, high: float) -> list[Line2D]:
-    """Return everything in the chart; each label has the count or the value."""
-    from matplotlib.lines import Line2D
-
-    timed, size = ranked(record), 4.5 if len(record.evaluations) < _MANY else 3.0
-    dot = {"marker": "o", "markersize": size, "markeredgecolor": REFERENCE, "linestyle": "none", "clip_on": False, "zorder": 2}
-    marks = []
-
-    def mark(numbers: Sequence[int], costs: Sequence[float], label: str, **look: Any) -> None:
-        if numbers:
-            marks.append(Line2D(numbers, [min(cost, _FAR) for cost in costs], label=label, **look))
-
-    best = [(number, cost) for number, cost in enumerate(best_so_far(record), 1) if cost is not None]
-    mark(
-        [number for number, _ in best], [cost for _, cost in best], f"best so far: {best[-1][1]:.3f}×" if best else "",
-        color=HEAD, linewidth=1.8, drawstyle="steps-post", marker="o", markersize=5, markevery=[-1], zorder=3,
-    )  # fmt: skip
-    if compares_with_default(record):
-        mark([0, len(record.evaluations) + 1], [1.0, 1.0], "default", color=GREY, linewidth=1.1, linestyle=(0, (6, 2)), zorder=1)
-    for outcome, words, face in (("correct", "timed", REFERENCE), ("dropped", "dropped after a few samples", style.PAPER)):
-        near = [entry for entry in timed if entry.evaluation.outcome == outcome and entry.cost <= _FAR]
-        mark(
-            [entry.number for entry in near], [entry.cost for entry in near], f"{len(near)} {words}", markerfacecolor=face, **dot
-        )
-    far = [entry for entry in timed if entry.cost > _FAR]
-    look = dot | {"marker": "^", "markerfacecolor": style.PAPER}
-    mark([entry.number for entry in far], [_FAR] * len(far), f"{len(far)} past {_FAR:g}×, timed or dropped", **look)
-    failed = [number for number, evaluation in enumerate(record.evaluations, 1) if not evaluation.timed]
-    look = dot | {"marker": "x", "markersize": size + 1, "markeredgecolor": _FAILED, "markeredgewidth": 1.4}
-    mark(failed, [low * (high / low) ** 0.04] * len(failed), f"{len(failed)} failed", **look)
-    return marks
-
-
-def _draw(axes: Axes, evaluations: int, low: float, high: float, marks: Sequence[Line2D]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    axes.set(yscale="log", ylim=(low, high), xlim=(0, evaluations + 1), xlabel="evaluation")
-    axes.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]) if high / low < 10 else LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:g}×"))
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
-    axes.grid(visible=True, axis="y", linewidth=0.6)
-    for mark in marks:
-        axes.add_line(mark)

@@ -123,24 +123,8 @@ def told_by(done: Finished) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_tasks_are_spread_and_a_lost_worker_costs_none(play: Playground) -> None:
-    """A worker that is killed outright takes its tasks with it; another station does them, and each is told of once."""
-    done = toy(
-        play,
-        """
-        on(gpus=3)
-        with stations_on_ray() as executor:
-            await_all(executor, 3)
-            victim = int(executor.places[0])
-            say(executor, *give_out(executor, lambda: os.kill(victim, signal.SIGKILL), left=2))
-        """,
-    )
-    assert told_by(done) == {"each once": True, "lost": 0, "left": 2}
-
-
-@pytest.mark.slow
 def test_a_lost_node_costs_no_task(play: Playground) -> None:
-    """A whole node of the cluster goes: what its stations had in hand is done by those of the others."""
+    """A whole node of the cluster goes: what its stations had in hand is done by those of the others, each task once."""
     done = toy(
         play,
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import shlex
 import tomllib
 import types
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import Any
 import pytest
 
 from ratchet.adopt import init
-from ratchet.adopt.candidates import candidates, example, snake
+from ratchet.adopt.candidates import candidates, example
 from ratchet.adopt.definitions import Definitions
 from ratchet.adopt.files import (
     TEMPLATES,
     WORKFLOW_FOLDER,
-    PlannedFile,
     WorkflowValues,
     has_settings,
     with_ignored,
@@ -127,18 +125,11 @@ CONFIG = "@dataclass\nclass Args:\n    n_embd: int = 96\n"
 )
 def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: str, tmp_path: Path) -> None:
     """Tensors are known by the usual names too, numbers and the sizes of a module get usual values."""
-    found = surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"})
-    assert [each.shown for each in found.candidates] == [call]
-
-
-def test_a_module_takes_rows_as_wide_as_its_configuration_says_or_tokens(tmp_path: Path) -> None:
-    """Both benchmarks import the dataclass that the module is made with."""
-    text = f"{CONFIG}class A(nn.Module):\n    def __init__(self, config): ...\n    def forward(self, x): ...\n"
-    (found,) = surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}"}).candidates
-    rows, tokens = (found.text(number, "") for number in range(2))
-    assert "x = torch.randn(2, 256, 96, device=device)" in rows
-    assert "x = torch.randint(0, 256, (1, 128), device=device)" in tokens
-    assert all("from k.f import Args\n" in each for each in (rows, tokens))
+    (found,) = surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"}).candidates
+    assert found.shown == call
+    if text.startswith(CONFIG):  # as wide as the configuration says
+        assert "= torch.randn(2, 256, 96, device=device)" in found.text(0, "")
+        assert all("from k.f import Args\n" in found.text(number, "") for number in range(2))
 
 
 @pytest.mark.parametrize(
@@ -205,13 +196,6 @@ def test_a_baseline_gets_out_of_an_ignored_folder() -> None:
     for folder in ("results/", "/results", "**/results/"):
         assert with_ignored(f"{folder}\n", "results") == f"{folder}\n!results/\nresults/*\n!results/baseline.json\n"
     assert with_ignored("*.json\n", "results") == "*.json\nresults/*\n!results/baseline.json\n"
-
-
-def test_a_reference_is_not_the_first_choice(tmp_path: Path) -> None:
-    """Functions that look like references or naive versions come after the kernels that they are compared with."""
-    named = TENSORS.replace("scale", "scale_reference")
-    files = {"k/__init__.py": "", "k/a.py": named, "k/b.py": TENSORS, "k/naive.py": TENSORS}
-    assert surveyed(tmp_path, files).candidates[0].shown == "k.b.scale(x)"
 
 
 @pytest.mark.parametrize(
@@ -337,16 +321,6 @@ def test_a_test_s_call_becomes_a_benchmark(tmp_path: Path) -> None:
     assert "columns = 64" in smaller
 
 
-def test_a_helper_of_a_test_gets_the_device(tmp_path: Path) -> None:
-    """A function of the test that names a device makes its tensors on the one that is measured."""
-    text, _ = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.norm")
-    names: dict[str, object] = {}
-    exec("\n".join(line for line in text.splitlines() if "from pack" not in line), names)
-    (made,) = (each for each in names.values() if isinstance(each, Benchmark))
-    names["norm"] = lambda x, *_: x
-    assert made(device="cpu").run().shape == (4, 4096)
-
-
 def test_a_module_is_evaluated_on_the_device(tmp_path: Path) -> None:
     """Where the test names no device, everything is made on ours, and the module is in evaluation mode."""
     (text,) = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.ops.Norm")
@@ -421,22 +395,8 @@ def test_other_harnesses_are_offered_with_their_command(files: dict[str, str], t
     """The command names what the repository has, and the format is the one that the tool writes."""
     (found,) = harnesses(files)
     assert (found.tool, found.command_line(), found.format) == (tool, command, kind)
-
-
-def test_saved_results_are_offered_where_no_code_shows_their_harness() -> None:
-    """The command is quoted as a shell takes it, and one that the file does not tell is asked for."""
-
-    times = types.SimpleNamespace(
-        format="hyperfine", files=("a.json", "b.json"), command=("hyperfine", "--export-json", "{out}", "./k 1", 'sh "$x"')
-    )
-    rates = types.SimpleNamespace(format="bencher", files=("r.json",), command=("sh", "-c", "COMMAND > {out}"))
-    known = types.SimpleNamespace(format="pytest-benchmark", files=(".benchmarks/0001.json",), command=("python",))
-    found = {each.tool: each for each in harnesses(CODE, [times, rates, known])}
-    assert list(found) == ["pytest-benchmark", "hyperfine (from b.json)", "bencher (from r.json)"]
-    option = shlex.split(found["hyperfine (from b.json)"].option())
-    assert option[2:] == ["--format", "hyperfine"]
-    assert shlex.split(option[1]) == list(times.command)
-    assert found["bencher (from r.json)"].option() == "--command \"sh -c 'COMMAND > {out}'\" --format bencher"
+    if "cpp/CMakeLists.txt" in files:  # the outermost above the program
+        assert found.build[-1].startswith("cmake -S cpp -B build ")
 
 
 @pytest.mark.parametrize(
@@ -452,34 +412,12 @@ def test_a_name_in_a_file_of_settings_is_no_harness(files: dict[str, str]) -> No
     assert harnesses(files) == []
 
 
-def test_a_project_of_cmake_below_the_root_is_built_from_its_folder() -> None:
-    """The outermost CMakeLists.txt above a program is what CMake is given."""
-    (found,) = harnesses({"cpp/CMakeLists.txt": "", "cpp/b/CMakeLists.txt": "add_executable(k k.cpp)\n", "cpp/b/k.cpp": GOOGLE})
-    assert found.build[-1].startswith("cmake -S cpp -B build ")
-    assert found.commands[0][0] == "./build/b/k"
-
-
 def test_a_compiled_module_of_the_repository_is_to_be_built_not_installed() -> None:
     """Where a build of the repository makes what an import misses, no package index is to blame."""
     answers = [{"imported": False, "missing": "fast_cuda", "error": "ModuleNotFoundError: No module named 'fast_cuda'"}]
     found = _learnt((), answers, 'CUDAExtension(name="fast_cuda", sources=[])')
     assert found == CallTrials(failure="it needs the compiled module fast_cuda, which building the repository makes")
     assert _learnt((), answers, "") == CallTrials(missing="fast_cuda")
-
-
-def test_names_of_files() -> None:
-    """They are those of the functions and classes, as Python writes modules."""
-    assert [snake(name) for name in ("RMSNorm", "GatedNorm", "softmax", "LayerNorm2d")] == [
-        "rms_norm",
-        "gated_norm",
-        "softmax",
-        "layer_norm2d",
-    ]
-
-
-def test_a_diff_of_a_new_file() -> None:
-    """It can be given to `git apply`."""
-    assert PlannedFile("a", None, "x\n").diff() == "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n"
 
 
 @pytest.mark.parametrize("origin", [{"vcs_info": {"vcs": "git", "commit_id": "c" * 40}}, {"dir_info": {}}, None])

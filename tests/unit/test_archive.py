@@ -14,16 +14,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratchet.core.errors import Exit, RecordError
+from ratchet.core.judge.evidence import session_of
+from ratchet.core.records.run import Policy, RunRecord
 from ratchet.trust import archive
-from ratchet.trust.archive import load_archive
+from ratchet.trust.archive import run_of_archive
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
 TIMES = np.full((3, 2, 4), 0.25, dtype=np.float32)
 
 
+def run(path: Path) -> RunRecord:
+    return run_of_archive(path, Policy())
+
+
 def refused(path: Path) -> str:
     with pytest.raises(RecordError) as caught:
-        load_archive(path)
+        run(path)
     assert caught.value.exit_code is Exit.USAGE
     assert "\n" not in str(caught.value)
     assert str(path) in caught.value.message
@@ -37,18 +43,18 @@ def saved(folder: Path, **arrays: Any) -> Path:
 
 
 def test_recorded_archive() -> None:
-    """Every case of the recorded archive has both sides, in double precision."""
-    found = load_archive(RECORDED)
+    """Every case of the recorded archive has both sides: pairs of processes that are those of several sessions."""
+    found = {case.name: case for case in run(RECORDED).cases}
     assert {"copy", "copy+2.0", "warm:attn_512"} <= set(found)
-    assert {(sides.head.shape, sides.reference.shape) for sides in found.values()} == {((6, 10, 15), (6, 10, 15))}
-    raw = np.load(RECORDED)
-    assert np.array_equal(found["copy"].reference, raw["copy|A"].astype(np.float64))
-    assert np.array_equal(found["copy"].head, raw["copy|B"].astype(np.float64))
+    for side, workers in (("A", found["copy"].reference), ("B", found["copy"].head)):
+        samples = [[block.samples_ms for block in worker.blocks] for worker in workers]
+        assert np.array_equal(samples, np.load(RECORDED)[f"copy|{side}"].astype(np.float64))
+        assert [worker.session for worker in workers] == [session_of(pair) for pair in range(6)]
 
 
 def test_a_case_may_be_called_anything(tmp_path: Path) -> None:
     """Only the last bar parts a name from its side."""
-    assert list(load_archive(saved(tmp_path, **{"a|b/c d=1|A": TIMES, "a|b/c d=1|B": TIMES}))) == ["a|b/c d=1"]
+    assert [case.name for case in run(saved(tmp_path, **{"a|b/c d=1|A": TIMES, "a|b/c d=1|B": TIMES})).cases] == ["a|b/c d=1"]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -0.25, 1e-12, 1e9])
@@ -137,4 +143,4 @@ def test_damaged_archives(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "damaged.npz"
     path.write_bytes(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
     with contextlib.suppress(RecordError):
-        load_archive(path)
+        run(path)

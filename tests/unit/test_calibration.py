@@ -108,22 +108,6 @@ def test_cases_share_the_doubt_about_a_bias(bias: float, others: int, biased: bo
     assert found.biased == (("a/0",) if biased else ())
 
 
-def test_a_calibration_tells_of_its_run() -> None:
-    """Machine, code, time and warnings are those of the run; rule, plan and number of checks are those that were asked for."""
-    run = examples.run_of(noisy("a", 0.003, pairs=12), warnings=("Hot.",))
-    plan, policy = run.plan.model_copy(update={"pairs": 24}), POLICY.model_copy(update={"regression": 0.2})
-    found = calibrate(run, plan, policy, 10)
-    assert (found.environment, found.code, found.started_at, found.wall_s) == (
-        run.environment,
-        run.head,
-        run.started_at,
-        run.wall_s,
-    )
-    assert (found.command, found.warnings) == (run.command, ("Hot.",))
-    assert (found.plan, found.policy, found.checks) == (plan, policy, 10)
-    assert [case.name for case in found.cases] == ["a"]
-
-
 def test_a_calibration_can_be_repeated() -> None:
     """Its shares are those of simulations whose seeds are that of the run, and the next one for slowed code."""
     case = noisy("a", 0.01, shift=0.01)

@@ -36,11 +36,13 @@ def test_what_runs_wrote_is_no_change(repo: Path, asked: str) -> None:
     results.mkdir()
     (results / "report.json").write_text("{}")
     written(tuning)
-    assert not checked_out(repo, results, tuning).dirty
+    repository = Repository(repo)
+    globs = own_output_globs(repository, results, tuning)
+    assert not repository.is_dirty(globs)
     for path in tuning.glob("*.*"):
         commit(repo, path.relative_to(repo).as_posix(), path.read_text())
         path.write_text("rewritten")
-    assert not checked_out(repo, results, tuning).dirty
+    assert not repository.is_dirty(globs)
 
 
 @pytest.mark.parametrize("folder", ["", "acme/ops/"])

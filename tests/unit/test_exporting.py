@@ -10,13 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
+from recorded_spaces import read
 
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.records.files import load, save
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
 from ratchet.tune.cli import tune_command
-from ratchet.tune.command import export_tuning, results_of
-from ratchet.tune.t4 import read_t4
+from ratchet.tune.t4 import entries_of, export_tuning
 from tests import tuning_examples as sample
 
 KINDS = {"correct", "compile", "runtime", "timeout", "correctness"}
@@ -24,24 +24,18 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def test_every_evaluation_is_exported(tmp_path: Path) -> None:
-    """Each stands with its configuration, its samples and time, or the kind of its failure, and is read again."""
-    record = sample.record()
+    """Each stands with its configuration, its samples and time, or the kind of its failure, in the same bytes every time."""
+    record, out = sample.record(), tmp_path / "t4.json.gz"
     save(tmp_path / "x.json", record)
-    found = read_t4(export_tuning(tmp_path / "x.json", tmp_path / "t4.json"))
-    assert found == results_of(record)
-    assert {each.invalidity for each in found} == KINDS
-    for result, evaluation in zip(found, record.evaluations, strict=True):
-        assert result.configuration == evaluation.configuration
-        assert (result.ms, result.runtimes) == (evaluation.median_ms, evaluation.samples_ms)
-
-
-def test_compressed(tmp_path: Path) -> None:
-    """A name that ends with .gz gives a compressed file, the same every time."""
-    save(tmp_path / "x.json", sample.record())
-    out = export_tuning(tmp_path / "x.json", tmp_path / "t4.json.gz")
-    first = out.read_bytes()
-    assert json.loads(gzip.decompress(first))["metadata"]["case"] == sample.CASE
+    first = export_tuning(tmp_path / "x.json", out).read_bytes()
     assert export_tuning(tmp_path / "x.json", out).read_bytes() == first
+    table = json.loads(gzip.decompress(first))
+    assert table["metadata"]["case"] == sample.CASE
+    assert [entry["times"]["runtimes"] for entry in table["results"]] == [list(each.samples_ms) for each in record.evaluations]
+    found = read(out)
+    times = {str(found.candidates.configuration(place)): ms for place, ms in enumerate(found.times)}
+    assert times == {str(each.configuration): each.median_ms for each in record.evaluations}
+    assert {entry["invalidity"] for entry in table["results"]} == KINDS
 
 
 @pytest.mark.parametrize("target", ["results", "metadata"])
@@ -83,8 +77,8 @@ def test_several_gpus_are_one() -> None:
     fast = sample.evaluation(sample.WINNER, 1)
     slow = sample.evaluation(sample.WINNER, 2, gpu="NVIDIA H200 [1]", median_ms=2 * (fast.median_ms or 0))
     default = sample.evaluation(sample.DEFAULT)
-    _, one, other = results_of(sample.record(evaluations=(default, fast, slow)))
-    assert one.ms == other.ms == pytest.approx(fast.median_ms)
+    _, *both = entries_of(sample.record(evaluations=(default, fast, slow)))
+    assert [each["measurements"][0]["value"] for each in both] == [pytest.approx(fast.median_ms)] * 2
 
 
 def test_nothing_to_export(tmp_path: Path) -> None:
@@ -108,7 +102,7 @@ def test_from_a_shell(tmp_path: Path) -> None:
     save(record, sample.record())
     done = tuned("--record", str(record), "--apply", "--export", str(out), "--repo", str(tmp_path))
     assert done.exit_code == 0, done.output
-    assert read_t4(out) == results_of(sample.record())
+    assert read(out).candidates.count == len(sample.record().evaluations)
     assert load(tmp_path / "bench" / TUNED_FILE, Tuned).parameters(sample.CASE, "NVIDIA H200") == sample.WINNER
     said = done.output.splitlines()
     assert [line.partition(":")[0] for line in said] == ["Written", "attention/training_512 on NVIDIA H200", "Written"]

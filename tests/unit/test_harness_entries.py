@@ -49,13 +49,6 @@ def google_file(*benchmarks: Any) -> dict[str, Any]:
     return {"context": {"host_name": "r"}, "benchmarks": list(benchmarks)}
 
 
-def test_families_of_one_name_stay_apart() -> None:
-    """Google Benchmark accepts a name twice; a family that becomes slower is not hidden among the samples of others."""
-    by_name = {case.name: case.samples_ms for case in read_results(DATA / "google-benchmark-twins.json").cases}
-    assert [len(by_name[f"twin/default-{number}of3"]) for number in (1, 2, 3)] == [3, 3, 3]
-    assert min(by_name["twin/default-3of3"]) > min(by_name["twin/default-1of3"])
-
-
 def test_instances_and_repetitions_of_one_name_stay_apart(tmp_path: Path) -> None:
     """So do twins within a family, and those of a version that knows no families; what repeats one benchmark is put together."""
     twins = [google("a", 1.0, per_family_instance_index=0, repetition_index=0), google("a", 9.0, per_family_instance_index=1)]
@@ -362,12 +355,6 @@ def test_tests_whose_paths_are_spelled_alike_keep_their_own_times(tmp_path: Path
     )
     assert one == other
     assert len(one) == 2
-
-
-def test_what_a_name_was_stays_with_its_case(tmp_path: Path) -> None:
-    """Where signs were replaced, people find the name that they gave."""
-    [case] = read(tmp_path, google_file(google("copy<float*>/64"))).cases
-    assert case.benchmark.parameters == {"name": "copy<float*>/64"}
 
 
 # Every entry is a case, or is left out by name.

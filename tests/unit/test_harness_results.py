@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,182 +15,41 @@ from ratchet.core.errors import RecordError
 from ratchet.core.records.run import CASE_NAME
 from ratchet.harness.entries import unit_of
 from ratchet.harness.formats import FORMATS
-from ratchet.harness.results import MOST_SAMPLES, case_name, read_results
+from ratchet.harness.results import MOST_SAMPLES, HarnessResults, case_name, read_results
 
 DATA = Path(__file__).parents[1] / "data" / "harness"
-STORED = {
-    "test_wait.test_roll/1": 5,
-    "test_wait.test_roll/-1": 5,
-    "test_wait.test_cmp/gr-xf6-xdfe-b275aab6": 5,
-    "test_wait.test_cmp/gr-xfc-xdfe-e312edfd": 5,
-    "test_wait.test_cmp/a-b-4a826aac": 5,
-    "test_wait.test_cmp/a-b-998a5be8": 5,
-    "test_wait.test_cmp/u5c0f-38d06cbe": 5,
-    "test_wait.test_cmp/u5927-372be767": 5,
-}
-READ: dict[str, tuple[str, dict[str, int]]] = {
-    "google-benchmark.json": (
-        "google-benchmark",
-        {"BM_wait/200": 3, "BM_wait/400": 3, "BM_copy/default": 3, "BM_broken/default": 0},
-    ),
-    "google-benchmark-plain.json": ("google-benchmark", {"BM_wait/200": 1, "BM_wait/400": 1}),
-    "hyperfine.json": ("hyperfine", {"sleep-0.010/ms_10": 5, "sleep-0.020/ms_20": 5}),
-    "hyperfine-named.json": ("hyperfine", {"fast/default": 5, "sleep-0.02/default": 5}),
-    "hyperfine-zero.json": ("hyperfine", {"true/default": 0, "sleep-0.01/default": 20}),
-    "google-benchmark-control.json": ("google-benchmark", {"quick/default": 2, "broken/default": 0}),
-    "execution-time.csv": (
-        "triton",
-        {
-            "perf_report/Triton-fp8--N_1024-S_8-470f6a63": 1,
-            "perf_report/Triton-fp16--N_1024-S_8-09d7ac49": 1,
-            "perf_report/Torch-N_1024-S_8": 1,
-            "perf_report/Triton-fp8--N_65536-S_16-8132803e": 1,
-            "perf_report/Triton-fp16--N_65536-S_16-0bdcf7b8": 1,
-            "perf_report/Torch-N_65536-S_16": 0,
-        },
-    ),
-    "larger-is-better.csv": (
-        "triton",
-        {f"perf_report/{line}-batch_size_{size}": 1 for size in (1, 16) for line in ("torch-bf16", "fp8-tensor-w")},
-    ),
-    "pytest-benchmark.json": (
-        "pytest-benchmark",
-        {"tests.test_wait.test_wait/1": 6, "tests.test_wait.test_wait/2": 6, "tests.test_wait.TestSums.test_sum/default": 6},
-    ),
-    "softmax.csv": ("triton", {"perf_report/Triton-M_128-N_256": 1, "perf_report/Triton-M_256-N_512": 1}),
-    "vector-add-performance.csv": (
-        "triton",
-        {f"perf_report/{line}-size_{size}": 1 for size in (4096, 8192) for line in ("Triton", "Torch")},
-    ),
-    "tritonbench.json": (
-        "triton",
-        {
-            "softmax_fwd/torch_softmax-256-256": 1,
-            "softmax_fwd/triton_softmax-256-256": 1,
-            "softmax_fwd/torch_softmax-512-512": 1,
-            "softmax_fwd/triton_softmax-512-512": 0,
-        },
-    ),
-    "tritonbench.csv": (
-        "triton",
-        {f"tritonbench/{line}_softmax-{size}-{size}": 1 for size in (256, 512) for line in ("torch", "triton")},
-    ),
-    "seed.json": ("seed", {"normalize/rows_1k": 1, "normalize/rows_4k": 1}),
-    "nvbench.json": (
-        "nvbench",
-        {"copy/T_F32-Elements_1048576": 1, "copy/T_F32-Elements_16777216": 1, "copy/T_F32-Elements_1073741824": 0},
-    ),
-    "nvbench-bulk.json": (
-        "nvbench",
-        {"copy/T_F32-Elements_1048576": 12, "copy/T_F32-Elements_16777216": 12, "copy/T_F32-Elements_1073741824": 0},
-    ),
-    "nvbench-cpu.json": (
-        "nvbench",
-        {
-            "copy/Elements_65536": 12,
-            "copy/Elements_1048576": 12,
-            "wait/Clock_sleep": 12,
-            "wait/Clock_absent": 0,
-            "wait/Clock_broken": 0,
-        },
-    ),
-    "nvbench-two-gpus.json": ("nvbench", {"simple/device_0": 1, "simple/device_1": 1}),
-    "pytorch-lines.json": (
-        "pytorch",
-        {
-            "TorchAO-benchmark/Meta-Llama-3.1-8B-inference-int8-tok-s": 1,
-            "TorchAO-benchmark/vit_h-inference-bfloat16-avg-time-ms": 1,
-        },
-    ),
-    "pytorch-list.json": ("pytorch", {"pr_time_benchmarks/sum_floordiv-compile_time_ms": 3}),
-    "google-benchmark-twins.json": (
-        "google-benchmark",
-        {
-            "copy/100": 3,
-            "copy/100-real_time": 3,
-            "copy-float-cf574a29/100": 3,
-            "copy-float-cf574a29/200": 3,
-            "copy-float-e4cbe697/100": 3,
-            "nan_counter/default": 3,
-            "fp8/default": 0,
-            "broken/default": 0,
-            "twin/default-1of3": 3,
-            "twin/default-2of3": 3,
-            "twin/default-3of3": 3,
-        },
-    ),
-    "asv/runner/a40d3916-existing-py_usr_bin_python3.json": (
-        "asv",
-        {
-            "b.Waits.time_wait/1-a-b": 6,
-            "b.Waits.time_wait/1-c-d": 6,
-            "b.Waits.time_wait/-1-a-b": 6,
-            "b.Waits.time_wait/-1-c-d": 0,
-            "b.time_broken/default": 0,
-            "b.time_sum/default": 6,
-        },
-    ),
-    "pytest-storage/Linux-CPython-3.11-64bit/0001_unknown_20261126_222307.json": ("pytest-benchmark", STORED),
-    "pytest-storage/Linux-CPython-3.11-64bit/0002_unknown_20261126_222308.json": ("pytest-benchmark", dict.fromkeys(STORED, 1)),
-    "codspeed.json": (
-        "codspeed",
-        {"test_wait.test_roll/1": 1, "test_wait.test_roll/-1": 1, "test_wait.test_sum/default": 1},
-    ),
-    "criterion.json": ("criterion", {"sums/plain-1024": 3, "sums/plain-4096": 3}),
-    "bencher.json": (
-        "bencher",
-        {"benchmark_name/latency": 1, "benchmark_name/throughput": 1, "bin-sh--c-.-my_build_script.sh-86dd0aa9/build-time": 1},
-    ),
-    "json.json": ("json", {"copy/1k": 3, "scan/default": 1}),
-}
+APART = {"asv/benchmarks.json", "asv/runner/machine.json", "google-benchmark-aggregates.json"}
+"""Files that hold no results, as another test says."""
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_recorded_file_gives_its_cases(name: str) -> None:
-    """Each format is recognised by its content, and every benchmark becomes a case with all of its samples."""
-    kind, cases = READ[name]
-    results = read_results(DATA / name)
-    assert results.format == kind
-    assert {case.name: len(case.samples_ms) for case in results.cases} == cases
-    assert read_results(DATA / name, kind) == results
-    assert all(CASE_NAME.fullmatch(case.name) for case in results.cases)
+def described(name: str, results: HarnessResults) -> Iterator[str]:
+    """Yield what was read: the machine, then each case with its number of samples and the first, or why it has none."""
+    source = results.source
+    about = ", ".join(filter(None, (source.gpu, source.cpu, source.commit[:10])))
+    yield f"# {name}: {results.format}{f', {about}' if about else ''}"
+    for case in results.cases:
+        one = case.benchmark
+        shown = {"failed": one.problem, "skipped": one.skipped, "untimed": one.untimed}
+        said = "; ".join(f"{kind}: {words}" for kind, words in shown.items() if words)
+        if case.samples_ms:
+            said = f"{len(case.samples_ms)} × {case.samples_ms[0]:.6g} ms"
+        if one.unit and (work := one.unit.bytes or one.unit.flops):
+            said += f" for {work:.0e} of work"
+        yield f"{case.name}: {said}"
+    yield from results.notes
 
 
-def test_every_recorded_file_is_read_and_every_format_has_one() -> None:
-    """No recording lies there unread, and what the settings offer is what can be read."""
-    files = {str(file.relative_to(DATA)) for file in DATA.rglob("*") if file.suffix in (".json", ".csv")}
-    assert files - {"asv/benchmarks.json", "asv/runner/machine.json", "google-benchmark-aggregates.json"} == set(READ)
-    assert {kind for kind, _ in READ.values()} == set(FORMATS) == set(get_args(Format))
+def test_recorded_files(golden: Callable[[str, str], None]) -> None:
+    """Each format is known by its content, each benchmark is a case, times are in milliseconds, rates the time of one unit.
 
-
-def times(name: str) -> dict[str, tuple[float, ...]]:
-    return {case.name: case.samples_ms for case in read_results(DATA / name).cases}
-
-
-def test_times_are_in_milliseconds_whatever_the_file_says() -> None:
-    """Seconds, microseconds and nanoseconds are converted, by the file's own word."""
-    assert times("json.json")["copy/1k"] == (0.52, 0.5305, 0.525)
-    assert times("hyperfine-named.json")["fast/default"][0] == pytest.approx(13.37651)
-    assert times("google-benchmark.json")["BM_wait/200"][0] == pytest.approx(0.29373804)
-    assert times("google-benchmark.json")["BM_copy/default"][0] == pytest.approx(0.004968365)
-    assert times("criterion.json")["sums/plain-1024"] == pytest.approx((0.0008, 0.00082, 0.00081))
-    assert times("pytest-benchmark.json")["tests.test_wait.test_wait/2"][0] == pytest.approx(2.0900940)
-    assert times("nvbench.json")["copy/T_F32-Elements_1048576"] == pytest.approx((0.0055,))
-    assert times("nvbench-bulk.json")["copy/T_F32-Elements_1048576"][:2] == pytest.approx((0.005489, 0.0055))
-    assert times("nvbench-two-gpus.json")["simple/device_1"] == pytest.approx((1.0027443,))
-    assert 1.0 < min(times("nvbench-cpu.json")["wait/Clock_sleep"]) < 1.2
-    assert times("tritonbench.json")["softmax_fwd/torch_softmax-256-256"] == (0.007168,)
-
-
-def test_a_rate_is_the_time_of_one_unit_of_work() -> None:
-    """816.596 GB/s move one GB in 1/816.596 s, so that half the rate is twice the time; the report shows the rate again."""
-    case = read_results(DATA / "vector-add-performance.csv").cases[0]
-    assert case.samples_ms == pytest.approx((1e3 / 816.596,))
-    assert case.benchmark.unit
-    assert case.benchmark.unit.bytes == 1e9
-    assert times("pytorch-lines.json")["TorchAO-benchmark/Meta-Llama-3.1-8B-inference-int8-tok-s"] == pytest.approx(
-        (1e3 / 152.3,)
-    )
+    No recording lies there unread, and what the settings offer is what can be read.
+    """
+    names = sorted(str(file.relative_to(DATA)) for file in DATA.rglob("*") if file.suffix in (".json", ".csv"))
+    read = {name: read_results(DATA / name) for name in names if name not in APART}
+    assert {each.format for each in read.values()} == set(FORMATS) == set(get_args(Format))
+    assert all(CASE_NAME.fullmatch(case.name) for each in read.values() for case in each.cases)
+    assert all(read_results(DATA / name, each.format) == each for name, each in read.items())
+    golden("harness_files.txt", "".join(f"{line}\n" for name, each in read.items() for line in described(name, each)))
 
 
 @pytest.mark.parametrize(
@@ -219,20 +79,6 @@ def test_what_is_no_unit_of_time(text: str) -> None:
     assert unit_of(text) is None
 
 
-def test_what_a_tool_says_of_a_benchmark_that_gave_no_time() -> None:
-    """A failed benchmark keeps the tool's own words, a skipped one its reason."""
-    found = {case.name: case.benchmark for name in READ for case in read_results(DATA / name).cases}
-    assert found["BM_broken/default"].problem == "no device"
-    assert found["softmax_fwd/triton_softmax-512-512"].problem == "CUDA OOM"
-    assert found["copy/T_F32-Elements_1073741824"].skipped == "Not enough memory on device."
-    assert found["wait/Clock_absent"].skipped == "There is no such clock."
-    assert found["true/default"].skipped.startswith("a run took 0 s, less than the shell")
-    coloured = {case.name: case.benchmark for case in read_results(DATA / "google-benchmark-control.json").cases}
-    assert coloured["broken/default"].problem == "no device: needs sm_90"
-    assert found["perf_report/Torch-N_65536-S_16"].untimed == "its cell is empty"
-    assert found["wait/Clock_broken"].problem.startswith("ValueError: the clock stands still")
-
-
 def test_a_benchmark_without_a_gpu_is_named_after_none(tmp_path: Path) -> None:
     """NVBench writes an arbitrary number where a benchmark has no device; what it was is no part of the case's name."""
     document = json.loads((DATA / "nvbench-cpu.json").read_text())
@@ -245,19 +91,6 @@ def test_a_benchmark_without_a_gpu_is_named_after_none(tmp_path: Path) -> None:
     (tmp_path / "both.json").write_text(json.dumps({**document, "benchmarks": [copy, gpu, nothing]}))
     names = [case.name for case in read_results(tmp_path / "both.json").cases]
     assert names == ["copy/Elements_65536", "copy/Elements_1048576", "simple/default"]
-
-
-def test_what_a_file_says_of_its_machine() -> None:
-    """Times of other machines are not compared, so what names the machine is kept."""
-    assert read_results(DATA / "nvbench.json").source.gpu == "NVIDIA H200"
-    assert read_results(DATA / "pytest-benchmark.json").source.cpu == "AMD EPYC"
-
-
-def test_metrics_that_are_no_times_are_left_out_and_named() -> None:
-    """PyTorch's records hold memory, speedups and counts too."""
-    assert read_results(DATA / "pytorch-lines.json").notes == (
-        "Left out of its results: memory: it names no unit of a time or a rate.",
-    )
 
 
 def test_a_folder_of_tables_names_its_benchmarks_by_their_files(tmp_path: Path) -> None:
@@ -276,11 +109,6 @@ def test_a_folder_of_tables_names_its_benchmarks_by_their_files(tmp_path: Path) 
 def test_any_name_becomes_the_name_of_a_case(name: str) -> None:
     """What comes out is a name that the trusted job accepts, however the harness called it."""
     assert CASE_NAME.fullmatch(case_name(name, name))
-
-
-def test_long_names_stay_apart() -> None:
-    """A name that is cut keeps a digest of the whole."""
-    assert case_name("x" * 200 + "a") != case_name("x" * 200 + "b")
 
 
 def test_more_samples_than_are_kept_are_thinned_out(tmp_path: Path) -> None:

@@ -62,12 +62,6 @@ def test_the_set_with_the_least_loss_over_all_configs_is_chosen() -> None:
     assert "loss 10.0 %, 55.0 % of today's time" in lines[2]
 
 
-def test_a_set_that_is_wrong_on_one_config_is_never_chosen() -> None:
-    """However fast it is elsewhere."""
-    choice = joint([record("small", {0: 1.0, 1: 0.1, 2: 0.9}), record("large", {0: 1.0, 1: None, 2: 0.9})])
-    assert (choice.configuration, choice.candidates) == (SETS[2], 2)
-
-
 COSTS = st.dictionaries(st.integers(0, 5), st.one_of(st.none(), st.floats(0.05, 20)), min_size=1)
 
 

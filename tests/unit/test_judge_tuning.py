@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -15,7 +14,6 @@ from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import Outcome
 from ratchet.tune.judge import (
     Recommendation,
-    best_so_far,
     compares_with_default,
     effects,
     fastest_confirmed,
@@ -32,18 +30,6 @@ POLICY = Policy()
 COSTS = st.lists(st.floats(0.1, 10), min_size=1, max_size=8)
 
 
-def test_ranking() -> None:
-    """Evaluations that were timed in full come first, the fastest of them first; failures are not among them."""
-    record = sample.record()
-    found = ranked(record)
-    assert found[0].evaluation.configuration == sample.WINNER
-    assert found[0].cost == pytest.approx(0.813)
-    full = [each.cost for each in found if each.evaluation.outcome == "correct"]
-    assert full == sorted(full)
-    assert {each.evaluation.outcome for each in found[len(full) :]} == {"dropped"}
-    assert all(record.evaluations[each.number - 1] is each.evaluation for each in found)
-
-
 def test_without_a_default() -> None:
     """Where the default gives no time, the fastest one is the measure."""
     evaluations = tuple(
@@ -55,24 +41,6 @@ def test_without_a_default() -> None:
     assert [round(each.cost, 3) for each in found][:2] == [1.0, 1.006]
     assert all(record.evaluations[each.number - 1] is each.evaluation for each in found)
     assert ranked(sample.record(evaluations=())) == ()
-
-
-def test_what_was_dropped_is_never_the_fastest() -> None:
-    """An evaluation that was ended early comes after those that were timed in full, whatever it took until then."""
-    slow, dropped = sample.evaluation(sample.SECOND), sample.evaluation(sample.WINNER, 1, "dropped")
-    assert [each.number for each in ranked(sample.record(evaluations=(dropped, slow)))] == [2, 1]
-
-
-def test_best_so_far() -> None:
-    """It never rises, starts with the default, and ends at the best; before anything was timed there is none."""
-    record = sample.record()
-    found = best_so_far(record)
-    assert found[0] == 1.0
-    assert found[-1] == ranked(record)[0].cost
-    assert all(later <= earlier for earlier, later in itertools.pairwise(found) if earlier and later)
-    failed = sample.evaluation(sample.SECOND, 0, "crash")
-    assert best_so_far(sample.record(evaluations=(failed, *record.evaluations[:1]))) == [None, 1.0]
-    assert best_so_far(sample.record(evaluations=())) == []
 
 
 def test_the_fastest_improvement_is_recommended() -> None:
@@ -163,20 +131,6 @@ def test_fastest_confirmed() -> None:
     assert fastest_confirmed(sample.record(best=None, confirmations=(unconfirmed,))) is None
 
 
-def test_effects() -> None:
-    """The parameter that matters most comes first, each value has its best and median, and failures count as tried."""
-    found = effects(sample.record())
-    assert [each.name for each in found] == ["BLOCK_M", "NUM_WARPS", "BLOCK_N", "NUM_STAGES"]
-    small, large = found[0].values
-    assert (small.value, small.tried, large.value, large.tried) == (64, 30, 128, 30)
-    assert large.timed < large.tried
-    assert large.best == pytest.approx(0.813)
-    assert large.median is not None
-    assert small.median is not None
-    assert large.median < small.median
-    assert 0.5 < (found[0].explains or 0) < 0.8
-
-
 def test_effects_of_little() -> None:
     """A parameter that was tried with one value has no effect to show; where nothing was timed, no share is claimed."""
     assert effects(sample.record(evaluations=sample.evaluations()[:1])) == ()
@@ -189,15 +143,6 @@ def test_a_share_is_a_share(costs: dict[int, list[float]]) -> None:
     """What a parameter explains lies between nothing and everything."""
     share = variance_explained(dict(costs))
     assert share is None or 0 <= share <= 1
-
-
-@given(COSTS, COSTS, st.floats(0.1, 10))
-def test_a_share_has_no_unit(one: list[float], other: list[float], factor: float) -> None:
-    """It is the same for times that are all longer by one factor."""
-    before = variance_explained({0: [*one, 1.0], 1: other})
-    after = variance_explained({0: [value * factor for value in [*one, 1.0]], 1: [value * factor for value in other]})
-    assert (before is None) == (after is None)
-    assert (after or 0) == pytest.approx(before or 0, abs=1e-6)
 
 
 def test_everything_and_nothing_explained() -> None:

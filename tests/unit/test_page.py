@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests import examples, reports, tuning_examples, variants_examples
+from tests import examples, reports, variants_examples
 
 pytest.importorskip("matplotlib")
 
@@ -41,7 +41,6 @@ from ratchet.explain.roofline_figure import draw_roofline, marks_of, needed_roof
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants_figure import variants_figure
 from ratchet.lab.variants import with_roofline
-from ratchet.tune.suggestions import convergence_figure
 
 STORED = Path(__file__).parents[2] / "results" / "baseline.json"
 STALLS = {"long_scoreboard": 12.5, "wait": 2.1, "barrier": 0.004, "selected": 1.0, "math_pipe_throttle": 0.9, "lg_throttle": 7.0}
@@ -149,19 +148,6 @@ PAGES: dict[str, Callable[[], Figure]] = {
     "no flops": lambda: page.page_figure(full(), verdict(), both_sides(full(), flops=0.0)),
     "same place": lambda: page.page_figure(full(), verdict(), both_sides(full(), seconds=61e-6, bytes=64e6)),
     "hostile": lambda: page.page_figure(hostile(), verdict(), None),
-    "search": lambda: convergence_figure(tuning_examples.record()),
-    "search of nothing": lambda: convergence_figure(
-        tuning_examples.record(best=None, confirmations=(), others=(), evaluations=())
-    ),
-    "search far off": lambda: convergence_figure(
-        tuning_examples.record(
-            case=examples.HOSTILE * 3,
-            evaluations=tuple(
-                tuning_examples.evaluation(tuning_examples.DEFAULT, number, normalised=cost)
-                for number, cost in enumerate((1.0, 40.0, 0.02, 5.0))
-            ),
-        )
-    ),
     "roofline": lambda: roofline_figure(stored_roofline()),
     "roofline of one": lambda: roofline_figure(stored_roofline(points=1)),
     "roofline of a copy": lambda: roofline_figure(

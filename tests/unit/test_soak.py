@@ -1,4 +1,4 @@
-"""Decisions about unchanged code → a rate with exact bounds; the files that keep them; the badge."""
+"""Decisions about unchanged code → a rate with exact bounds; the files that keep them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ratchet.core.judge.estimate import share_bounds
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import Outcome
-from ratchet.trust.judge import Meter, all_unchanged, meters
+from ratchet.trust.judge import Meter, meters
 from ratchet.trust.records import SoakCase, SoakCheck, append_check, load_checks
-from ratchet.trust.report import badge, soak_json, soak_lines
+from ratchet.trust.report import soak_lines
 from ratchet.trust.soak import nearest_slowdown
 from tests import examples
 
@@ -65,10 +65,6 @@ def test_bounds_are_exact(count: int, of: int) -> None:
     assert count == of or stats.binom.cdf(count, of, high) == pytest.approx(0.05)
     assert count == 0 or stats.binom.sf(count - 1, of, low) == pytest.approx(0.05)
     assert low <= count / of <= high
-
-
-def test_nothing_seen_bounds_nothing() -> None:
-    """No check at all leaves every share possible."""
     assert share_bounds(0, 0) == (0.0, 1.0)
 
 
@@ -140,11 +136,10 @@ def test_only_slowed_cases_can_be_caught() -> None:
 
 
 def test_machines_are_never_pooled() -> None:
-    """Each fingerprint has figures of its own; only the count of red checks on the badge is of all."""
+    """Each fingerprint has figures of its own."""
     other = examples.CPU_ENVIRONMENT
     found = meters([*map(check, range(10)), *(check(number, environment=other) for number in range(5))])
     assert sorted(one.red.of for one in found) == [5, 10]
-    assert all_unchanged(found).of == 15
 
 
 def test_more_red_than_promised() -> None:
@@ -152,7 +147,6 @@ def test_more_red_than_promised() -> None:
     assert meter(check(number, red=number == 7) for number in range(100)).holds
     broken = meter(check(number, red=number in (7, 8)) for number in range(100))
     assert not broken.holds
-    assert badge([broken])["color"] == "red"
     assert any("More are red than promised" in line for line in soak_lines([broken]))
 
 
@@ -161,19 +155,6 @@ def test_a_check_that_measured_nothing_is_no_evidence() -> None:
     unfit = check(1).model_copy(update={"exit_code": 3, "cases": (SoakCase(name="adds/small", outcome=Outcome.UNFIT),)})
     found = meter([check(0), unfit])
     assert (found.red.of, found.without_verdict) == (1, 1)
-
-
-def test_the_badge() -> None:
-    """It says how many checks of unchanged code were red, and below what their share is; nothing is not green."""
-    found = meters(map(check, range(37)))
-    assert badge(found) == {
-        "schemaVersion": 1,
-        "label": "false alarms",
-        "message": "0 of 37 checks, below 7.8 %",
-        "color": "brightgreen",
-    }
-    assert badge([])["color"] == "lightgrey"
-    assert soak_json(found)[0]["holds"]
 
 
 def test_lines_survive_a_kill(tmp_path: Path) -> None:

@@ -11,12 +11,10 @@ from typing import Any
 import cmarkgfm
 import pytest
 
-from ratchet.core.errors import PageError
 from ratchet.core.records.files import save, save_text
-from ratchet.tune import command as tune
 from ratchet.tune.command import write_suggestions
 from ratchet.tune.records import Configuration, Evaluation, TuningRecord, tuning_path
-from ratchet.tune.suggestions import draw_convergence, render_suggestions, ways
+from ratchet.tune.suggestions import render_suggestions, ways
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT, HEAD, STARTED
 
@@ -63,8 +61,7 @@ def test_suggestions(golden: Golden) -> None:
     verdict = "No change recommended: in interleaved pairs nothing was faster than the default."
     slower = (sample.confirmation(sample.WINNER, 1.02, "rows_8k"),)
     other = sample.record(case="normalize/rows_8k", config="rows_8k", best=None, others=(), verdict=verdict, confirmations=slower)
-    pictures = {sample.CASE: "attention.training_512.h200.png"}
-    golden("suggestions.md", render_suggestions([other, sample.record()], pictures, ["x.json was left out: it is not JSON."]))
+    golden("suggestions.md", render_suggestions([other, sample.record()], ["x.json was left out: it is not JSON."]))
 
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -116,7 +113,6 @@ def test_only_plain_words_are_pasted(record: str, configuration: dict[str, Any])
     assert ways(configuration, record) == ()
 
 
-@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_folder_of_records(tmp_path: Path) -> None:
     """The file is made of all records of the folder; one that is damaged is named and left as it is."""
@@ -128,10 +124,8 @@ def test_a_folder_of_records(tmp_path: Path) -> None:
     ]
     save_text(tmp_path / "broken.json", '{"schema_version": 1, "case"')
     for record in records:
-        path = tuning_path(tmp_path, record.case, record.environment.fingerprint)
-        save(path, record)
-        paths = write_suggestions(path)
-    text = paths[0].read_text()
+        save(tuning_path(tmp_path, record.case, record.environment.fingerprint), record)
+    text = write_suggestions(tmp_path).read_text()
     assert re.findall("^# (.*)", text, re.MULTILINE) == [
         f"Autotune Report: attention/training_512 on {FINGERPRINT.key}",
         f"Autotune Report: attention/training_512 on {other.key}",
@@ -140,55 +134,7 @@ def test_a_folder_of_records(tmp_path: Path) -> None:
     assert "- ⚠️ broken.json was left out: it is not JSON" in text
     assert str(tmp_path) not in text
     assert (tmp_path / "broken.json").read_text() == '{"schema_version": 1, "case"'
-    pictures = re.findall(r"!\[.*\]\((.*)\)", text)
-    assert len(pictures) == len(records)
-    assert all((tmp_path / name).is_file() for name in pictures)
-    assert write_suggestions(path)[0].read_text() == text
-
-
-def test_no_records(tmp_path: Path) -> None:
-    """An empty folder gives an empty file and no error."""
-    assert write_suggestions(tmp_path / "x.json")[0].read_text().strip() == ""
-
-
-def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no picture can be drawn, the file has the chart in words and says why, once."""
-
-    def refuse(*_: object) -> None:
-        raise PageError("No picture was drawn, because matplotlib is not installed.", "pip install it.")
-
-    monkeypatch.setattr(tune, "draw_convergence", refuse)
-    for case in ("a/b", "c/d"):
-        save(tuning_path(tmp_path, case, FINGERPRINT), sample.record(case=case))
-    tuning_path(tmp_path, "c/d", FINGERPRINT).with_suffix(".png").write_text("of an earlier search")
-    text = write_suggestions(tuning_path(tmp_path, "c/d", FINGERPRINT))[0].read_text()
-    assert "matplotlib is not installed" in text
-    assert "![" not in text
-    assert text.count("matplotlib is not installed") == 1
-    assert not list(tmp_path.glob("*.png"))
-    assert text.count("xychart-beta") == 2
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-@pytest.mark.parametrize(
-    "record",
-    [
-        sample.record(),
-        hostile(),
-        sample.record(**UNCONFIRMED, evaluations=()),
-        sample.record(**UNCONFIRMED, evaluations=(sample.evaluation(sample.DEFAULT, 0, "crash"),)),
-        sample.record(**UNCONFIRMED, evaluations=sample.evaluations()[:1]),
-    ],
-    ids=["whole", "hostile", "empty", "failed", "one"],
-)
-def test_convergence(record: TuningRecord, tmp_path: Path) -> None:
-    """A picture comes of every record, the same each time."""
-    png, svg = draw_convergence(record, tmp_path, "x")
-    first = png.read_bytes(), svg.read_bytes()
-    draw_convergence(record, tmp_path, "x")
-    assert (png.read_bytes(), svg.read_bytes()) == first
-    assert b"<script" not in first[1]
+    assert write_suggestions(tmp_path).read_text() == text
 
 
 @pytest.mark.parametrize("path", ["tests/golden/suggestions.md", "tests/golden/suggestions_hostile.md", "tuning/suggestions.md"])

@@ -11,20 +11,13 @@ from pydantic import ValidationError
 
 from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.records.files import dumps, load, save
+from ratchet.core.records.run import Tree
 from ratchet.core.records.tuned import Tuned, TunedCase
-from ratchet.tune.records import Confirmation, Evaluation, TuningFile, TuningRecord, kept_earlier, tuning_path
+from ratchet.tune.records import Confirmation, Evaluation, TuningFile, TuningRecord, kept_earlier
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT, STARTED
 
 OTHER = {"BLOCK_M": 32, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 4}
-
-
-def test_round_trip(tmp_path: Path) -> None:
-    """A record that was written is the same when it is read."""
-    path = tuning_path(tmp_path, sample.CASE, FINGERPRINT)
-    assert path.name == f"attention.training_512.{FINGERPRINT.key}.json"
-    save(path, sample.record())
-    assert load(path, TuningRecord) == sample.record()
 
 
 def test_values_keep_their_types(tmp_path: Path) -> None:
@@ -153,29 +146,12 @@ def test_what_cannot_be_kept_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_other_code_is_a_difference() -> None:
-    """Evaluations of other code do not stand beside each other: files that changed, came or went are named."""
-    here = sample.record(sources={"bench/a.py": "1", "bench/b.cu": "2"})
-    assert here.differences(sample.record(sources=dict(here.sources))) == []
-    other = here.differences(sample.record(sources={"bench/a.py": "3", "bench/c.cu": "2"}))
-    assert other == ["code: bench/a.py was edited", "code: bench/b.cu went", "code: bench/c.cu came"]
-    assert sample.record().differences(here) == ["code: the record does not say what it timed"]
-
-
-def test_a_record_from_before(tmp_path: Path) -> None:
-    """A record that says nothing of its code, as earlier versions wrote it, is read."""
-    table = json.loads(dumps(sample.record()))
-    del table["sources"]
-    (tmp_path / "x.json").write_text(json.dumps(table))
-    assert load(tmp_path / "x.json", TuningRecord).sources == {}
-
-
-def test_a_record_never_shrinks(tmp_path: Path) -> None:
-    """What was written once is not replaced by other evaluations unnoticed."""
-    file = TuningFile(tmp_path / "x.json")
-    file.save(sample.record())
-    for evaluations in (sample.evaluations()[1:], sample.evaluations()[:3]):
-        with pytest.raises(ValueError, match=r"only grows|shorter"):
-            file.save(sample.record(evaluations=evaluations))
+    """Evaluations of other code do not stand beside each other, nor those of code that is unknown."""
+    first, second = (sample.record(head=Tree(commit=one * 40, content=one * 40)) for one in "ab")
+    assert first.differences(sample.record(head=Tree(commit="c" * 40, content="a" * 40))) == []
+    assert first.differences(second) == ["code: aaaaaaaaaa → bbbbbbbbbb"]
+    unknown = sample.record(head=Tree(commit=""))
+    assert unknown.differences(unknown) == ["code: unknown → unknown"]
 
 
 @pytest.mark.parametrize(

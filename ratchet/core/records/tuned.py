@@ -17,7 +17,7 @@ EARLIER = "earlier"
 _KEYED = f"*.{'[0-9a-f]' * 10}"
 """Pattern of the names that `tuning_path` makes."""
 WRITTEN = (SUGGESTIONS, f"{EARLIER}/**", *(f"{_KEYED}.{kind}" for kind in ("json", "png", "svg")))
-"""Globs of the files that a search leaves in the folder."""
+"""Globs of the files that a search leaves in the folder; pictures are of earlier releases."""
 
 
 # ``bench/tuned.json``: the parameters that a search recommended and a person applied, for each case and GPU.
