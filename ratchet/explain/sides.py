@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from ratchet.core.records.profile import Activity, Profile
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
-from ratchet.explain import ncu, traces
+from ratchet.explain import ncu, readers, traces
 from ratchet.explain.child.profile_target import MARK, GoFile, ProfileTarget, read_status
 from ratchet.explain.ncu import NcuOptions, ProfileError, Surroundings
 from ratchet.explain.tracing import SideTrace
@@ -191,9 +192,11 @@ def profile_sides(
 
 
 def _find_ncu(environ: Mapping[str, str]) -> Path:
-    """Return ncu. Raises ProfileError where it is not installed, or counts nothing on the GPUs of this machine."""
+    """Return ncu. Raises ProfileError where it or the reader of its reports is not installed, or has no counters of this GPU."""
     if why := vendor_here().no_counters:
         raise ProfileError(why)
+    if importlib.util.find_spec("ncu_report") is None:
+        raise ProfileError(readers.NO_PACKAGE, readers.INSTALL)
     return ncu.find_ncu(environ)
 
 
@@ -366,14 +369,12 @@ def _counted(
 
     None for cases of one report whose launches cannot be told apart.
     """
-    from ratchet.explain.readers import read
-
     parts: dict[str, Profile | RatchetError | None] = {case: error or ProfileError(NOT_IN_TIME) for case in activities}
     parts |= {case: ProfileError(f"Under ncu {trouble}") for case, trouble in status.items() if trouble and case in parts}
     came_through = [case for case in activities if status.get(case) == ""]
     if came_through and report.is_file():
         try:
-            whole = read(report, environ)
+            whole = readers.read(report, environ)
         except RatchetError as unreadable:
             return parts | dict.fromkeys(came_through, error or unreadable)
         if len(activities) == 1:
