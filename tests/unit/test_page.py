@@ -27,6 +27,7 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from ratchet import figure_style as style
+from ratchet.common.launch_pairs import matched
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
 from ratchet.core.errors import OutputError, PageError
 from ratchet.core.judge.roofs import datasheet, measured_roofs
@@ -332,13 +333,8 @@ def test_the_heaviest_changed_launch() -> None:
     """A short kernel that changed comes before a long one that did not; without a change, the longest."""
     same, grown = kernel(function="same", duration_s=1e-3), kernel(function="grown", duration_s=1e-5)
     before = ncu(same, grown.model_copy(update={"duration_s": 5e-6}))
-    every = page.launches(full(reference=before, head=ncu(same, grown)))
-    chosen = page.heaviest(every)
-    assert chosen is not None
-    assert chosen.head is grown
-    unchanged = page.heaviest(page.launches(full(reference=ncu(grown, same), head=ncu(same, grown))))
-    assert unchanged is not None
-    assert unchanged.head is same
+    assert (page.heaviest(matched(ncu(same, grown), before)) or ())[0] is grown
+    assert (page.heaviest(matched(ncu(same, grown), ncu(grown, same))) or ())[0] is same
     assert page.heaviest([]) is None
 
 
@@ -346,8 +342,8 @@ def test_long_times_are_in_milliseconds() -> None:
     """All bars of a part have one unit: ms from 10 ms on, else µs."""
 
     def bars(took_s: float) -> list[tuple[str, float | None]]:
-        profile = full(head=traced(calls=2, kernels={"long": 2 * took_s, "short": 2e-6}), reference=traced(calls=1, kernels={}))
-        return [(bar.unit, bar.head) for bar in page.times(profile, lambda activity: activity.kernels)]
+        head = traced(calls=2, kernels={"long": 2 * took_s, "short": 2e-6}).activity
+        return [(bar.unit, bar.head) for bar in page.times(None, head, lambda activity: activity.kernels)]
 
     assert bars(0.02) == [("ms", pytest.approx(20.0)), ("ms", pytest.approx(1e-3))]
     assert bars(0.002) == [("µs", pytest.approx(2000.0)), ("µs", pytest.approx(1.0))]
