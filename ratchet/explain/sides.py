@@ -359,9 +359,8 @@ def _counted(
             return {came_through[0]: whole}
         called = {case: activities[case] for case in came_through}
         others_after = len(called) < len(activities) and came_through == list(activities)[: len(called)]
-        return parts | (
-            _split(whole, called, kernels, others_after=others_after) or dict.fromkeys(came_through, ProfileError(MIXED))
-        )
+        own = _split(whole, called, kernels, others_after=others_after)
+        parts.update(own or dict.fromkeys(called, ProfileError(MIXED)))
     return parts
 
 

@@ -297,18 +297,13 @@ def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
         count = f" ×{one.launches}" if one.launches > 1 else ""
         time = f" ({units.duration(one.seconds)})" if one.seconds else ""
         shown.append(f"{labels[one.name]}{count}{time}")
-    return _some(shown)
+    return units.listed(shown, NAMES_SHOWN)
 
 
 def _first_ones(texts: Sequence[str]) -> str:
-    """Return ``a; also b, c, and more``: a headline shows what comes before the semicolon."""
+    """Return ``a; also b, c and 2 more``: a headline shows what comes before the semicolon."""
     first, *others = texts
-    return f"{first}; also {_some(others, NAMES_SHOWN - 1)}" if others else first
-
-
-def _some(texts: Sequence[str], most: int = NAMES_SHOWN) -> str:
-    """Return ``a, b, c, and more``."""
-    return ", ".join([*texts[:most], "and more"] if len(texts) > most else texts)
+    return f"{first}; also {units.listed(others, NAMES_SHOWN - 1)}" if others else first
 
 
 def _cost(launches: Iterable[LaunchTotal]) -> float:
