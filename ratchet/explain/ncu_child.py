@@ -85,7 +85,6 @@ def _rule(rule: dict[str, Any]) -> dict[str, Any]:
         "name": rule["rule_identifier"],
         "title": message.get("title", ""),
         "message": message.get("message", ""),
-        "kind": message.get("type"),
         "speedup": estimate.get("speedup"),
         "scope": estimate.get("type"),
     }

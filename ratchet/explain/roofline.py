@@ -76,11 +76,8 @@ def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
 
 def counted_flops(profile: Profile) -> dict[str, float]:
     """Return precision → operations of all kernels of one call."""
-    total: dict[str, float] = {}
-    for kernel in profile.kernels:
-        for precision, count in kernel.flops.items():
-            total[precision] = total.get(precision, 0.0) + count
-    return total
+    names = dict.fromkeys(name for kernel in profile.kernels for name in kernel.flops)
+    return {name: sum(kernel.flops.get(name, 0.0) for kernel in profile.kernels) for name in names}
 
 
 def counted_bytes(profile: Profile) -> float | None:

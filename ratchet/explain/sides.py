@@ -360,7 +360,7 @@ def _counted(
         called = {case: activities[case] for case in came_through}
         others_after = len(called) < len(activities) and came_through == list(activities)[: len(called)]
         own = _split(whole, called, kernels, others_after=others_after)
-        parts.update(own or dict.fromkeys(called, ProfileError(MIXED)))
+        parts.update(own or {case: ProfileError(MIXED) for case in called})
     return parts
 
 

@@ -572,17 +572,6 @@ def test_where_time_is_short_fewer_counters_are_collected(play: Playground, tmp_
     assert any(warning.startswith("All counters would take about 30 s, and 20 s were left") for warning in found.profile.warnings)
 
 
-@pytest.mark.slow
-def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A case whose counters were written before the time was over keeps them; one that was not finished says what to raise."""
-    body = RECORDED.replace("for case in argument", "for case in ['a/b'] or argument") + "import time\ntime.sleep(600)"
-    traced = {"a/b": head(activity(scale=1)), "c/d": head(None, "Under torch.profiler no.")}
-    monkeypatch.setattr("ratchet.explain.ncu.WRITE_S", 0.0)
-    found = profiled(play, tmp_path, traced, ncu=body, timeout_s=15)
-    assert found["a/b"]["head"].profile.tool == "ncu"
-    assert NOT_IN_TIME in found["c/d"]["head"].steps_down
-
-
 def test_imports_are_not_paid_from_the_time_limit() -> None:
     """Twice the seconds that a host needed to import are added to what ncu may take, and are not missing afterwards."""
     budget = TimeBudget(60, import_s=20)

@@ -141,12 +141,6 @@ PAGES: dict[str, Callable[[], Figure]] = {
     ),
     "nothing": lambda: page.page_figure(CaseProfile(case="a/b", failed={"head": "It crashed."}), None, None),
     "traced": lambda: page.page_figure(full(head=traced(), reference=traced(launches=10)), verdict(), None),
-    "traced, one side": lambda: page.page_figure(
-        full(head=traced(), reference=None, steps_down=("ncu is not installed. Install it.",)), None, None
-    ),
-    "declared": lambda: page.page_figure(
-        full(head=traced(), reference=traced()), verdict(), both_sides(full(), source="declared")
-    ),
     "no flops": lambda: page.page_figure(full(), verdict(), both_sides(full(), flops=0.0)),
     "same place": lambda: page.page_figure(full(), verdict(), both_sides(full(), seconds=61e-6, bytes=64e6)),
     "hostile": lambda: page.page_figure(hostile(), verdict(), None),
@@ -169,7 +163,6 @@ PAGES: dict[str, Callable[[], Figure]] = {
         stored_roofline().model_copy(update={"points": tuple(p for p in stored_roofline().points if not p.flops)})
     ),
     "roofline of nothing": lambda: roofline_figure(Roofline(device="a CPU", notes=("No roof was measured. " * 30,))),
-    "roofline without roofs": lambda: roofline_figure(stored_roofline().model_copy(update={"roofs": ()})),
     "roofline with L2": lambda: roofline_figure(
         stored_roofline().model_copy(update={"roofs": (*stored_roofline().roofs, Roof(kind="l2", source="report", rate=1.02e13))})
     ),
@@ -266,43 +259,20 @@ def written(figure: Figure) -> str:
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-def test_nothing_overlaps(drawn: Figure) -> None:
-    """No text lies on another."""
-    places = [(text.get_text(), box(text).padded(-1)) for text in texts(drawn)]  # without the leading
-    assert [(one, other) for (one, mine), (other, theirs) in combinations(places, 2) if mine.overlaps(theirs)] == []
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_nothing_is_cut_off(drawn: Figure) -> None:
-    """No text leaves the picture."""
-    for text in texts(drawn):
-        assert drawn.bbox.containsx(box(text).x0), text
-        assert drawn.bbox.containsx(box(text).x1), text
-        assert drawn.bbox.containsy(box(text).y0), text
-        assert drawn.bbox.containsy(box(text).y1), text
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_a_phone_shows_it(drawn: Figure) -> None:
-    """On a screen of 400 pixels every text is at least 7.5 pixels high."""
-    for text in texts(drawn):
-        assert text.get_fontsize() / 72 / drawn.get_figwidth() * 400 >= 7.5, text
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_no_mark_hides_a_text(drawn: Figure) -> None:
-    """Texts stand beside the marks of cases, never on them."""
+def test_every_text_can_be_read(drawn: Figure) -> None:
+    """No text lies on another, leaves the picture, is covered by a mark, or is below 7.5 pixels on a screen of 400."""
     places = [(text, box(text)) for text in texts(drawn)]
+    shown = [(text.get_text(), place.padded(-1)) for text, place in places]  # without the leading
+    assert [(one, other) for (one, mine), (other, theirs) in combinations(shown, 2) if mine.overlaps(theirs)] == []
+    for text, place in places:
+        assert all(drawn.bbox.containsx(x) for x in (place.x0, place.x1)), text
+        assert all(drawn.bbox.containsy(y) for y in (place.y0, place.y1)), text
+        assert text.get_fontsize() / 72 / drawn.get_figwidth() * 400 >= 7.5, text
     for axes in drawn.findobj(Axes):
         for line in axes.lines:
-            if line.get_marker() in ("None", None, "", " "):
-                continue
-            points = axes.transData.transform(np.column_stack(line.get_data()))
-            for text, place in places:
-                assert not any(place.contains(x, y) for x, y in points), text
+            if line.get_marker() not in ("None", None, "", " "):
+                points = axes.transData.transform(np.column_stack(line.get_data()))
+                assert not any(place.contains(x, y) for x, y in points for _, place in places), line
 
 
 @pytest.mark.slow

@@ -102,13 +102,10 @@ def _finding(
 ) -> AdviceFinding:
     pattern, place = PATTERNS[name], seen.place
     lost_us = min(max(lost_us, 0.0), line.window_us)
-    where = None
-    if place != NOWHERE:
-        where = Where(file=place.file, line=place.line, is_exact=place.is_exact, function=place.function, call=place.call)
     return AdviceFinding(
         pattern=name,
         category=category or pattern.category,
-        where=where,
+        where=None if place == NOWHERE else Where(**place._asdict()),
         times=seen.times,
         lost_us=lost_us,
         share=lost_us / line.window_us,
