@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ratchet.common.rooflines import Bound, Roof, Roofline, RooflinePoint
+from ratchet.common.rooflines import Bound, Roof, Roofline, RooflinePoint, printed_peaks
 from ratchet.core.judge.roofs import Roofs, cached, is_warm
-from ratchet.core.records.environment import Peaks
+from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import Side, WorkloadIdentity
 
@@ -58,6 +58,13 @@ def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
     if roofs.bytes_per_s:
         measured.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
     return tuple(measured)
+
+
+def machine_roofs(fingerprint: Fingerprint, measured: Roofs, profiles: Iterable[Profile | None] = ()) -> tuple[Roof, ...]:
+    """Return every roof that is known for a machine: measured, from the reports of these profiles, and from the datasheet."""
+    sheet = printed_peaks(fingerprint)
+    reported, printed = roofs_from("report", report_peaks(profiles)), roofs_from("datasheet", sheet) if sheet else ()
+    return (*roofs_measured(measured), *reported, *printed)
 
 
 def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:

@@ -359,7 +359,7 @@ def _counted(
             return {came_through[0]: whole}
         called = {case: activities[case] for case in came_through}
         others_after = len(called) < len(activities) and came_through == list(activities)[: len(called)]
-        own = _split(whole, called, kernels, others_after=others_after)
+        own: Mapping[str, Profile | RatchetError] = _split(whole, called, kernels, others_after=others_after) or {}
         parts.update(own or {case: ProfileError(MIXED) for case in called})
     return parts
 
