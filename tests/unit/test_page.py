@@ -29,7 +29,7 @@ from PIL import Image
 from ratchet import figure_style as style
 from ratchet.common.launch_pairs import matched
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
-from ratchet.core.errors import OutputError, PageError
+from ratchet.core.errors import OutputError
 from ratchet.core.judge.roofs import datasheet, measured_roofs
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
@@ -396,15 +396,6 @@ def test_without_a_home(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "out" / "roofline.png").stat().st_size > 1000
-
-
-def test_without_matplotlib(tmp_path: Path) -> None:
-    """Where matplotlib is missing, one sentence says so and how to get it."""
-    lines = ["import sys", "sys.modules['matplotlib'] = None", "from ratchet import figure_style as style"]
-    code = "\n".join([*lines, "with style.drawing(): pass"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert PageError.__name__ in done.stderr
-    assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr
 
 
 @pytest.mark.no_cover
