@@ -1,4 +1,4 @@
-"""Read a report file of Nsight Compute into a `Profile`, with NVIDIA's package ``ncu-report``. No GPU is needed.
+"""Read a report file of Nsight Compute into a `Profile`, with NVIDIA's module ``ncu_report``. No GPU is needed.
 
 Called by `ratchet.explain` for reports that a check recorded and for ``--read``. Reads one file in a child process, once
 `examine` has seen that the file is complete.
@@ -6,6 +6,7 @@ Called by `ratchet.explain` for reports that a check recorded and for ``--read``
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from ratchet.core.errors import RecordError
 from ratchet.core.records.profile import Profile, ProfilerRule
 from ratchet.core.untrusted import clean
 from ratchet.explain.metrics import RawKernel, kernel_profile
-from ratchet.explain.ncu import ProfileError, Surroundings, last_line, run, signal_name
+from ratchet.explain.ncu import ProfileError, Surroundings, last_line, newest, run, signal_name
 from ratchet.explain.ncu_child import NO_MODULE
 
 _COMPRESSED = ".ncu-repz"
@@ -39,7 +40,7 @@ def read(path: Path, environ: Mapping[str, str] | None = None) -> Profile:
     """Return the kernels of a ``.ncu-rep`` of any kernel, chip and version.
 
     Raises RecordError where the file is missing, damaged, not a report or without a kernel, ProfileError where a counter is not a
-    number or the package is not installed.
+    number or the module is not installed.
     """
     if path.suffix.lower() == _COMPRESSED:
         ordinary(path)
@@ -88,15 +89,29 @@ def _capability(metrics: Mapping[str, float]) -> str | None:
     return None if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
 
 
-# Nsight Compute's Python module, the package ``ncu-report``. It runs in a child process (`ncu_child`), which writes JSON to a
-# temporary folder. (Nsight Compute, Python Report Interface.)
+# Nsight Compute's Python module: the package ``ncu-report``, else the copy in an installation of Nsight Compute. It runs in a
+# child process (`ncu_child`), which writes JSON to a temporary folder. (Nsight Compute, Python Report Interface.)
 
 TIME_LIMIT_S = 120.0
 """Time in which the module reads a report. A hundred launches take a few seconds."""
-NO_PACKAGE = "The package ncu-report, which reads the reports of ncu, is not installed."
-INSTALL = "Install it with `pip install 'gpu-ratchet[profile]'`; it needs no GPU."
 _CHILD = Path(__file__).with_name("ncu_child.py")
 _SCOPES = {1: "local", 2: "global"}
+
+
+def installed_modules() -> list[Path]:
+    """Return the folders in which NVIDIA's installers put the module, the newest first."""
+    return [*newest(Path("/opt/nvidia/nsight-compute"), "*/extras/python"), *newest(Path("/usr/local"), "cuda*/*/extras/python")]
+
+
+def need_module() -> None:
+    """Raise ProfileError where this machine has no module."""
+    if importlib.util.find_spec("ncu_report") is None and not installed_modules():
+        raise _no_module()
+
+
+def _no_module() -> ProfileError:
+    what = "The package ncu-report, which reads the reports of ncu, is not installed."
+    return ProfileError(what, "Install it with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.")
 
 
 def _launches(path: Path, environ: Mapping[str, str]) -> list[RawKernel]:
@@ -107,9 +122,11 @@ def _launches(path: Path, environ: Mapping[str, str]) -> list[RawKernel]:
     with tempfile.TemporaryDirectory(prefix="ratchet-report-") as scratch:
         output = Path(scratch) / "report.json"
         command: list[str | Path] = [sys.executable, "-P", _CHILD, path.resolve(), output]
-        ended = run(command, Surroundings(environ, Path(scratch), TIME_LIMIT_S))
+        folders = [environ.get("PYTHONPATH", ""), *map(str, installed_modules())]
+        paths = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+        ended = run(command, Surroundings(paths, Path(scratch), TIME_LIMIT_S))
         if ended.status == NO_MODULE:
-            raise ProfileError(NO_PACKAGE, INSTALL)
+            raise _no_module()
         if ended.status is None:
             raise RecordError(f"{path} could not be read within {TIME_LIMIT_S:.0f} s: it is damaged, or far too large.", _AGAIN)
         if ended.status < 0:

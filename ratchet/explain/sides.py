@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -179,8 +178,7 @@ def _find_ncu(environ: Mapping[str, str]) -> Path:
     """Return ncu. Raises ProfileError where it or the reader of its reports is not installed, or has no counters of this GPU."""
     if why := vendor_here().no_counters:
         raise ProfileError(why)
-    if importlib.util.find_spec("ncu_report") is None:
-        raise ProfileError(readers.NO_PACKAGE, readers.INSTALL)
+    readers.need_module()
     return ncu.find_ncu(environ)
 
 

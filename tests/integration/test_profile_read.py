@@ -13,11 +13,12 @@ import pytest
 
 from ratchet.core.errors import Exit
 from ratchet.core.records.profile import CaseProfile
+from ratchet.explain import readers
 from ratchet.explain.ncu import ProfileError
 from ratchet.explain.readers import read
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
-pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
+ncu_report = pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
 
 
 @pytest.fixture
@@ -77,6 +78,16 @@ def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
         sentence, *page = done.stderr.splitlines()
         assert sentence.startswith("ratchet: ")
         assert page in ([], ["More: ratchet explain files-and-records"])
+
+
+def test_the_module_of_an_installation(reports: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What NVIDIA's installers put there serves where the package is missing."""
+    folder = tmp_path / "2025.3.1" / "extras" / "python"
+    folder.mkdir(parents=True)
+    (folder / "ncu_report").symlink_to(Path(str(ncu_report.__file__)).parent)
+    monkeypatch.setattr(readers, "newest", lambda root, _: [folder] if "nsight" in root.name else [])
+    monkeypatch.setattr(sys, "executable", sys._base_executable)  # which does not have the package
+    assert read(Path(reports[0])).kernels
 
 
 def test_without_the_package(reports: tuple[str, str], tmp_path: Path) -> None:
