@@ -79,7 +79,7 @@ def drawing() -> Iterator[None]:
 
     Raises PageError where matplotlib is missing.
     """
-    _quieten()
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # where the home folder is read-only, it says so on import
     try:
         import matplotlib as mpl
     except ModuleNotFoundError as error:
@@ -92,20 +92,6 @@ def drawing() -> Iterator[None]:
         mpl.rcdefaults()
         mpl.rcParams.update(cast("Any", _STYLE))
         yield
-
-
-def preload() -> None:
-    """Import what draws and writes, which takes a second; nothing where that fails. Another thread may do this."""
-    _quieten()
-    with contextlib.suppress(Exception):  # whatever is wrong with them, their own first use says it better
-        import matplotlib.backends.backend_agg
-        import matplotlib.backends.backend_svg  # noqa: F401
-        import PIL.PngImagePlugin  # noqa: F401
-
-
-def _quieten() -> None:
-    """Call it before the import: where the home folder is read-only, matplotlib uses another and would say so on stderr."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 FigureSection = tuple[float, Callable[["SubFigure"], object]]

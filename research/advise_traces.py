@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from ratchet.explain.advice import advise  # noqa: E402
 from ratchet.explain.advice.trace import read_trace  # noqa: E402
 from ratchet.explain.child.advise_target import trace_script  # noqa: E402  after the path is set
-from tests.advise import CLEAN, PLANTED, SET_ASIDE, WRITTEN_LAST, WRITTEN_LATER, planted_in, runs_on_cpu  # noqa: E402
+from tests.advise import CLEAN, PLANTED, planted_in, runs_on_cpu  # noqa: E402
 
 KEPT = ("correlation", "bytes", "blocks per SM")
 SHAPES = ("Input Dims", "Input type")
@@ -51,7 +51,7 @@ def main(out: Path, names: list[str]) -> int:
 def traced(script: Path, out: Path) -> dict[str, Any]:
     """Run one script, keep its trace, and return what was found, the costliest first."""
     planted = planted_in(script) if script in PLANTED else None
-    row: dict[str, Any] = {"script": script.stem, "planted": planted, "set": _set(script.stem), "found": ["failed"]}
+    row: dict[str, Any] = {"script": script.stem, "planted": planted, "found": ["failed"]}
     raw, started = out / f"{script.stem}.json", time.perf_counter()
     allowed = torch.backends.cuda.matmul.allow_tf32
     try:
@@ -74,12 +74,6 @@ def traced(script: Path, out: Path) -> dict[str, Any]:
     row["gpu_busy"] = advice.gpu_busy and round(advice.gpu_busy, 3)
     row["seconds"] = round(time.perf_counter() - started, 1)
     return row
-
-
-def _set(name: str) -> str:
-    if name in WRITTEN_LAST:
-        return "written last"
-    return "written later" if name in WRITTEN_LATER else "set aside" if name in SET_ASIDE else "first"
 
 
 def compact(raw: Path, kept: Path) -> None:

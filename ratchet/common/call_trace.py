@@ -103,7 +103,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         copies_s=sum(copies.values()),
         copies=dict(copies),
         pageable_copies=pageable,
-        gaps_s=idle_between(busy) if device == "cuda" else None,
+        gaps_s=sum(gaps_between(busy)) if device == "cuda" else None,
         cpu_s=dict(spent),
         allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
     )
@@ -122,11 +122,12 @@ def is_gpu_range(event: Any) -> bool:
     return bool(getattr(event, "is_user_annotation", False)) and "CPU" not in str(event.device_type)
 
 
-def idle_between(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the time between the first start and the last end that no span covers."""
-    idle, reached = 0.0, None
+def gaps_between(spans: Iterable[tuple[float, float]]) -> list[float]:
+    """Return the times between the first start and the last end that no span covers."""
+    gaps: list[float] = []
+    reached: float | None = None
     for start, end in sorted(spans):
         if reached is not None and start > reached:
-            idle += start - reached
+            gaps.append(start - reached)
         reached = end if reached is None else max(reached, end)
-    return idle
+    return gaps

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -42,20 +41,14 @@ from ratchet.explain.readers import read
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
 from ratchet.explain.tracing import SideTrace, trace
-from ratchet.figure_style import preload
 
 
-@dataclass(frozen=True)
-class Profiled:
-    """Profiles of the named cases, and the folder that the paths in them are relative to."""
-
-    profiles: tuple[CaseProfile, ...]
-    results: Path
-
-
-def profile(request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool) -> Profiled:
+def profile(
+    request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool
+) -> tuple[list[CaseProfile], Path]:
     """Profile the named cases of the checkout; with ``compare``, those of a reference commit too.
 
+    Return the profiles, and the folder that the paths in them are relative to.
     Raises UsageError where no case matches, BuildError where the head does not build, BusyError and UnfitError for the device.
     """
     repository = Repository(request.folder)
@@ -93,7 +86,7 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
             raise UsageError("No case matches.", "`ratchet doctor cases` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
         context = ProfileContext(site, head.tree, reference.tree if reference else None, background)
-        return Profiled(tuple(profile_cases(context, wanted)), results)
+        return profile_cases(context, wanted), results
 
 
 def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
@@ -357,7 +350,6 @@ def _profiled(
     budget.import_s = traces.import_s
     site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
     request = _request(site, trees, budget)
-    threading.Thread(target=preload, daemon=True).start()  # while ncu works
     sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases, ready)
     return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
 

@@ -67,10 +67,10 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
         print_result(fields, read_lines(files), as_json=options["as_json"])
         return int(Exit.PASS)
     with progressing(options) as progress:
-        done = profile(request_of(cases, options), set_name, progress, os.environ, compare=any(bases))
-    lines = (line for case in done.profiles for line in profile_lines(case, shown(done.results)))
-    print_result([case.model_dump(mode="json") for case in done.profiles], lines, as_json=options["as_json"])
-    return int(Exit.PASS if all(case.head for case in done.profiles) else Exit.NOT_MEASURED)
+        profiles, results = profile(request_of(cases, options), set_name, progress, os.environ, compare=any(bases))
+    lines = (line for case in profiles for line in profile_lines(case, shown(results)))
+    print_result([case.model_dump(mode="json") for case in profiles], lines, as_json=options["as_json"])
+    return int(Exit.PASS if all(case.head for case in profiles) else Exit.NOT_MEASURED)
 
 
 def _timelines(cases: tuple[str, ...], *, read: bool, options: dict[str, Any]) -> int:

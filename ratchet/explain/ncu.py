@@ -11,17 +11,16 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Literal
 
 from ratchet.core.errors import RatchetError
 from ratchet.core.processes import Ended, Program, started
 from ratchet.core.records.profile import Profile
+from ratchet.core.records.run import Side
 from ratchet.core.untrusted import clean
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 class ProfileError(RatchetError):
@@ -127,7 +126,6 @@ NO_PERMISSION = (
     "Allow them with the driver option NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
     " (docker run --cap-add SYS_ADMIN)."
 )
-_RESTRICTION = Path("/proc/driver/nvidia/params")
 # Words that ncu prints, here and below; a version with other words gets the general sentence of `_ending`.
 _COUNTERS_HELD = ("driver resource was unavailable", "concurrently collecting")
 _SHELL = 128
@@ -152,15 +150,12 @@ class NcuOptions:
     """Whether `SECTIONS` stand in for the set."""
 
 
-class NcuTask(Protocol):
-    """One process of ncu: the command that it profiles, and where its report goes."""
+@dataclass(frozen=True)
+class NcuTask:
+    """One process of ncu: the command that it profiles, which ends itself in time, and where its report goes (``.ncu-rep``)."""
 
-    @property
-    def report(self) -> Path:
-        """Return a path that ends in ``.ncu-rep``."""
-
-    def command(self, time_limit_s: float) -> Sequence[str]:
-        """Return the argument list of a process that ends itself after this time."""
+    command: Sequence[str]
+    report: Path
 
 
 def find_ncu(environ: Mapping[str, str]) -> Path:
@@ -173,40 +168,33 @@ def find_ncu(environ: Mapping[str, str]) -> Path:
     raise ProfileError("ncu (Nsight Compute) is not installed.", "Install it with the CUDA toolkit, or put it on the PATH.")
 
 
-@dataclass(frozen=True)
-class Started(Generic[Key]):
-    """Processes of ncu that run."""
-
-    programs: Mapping[Key, Program]
-    errors: Mapping[Key, ProfileError]
-    """Why the others could not be started."""
+Started = Mapping[Side, "Program | ProfileError"]
+"""Processes of ncu that run, or why one could not be started."""
 
 
 def start(
-    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, running: contextlib.ExitStack
-) -> Started[Key]:
+    ncu: Path, tasks: Mapping[Side, NcuTask], options: NcuOptions, where: Surroundings, running: contextlib.ExitStack
+) -> Started:
     """Start a process of ncu for each task; they end with ``running``."""
-    programs: dict[Key, Program] = {}
-    errors: dict[Key, ProfileError] = {}
-    for key, task in tasks.items():
+    programs: dict[Side, Program | ProfileError] = {}
+    for side, task in tasks.items():
         task.report.unlink(missing_ok=True)
         try:
-            command: list[str | Path] = [ncu, *_options(options, task.report), *task.command(where.time_limit_s)]
-            programs[key] = _started(command, where, running)
+            programs[side] = _started([ncu, *_options(options, task.report), *task.command], where, running)
         except ProfileError as error:
-            errors[key] = error
-    return Started(programs, errors)
+            programs[side] = error
+    return programs
 
 
 def take(
     ncu: Path,
-    tasks: Mapping[Key, NcuTask],
+    tasks: Mapping[Side, NcuTask],
     options: NcuOptions,
     where: Surroundings,
     *,
     own_error: str,
-    begun: Started[Key] | None = None,
-) -> dict[Key, ProfileError | None]:
+    begun: Started | None = None,
+) -> dict[Side, ProfileError | None]:
     """Profile what each command marks, all at once. Return each one's error in a sentence; None where there is a report.
 
     Processes of ncu wait for each other's replays. Where one refuses to, it is run again alone. Beside an error there may be a
@@ -215,31 +203,32 @@ def take(
     """
     ends = time.monotonic() + where.time_limit_s
     errors = _taken(ncu, tasks, options, where, own_error, begun)
-    for key, error in errors.items():
+    for side, error in errors.items():
         left = ends - time.monotonic()
         if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
-            errors |= _taken(ncu, {key: tasks[key]}, options, replace(where, time_limit_s=left), own_error)
+            errors |= _taken(ncu, {side: tasks[side]}, options, replace(where, time_limit_s=left), own_error)
     return errors
 
 
 def _taken(
     ncu: Path,
-    tasks: Mapping[Key, NcuTask],
+    tasks: Mapping[Side, NcuTask],
     options: NcuOptions,
     where: Surroundings,
     own_error: str,
-    begun: Started[Key] | None = None,
-) -> dict[Key, ProfileError | None]:
+    begun: Started | None = None,
+) -> dict[Side, ProfileError | None]:
     ends = time.monotonic() + where.time_limit_s + WRITE_S
+    errors: dict[Side, ProfileError | None] = {}
     with contextlib.ExitStack() as running:
-        begun = begun or start(ncu, tasks, options, where, running)
-        errors: dict[Key, ProfileError | None] = dict(begun.errors)
-        for key, program in begun.programs.items():
-            ended = program.wait(ends - time.monotonic())
-            errors[key] = _trouble(ended, where.time_limit_s, own_error)
-            report = tasks[key].report
-            if errors[key] is None and not (report.is_file() and report.stat().st_size):
-                errors[key] = ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
+        for side, program in (begun or start(ncu, tasks, options, where, running)).items():
+            if isinstance(program, ProfileError):
+                errors[side] = program
+                continue
+            errors[side] = _trouble(program.wait(ends - time.monotonic()), where.time_limit_s, own_error)
+            report = tasks[side].report
+            if errors[side] is None and not (report.is_file() and report.stat().st_size):
+                errors[side] = ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
     return errors
 
 
@@ -275,7 +264,7 @@ def accepted(profile: Profile, wanted: str | None) -> Profile:
 def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
     """Return the error in one sentence, or None. ncu's own words say more than its exit status, so they come first."""
     if "ERR_NVGPUCTRPERM" in ended.output:
-        return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
+        return ProfileError("This user may not read the GPU's counters (ERR_NVGPUCTRPERM).", NO_PERMISSION)
     if line_with(ended, *_COUNTERS_HELD):
         return CountersHeldError(
             "Another program holds the GPU's counters, perhaps DCGM.", "Pause it with `dcgmi profile --pause`, and profile again."
@@ -298,12 +287,3 @@ def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
     if ended.status > 0:
         return ProfileError(f"ncu failed with status {ended.status}: {line_with(ended, '==ERROR==') or last_line(ended)}")
     return None
-
-
-def _restricted() -> str:
-    """Return the driver's own setting, where it can be read."""
-    try:
-        params = _RESTRICTION.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-    return "; RmProfilingAdminOnly is 1" if "RmProfilingAdminOnly: 1" in params else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 NO_MODULE = 77
-"""Exit status where there is no module; `readers` then takes `ncu`."""
+"""Exit status where there is no module."""
 ADDRESS_SPACE_BYTES = 16 * 2**30
 """Limit of the whole child; a report that needs more is damaged."""
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
@@ -40,14 +40,14 @@ def main(report: str, output: str) -> int:
 
 
 def _action(action: Any) -> dict[str, Any]:
-    """Return one launch: its name, each metric with its unit, and what the rules say. Values of single instances are left out."""
+    """Return one launch: its name, each metric in base units, and what the rules say. Values of single instances are left out."""
     metrics = ((name, action.metric_by_name(name)) for name in action.metric_names())
-    values = [(name, metric.value(), metric.unit()) for name, metric in metrics if metric is not None and _has_value(metric)]
+    values = [(name, metric.value()) for name, metric in metrics if metric is not None and _has_value(metric)]
     base = getattr(action, "NameBase_DEMANGLED", None)
     return {
         "name": action.name() if base is None else action.name(base),
-        "metrics": {name: (value, unit) for name, value, unit in values if isinstance(value, int | float)},
-        "texts": {name: value for name, value, _ in values if isinstance(value, str)},
+        "metrics": {name: value for name, value in values if isinstance(value, int | float)},
+        "texts": {name: value for name, value in values if isinstance(value, str)},
         "constant_moves": _constant_moves(action),
         "rules": [_rule(rule) for rule in action.rule_results_as_dicts()],
     }
@@ -85,7 +85,6 @@ def _rule(rule: dict[str, Any]) -> dict[str, Any]:
         "name": rule["rule_identifier"],
         "title": message.get("title", ""),
         "message": message.get("message", ""),
-        "kind": message.get("type"),
         "speedup": estimate.get("speedup"),
         "scope": estimate.get("type"),
     }

@@ -8,14 +8,13 @@ https://docs.nvidia.com/nsight-systems/UserGuide/index.html (SQLite schema refer
 from __future__ import annotations
 
 import contextlib
-import itertools
 import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from ratchet.common.call_trace import gaps_between
 from ratchet.core import units
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.cache import scratch_folder
@@ -68,13 +67,6 @@ class NsysTimeline(Record):
     overlap_s: NotNegative
     """A kernel and a copy ran."""
     copies: tuple[NsysCopies, ...] = ()
-
-
-class Span(NamedTuple):
-    """A time in ns."""
-
-    start: int
-    end: int
 
 
 def profile_nsys(request: Request, progress: Progress, environ: Mapping[str, str]) -> list[NsysTimeline]:
@@ -141,14 +133,14 @@ def _timeline(path: Path) -> NsysTimeline:
         raise RecordError(f"{path} cannot be read: {clean(error)}.", "Export it again: nsys export --type sqlite.") from None
     if not kernels and not copies:
         raise RecordError(f"{path} has neither kernels nor copies.", "Record with --trace=cuda, around work on the GPU.")
-    running = _merged(Span(*row[:2]) for row in kernels)
-    copying = _merged(Span(*row[:2]) for row in copies)
-    either = _merged([*running, *copying])
-    gaps = [later.start - earlier.end for earlier, later in itertools.pairwise(either)]
-    busy, copy, some = (sum(span.end - span.start for span in spans) for spans in (running, copying, either))
+    running, copying = ([(start, end) for start, end, *_ in rows] for rows in (kernels, copies))
+    either = [*running, *copying]
+    gaps = gaps_between(either)
+    wall = max(end for _, end in either) - min(start for start, _ in either)
+    busy, copy, some = _covered(running), _covered(copying), wall - sum(gaps)
     return NsysTimeline(
         source=str(path),
-        wall_s=(either[-1].end - either[0].start) * 1e-9,
+        wall_s=wall * 1e-9,
         kernels=len(kernels),
         streams=len({row[2] for row in (*kernels, *copies)}),
         busy_s=busy * 1e-9,
@@ -167,15 +159,11 @@ def _rows(file: sqlite3.Connection, tables: set[str], kind: str, columns: str) -
     return [row for row in file.execute(f"SELECT {columns} FROM {table}") if row[1] > row[0]]  # noqa: S608  our own names
 
 
-def _merged(spans: Iterator[Span] | Sequence[Span]) -> list[Span]:
-    """Return the spans in order, those that touch as one."""
-    found: list[Span] = []
-    for span in sorted(spans):
-        if found and span.start <= found[-1].end:
-            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
-        else:
-            found.append(span)
-    return found
+def _covered(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the time in which some span is."""
+    if not spans:
+        return 0.0
+    return max(end for _, end in spans) - min(start for start, _ in spans) - sum(gaps_between(spans))
 
 
 def _copies(rows: Sequence[tuple[int, ...]]) -> tuple[NsysCopies, ...]:

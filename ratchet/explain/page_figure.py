@@ -1,28 +1,27 @@
 """One page that shows why a case changed: PNG for a pull request, SVG for everything else.
 
-`ratchet.explain.results` calls `draw_page`, which writes these two files. The sentences come from
-`ratchet.explain.report`; the numbers are selected here from the profiles of both sides.
+`ratchet.explain.results` calls `draw_page`, which writes these two files. Sentences and tables come from
+`ratchet.explain.report`; bars show the profiles of both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet import figure_style as style
-from ratchet.common.launch_pairs import matched
+from ratchet.common.launch_pairs import Match, matched
 from ratchet.common.rooflines import Roofline
-from ratchet.core import units
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.profile import Activity, CaseProfile, Effect, KernelProfile
 from ratchet.core.records.run import SIDES, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report import words
 from ratchet.core.report.words import NOTHING
-from ratchet.explain.report import FigureRow, findings_of, unexplained
+from ratchet.explain.report import FigureRow, activity_rows, counter_rows, findings_of, limiter_row, unexplained
 from ratchet.explain.roofline_figure import sides_sections
 from ratchet.figure_style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 
@@ -30,14 +29,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
-_ISSUED = "selected"
-"""ncu lists it among the reasons to wait, but it is the cycle in which a warp issues."""
 _UNCHANGED = 0.02
 """Durations that differ by less have not changed."""
 MOST_STALLS, MOST_TIMES = 6, 7
 LONG_S = 0.01
 """Times of a call are in ms where the longest takes this long."""
+FACTS = ("duration_s", "dram_bytes", "registers", "shared_bytes", "spill_bytes")
+"""Figures of `KernelProfile` in the table below the bars."""
 
 
 @dataclass(frozen=True)
@@ -48,45 +46,18 @@ class Bar:
     reference: float | None
     head: float | None
     unit: str = "%"
-    absent: tuple[str, str] = ("not in the report", "not in the report")
-    """Words for a side that has no number: reference, head."""
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One launch on both sides; None where a side does not have it."""
-
-    reference: KernelProfile | None
-    head: KernelProfile | None
-
-    @property
-    def kernel(self) -> KernelProfile:
-        """The kernel that names the launch: the head's if there is one."""
-        return next(kernel for kernel in (self.head, self.reference) if kernel)
-
-    def fact(self, label: str, text: Callable[[KernelProfile], str | None]) -> FigureRow:
-        """Return one line of a table."""
-        before, after = ((text(kernel) if kernel else None) or NOTHING for kernel in (self.reference, self.head))
-        return FigureRow(label, before, after)
-
-    def bar(self, label: str, value: Callable[[KernelProfile], float | None], unit: str = "%") -> Bar:
-        """Return one pair of bars; a side without a number says whether the report lacks it or the launch does not exist."""
-        sides = (self.reference, self.head)
-        before, after = (value(kernel) if kernel else None for kernel in sides)
-        absent = ("not in the report" if kernel else "no such launch" for kernel in sides)
-        return Bar(label, before, after, unit, (next(absent), next(absent)))
+def _bar(launch: Match, label: str, value: Callable[[KernelProfile], float | None], unit: str = "%") -> Bar:
+    head, reference = (value(kernel) if kernel else None for kernel in launch)
+    return Bar(label, reference, head, unit)
 
 
-def launches(profile: CaseProfile) -> list[Launch]:
-    """Return the launches of both sides in pairs, then those that only the reference has."""
-    return [Launch(reference, head) for head, reference in matched(profile.head, profile.reference)]
-
-
-def heaviest(every: Sequence[Launch], direction: Effect | None = None) -> Launch | None:
+def heaviest(every: Sequence[Match], direction: Effect | None = None) -> Match | None:
     """Return the launch that changed most in the direction of its case (None: in any); where none changed, the longest."""
 
-    def weight(launch: Launch) -> tuple[bool, float]:
-        before, after = ((kernel.duration_s or 0.0 if kernel else 0.0) for kernel in (launch.reference, launch.head))
+    def weight(launch: Match) -> tuple[bool, float]:
+        after, before = (kernel.duration_s or 0.0 if kernel else 0.0 for kernel in launch)
         change = {"slower": after - before, "faster": before - after}.get(direction or "", abs(after - before))
         changed = change > _UNCHANGED * max(before, after)
         return changed, change if changed else max(before, after)
@@ -94,112 +65,55 @@ def heaviest(every: Sequence[Launch], direction: Effect | None = None) -> Launch
     return max(every, key=weight, default=None)
 
 
-def throughput(launch: Launch) -> list[Bar]:
+def throughput(launch: Match) -> list[Bar]:
     """Return how busy each part of the GPU was, in percent of the peak that it can sustain."""
+    l2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
     return [
-        launch.bar("Multiprocessors (SM)", lambda kernel: kernel.sm_percent),
-        launch.bar("Memory", lambda kernel: kernel.memory_percent),
-        launch.bar("DRAM", lambda kernel: kernel.dram_percent),
-        launch.bar("L2 cache", lambda kernel: kernel.metrics.get(_L2)),
-        launch.bar("Matrix units", lambda kernel: kernel.tensor_percent),
-        launch.bar("L2 hits", lambda kernel: kernel.l2_hit_percent),
+        _bar(launch, "Multiprocessors (SM)", lambda kernel: kernel.sm_percent),
+        _bar(launch, "Memory", lambda kernel: kernel.memory_percent),
+        _bar(launch, "DRAM", lambda kernel: kernel.dram_percent),
+        _bar(launch, "L2 cache", lambda kernel: kernel.metrics.get(l2)),
+        _bar(launch, "Matrix units", lambda kernel: kernel.tensor_percent),
+        _bar(launch, "L2 hits", lambda kernel: kernel.l2_hit_percent),
     ]
 
 
-def stalls(launch: Launch) -> list[Bar]:
+def occupancy(launch: Match) -> list[Bar]:
+    """Return warps that were active and warps that the launch allows, in percent of those that fit."""
+    return [
+        _bar(launch, "Occupancy achieved", lambda kernel: kernel.occupancy_percent),
+        _bar(launch, "Occupancy allowed", lambda kernel: kernel.occupancy_limit_percent),
+    ]
+
+
+def stalls(launch: Match) -> list[Bar]:
     """Return the reasons for which warps waited longest on either side, in cycles."""
 
     def bar(name: str) -> Bar:
-        return launch.bar(name.replace("_", " "), lambda kernel: kernel.stalls.get(name), "cycles")
+        return _bar(launch, name.replace("_", " "), lambda kernel: kernel.stalls.get(name), "cycles")
 
-    names = {name for kernel in (launch.reference, launch.head) if kernel for name in kernel.stalls} - {_ISSUED}
+    names = {name for kernel in launch if kernel for name in kernel.stalls} - {"selected"}  # the cycle in which a warp issues
     return _longest([bar(name) for name in sorted(names)], MOST_STALLS)
 
 
-def occupancy(launch: Launch) -> list[Bar]:
-    """Return warps that were active and warps that the launch allows, in percent of those that fit."""
-    return [
-        launch.bar("Occupancy achieved", lambda kernel: kernel.occupancy_percent),
-        launch.bar("Occupancy allowed", lambda kernel: kernel.occupancy_limit_percent),
-    ]
-
-
-def launch_facts(launch: Launch) -> list[FigureRow]:
-    """Return what limits occupancy, and the size of the launch."""
-
-    def size(value: float | None) -> str | None:
-        return None if value is None else units.size(value)
-
-    def shape(kernel: KernelProfile) -> str | None:
-        if kernel.grid is None or kernel.block is None:
-            return None
-        extents = ("×".join(map(str, extent)) for extent in (kernel.grid, kernel.block))
-        return ", ".join(extent.removesuffix("×1").removesuffix("×1") for extent in extents)
-
-    return [
-        launch.fact("Limited by", lambda kernel: kernel.occupancy_limiter),
-        launch.fact("Registers per thread", lambda kernel: None if kernel.registers is None else str(kernel.registers)),
-        launch.fact("Shared memory per block", lambda kernel: size(kernel.shared_bytes)),
-        launch.fact("Spilled", lambda kernel: size(kernel.spill_bytes)),
-        launch.fact("DRAM read and written", lambda kernel: size(kernel.dram_bytes)),
-        launch.fact("Grid, block", shape),
-        launch.fact("Duration under ncu", lambda kernel: units.duration(kernel.duration_s) if kernel.duration_s else None),
-    ]
-
-
-def activities(profile: CaseProfile) -> tuple[Activity | None, Activity | None]:
-    """Return the traces of the reference and of the head."""
-    before, after = (side.activity if side else None for side in (profile.reference, profile.head))
-    return before, after
-
-
-def times(profile: CaseProfile, seconds: Callable[[Activity], dict[str, float]]) -> list[Bar]:
+def times(before: Activity | None, after: Activity | None, seconds: Callable[[Activity], dict[str, float]]) -> list[Bar]:
     """Return the kernels, operators or API calls that took longest on either side, in µs or ms of one call."""
     reference, head = (
-        {name: took_s / max(activity.calls, 1) for name, took_s in seconds(activity).items()} if activity else None
-        for activity in activities(profile)
+        {name: took_s / max(side.calls, 1) for name, took_s in seconds(side).items()} if side else None
+        for side in (before, after)
     )
-    longest = {
-        name: max((side or {}).get(name, 0.0) for side in (reference, head)) for name in {**(reference or {}), **(head or {})}
-    }
-    unit, factor = ("ms", 1e3) if max(longest.values(), default=0.0) >= LONG_S else ("µs", 1e6)
+    names = sorted({*(reference or {}), *(head or {})})
+    longest_s = max((side[name] for side in (reference, head) if side for name in side), default=0.0)
+    unit, factor = ("ms", 1e3) if longest_s >= LONG_S else ("µs", 1e6)
 
-    def time(side: dict[str, float] | None, name: str) -> float | None:
+    def time(side: Mapping[str, float] | None, name: str) -> float | None:
         return None if side is None else factor * side.get(name, 0.0)
 
-    return _longest([Bar(name, time(reference, name), time(head, name), unit) for name in sorted(longest)], MOST_TIMES)
+    return _longest([Bar(name, time(reference, name), time(head, name), unit) for name in names], MOST_TIMES)
 
 
 def _longest(bars: Sequence[Bar], most: int) -> list[Bar]:
     return sorted(bars, key=lambda bar: -max(bar.reference or 0.0, bar.head or 0.0))[:most]
-
-
-def activity_facts(profile: CaseProfile) -> list[FigureRow]:
-    """Return launches, gaps and copies of one call."""
-
-    def fact(label: str, total: Callable[[Activity], float | None], text: Callable[[float], str]) -> FigureRow:
-        def shown(activity: Activity | None) -> str:
-            value = total(activity) if activity else None
-            return NOTHING if value is None or activity is None else text(value / max(activity.calls, 1))
-
-        before, after = map(shown, activities(profile))
-        return FigureRow(label, before, after)
-
-    def count(value: float) -> str:
-        return f"{value:.3g}"
-
-    def duration(value: float) -> str:
-        return units.duration(value) if value else "0"
-
-    return [
-        fact("Launches", lambda activity: activity.launches, count),
-        fact("First event to last", lambda activity: activity.wall_s, duration),
-        fact("Kernels", lambda activity: sum(activity.kernels.values()), duration),
-        fact("Idle between kernels", lambda activity: activity.gaps_s, duration),
-        fact("Copies", lambda activity: activity.copies_s, duration),
-        fact("Pageable copies", lambda activity: activity.pageable_copies, count),
-        fact("Allocation, on the CPU", lambda activity: activity.allocation_s, duration),
-    ]
 
 
 # The picture.
@@ -238,25 +152,27 @@ def page_figure(
 ) -> Figure:
     """Draw the whole page, within `style.drawing`."""
     sides = tuple(side for side in SIDES if getattr(profile, side) is not None) or SIDES
-    paired = launches(profile)
-    launch = heaviest(paired, profile.direction)
-    sections = [_head(profile, verdict, sides, _kernel(paired, launch))]
+    launches = matched(profile.head, profile.reference)
+    launch = heaviest(launches, profile.direction)
+    before, after = (side.activity if side else None for side in (profile.reference, profile.head))
+    sections = [_head(profile, verdict, sides, _kernel(launches, launch))]
     if launch is not None:
+        facts = [limiter_row(*launch), *counter_rows(*launch, FACTS)]
         sections += [
             *_bars("Throughput", "of the peak that can be sustained", throughput(launch), sides, 100.0),
             *_bars("What warps wait for", "cycles between two instructions of a warp", stalls(launch), sides),
             *_bars("Occupancy", "of the warps that fit", occupancy(launch), sides, 100.0),
-            _table(launch_facts(launch), sides),
+            _table(facts, sides),
         ]
-    elif any(activities(profile)):
-        on_gpu = any(activity and activity.launches for activity in activities(profile))
-        kernels = times(profile, lambda activity: activity.kernels)
-        calls = times(profile, lambda activity: activity.cpu_s)
+    elif before or after:
+        host = [*activity_rows(after, before)]
+        on_gpu = any(activity and activity.launches for activity in (before, after))
+        kernels = times(before, after, lambda activity: activity.kernels)
+        calls = times(before, after, lambda activity: activity.cpu_s)
         sections += [
             *_bars("Kernels" if on_gpu else "Operators", "time of one call", kernels, sides),
             *(_bars("On the CPU", "time of one call", calls, sides) if on_gpu else ()),  # else they are the same
-            _heading("Launches, gaps, copies", "of one call"),
-            _table(activity_facts(profile), sides),
+            *((_heading("Launches, gaps, copies", "of one call"), _table(host, sides)) if host else ()),
         ]
     else:
         sections += [_heading("No profile", "neither side could be profiled")]
@@ -283,16 +199,18 @@ def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Sid
     return text_section([*lines, *lines_of(kernel, NOTE, most=4)])
 
 
-def _kernel(launches: Sequence[Launch], launch: Launch | None) -> str:
+def _kernel(launches: Sequence[Match], launch: Match | None) -> str:
     """Name the kernel that is shown, and the others."""
     if launch is None:
         return ""
-    others = list(dict.fromkeys(other.kernel.function for other in launches if other is not launch))
-    parts = [f"kernel {style.drawable(launch.kernel.name, 110 if others else 300)}"]
-    if not (launch.reference and launch.head):
-        parts.append(f"only in the {'head' if launch.head else 'reference'}")
+    names = [next(kernel for kernel in pair if kernel) for pair in launches if pair is not launch]
+    others = list(dict.fromkeys(kernel.function for kernel in names))
+    shown = next(kernel for kernel in launch if kernel)
+    parts = [f"kernel {style.drawable(shown.name, 110 if others else 300)}"]
+    if None in launch:
+        parts.append(f"only in the {'head' if launch[0] else 'reference'}")
     if others:
-        parts.append(f"{len(launches) - 1} other launch{'' if len(launches) == 2 else 'es'}: {', '.join(others)}")
+        parts.append(f"{len(names)} other launch{'' if len(names) == 1 else 'es'}: {', '.join(others)}")
     return " · ".join(parts)
 
 
@@ -312,8 +230,7 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
             rows = [row + (place - (len(sides) - 1) / 2) * thick for row in range(len(bars))]
             values = [bar.head if side == "head" else bar.reference for bar in bars]
             texts = [
-                bar.absent[SIDES.index(side)] if value is None else f"{_number(value)} {bar.unit}"
-                for bar, value in zip(bars, values, strict=True)
+                NOTHING if value is None else f"{_number(value)} {bar.unit}" for bar, value in zip(bars, values, strict=True)
             ]
             axes.barh(rows, full, thick * 0.86, color=_TRACK)
             drawn = axes.barh(rows, [value or 0.0 for value in values], thick * 0.86, color=_INK[side])

@@ -1,13 +1,12 @@
-"""Read a report file of Nsight Compute into a `Profile`, with whatever reader this machine has. No GPU is needed.
+"""Read a report file of Nsight Compute into a `Profile`, with NVIDIA's module ``ncu_report``. No GPU is needed.
 
-Called by `ratchet.explain` for reports that a check recorded and for ``--read``. Takes the package ``ncu-report``, else
-`ncu` itself, once `examine` has seen that the file is complete. Reads one file; both run in a child process.
+Called by `ratchet.explain` for reports that a check recorded and for ``--read``. Reads one file in a child process, once
+`examine` has seen that the file is complete.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import importlib.util
 import json
 import math
 import os
@@ -16,8 +15,7 @@ import stat
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,8 +24,8 @@ from pydantic import ValidationError
 from ratchet.core.errors import RecordError
 from ratchet.core.records.profile import Profile, ProfilerRule
 from ratchet.core.untrusted import clean
-from ratchet.explain.metrics import RawKernel, in_base_units, kernel_profile
-from ratchet.explain.ncu import ProfileError, Surroundings, find_ncu, last_line, run, signal_name
+from ratchet.explain.metrics import RawKernel, kernel_profile
+from ratchet.explain.ncu import ProfileError, Surroundings, last_line, newest, run, signal_name
 from ratchet.explain.ncu_child import NO_MODULE
 
 _COMPRESSED = ".ncu-repz"
@@ -39,65 +37,36 @@ _RATIOS = (".ratio", ".pct", "_pct", ".max_rate")
 
 
 def read(path: Path, environ: Mapping[str, str] | None = None) -> Profile:
-    """Return the kernels of a ``.ncu-rep``, or of an exported raw page (``.csv``), of any kernel, chip and version.
+    """Return the kernels of a ``.ncu-rep`` of any kernel, chip and version.
 
     Raises RecordError where the file is missing, damaged, not a report or without a kernel, ProfileError where a counter is not a
-    number or nothing on this machine reads reports.
+    number or the module is not installed.
     """
-    path = Path(path)
-    if path.suffix.lower() == ".csv":
-        ordinary(path)
-        return _profile(path, read_file(path), "csv", About(KNOWN_FORMAT, None))
     if path.suffix.lower() == _COMPRESSED:
         ordinary(path)
-        about = About(KNOWN_FORMAT, None)
+        version = None
     else:
-        about = examine(path)
-    kernels, reader = _read(path, os.environ if environ is None else environ)
-    return _profile(path, kernels, reader, about)
-
-
-def _read(path: Path, environ: Mapping[str, str]) -> tuple[list[RawKernel], str]:
-    kernels = read_by_module(path, environ)
-    if kernels is not None:
-        return kernels, "ncu_report"
-    try:
-        ncu = find_ncu(environ)
-    except ProfileError:
-        raise ProfileError(
-            f"{path} cannot be read: the package ncu-report is not installed, and neither is Nsight Compute.",
-            "Install the package with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.",
-        ) from None
-    return read_report(path, ncu, environ), "csv"
-
-
-def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About) -> Profile:
-    newer = about.format_version > KNOWN_FORMAT
+        version = examine(path)
+    kernels = _launches(path, os.environ if environ is None else environ)
     if not kernels:
-        if newer:
-            raise RecordError(
-                f"{path} was written by a newer Nsight Compute (format {about.format_version}), which this reader does not know.",
-                "Upgrade the package: pip install --upgrade ncu-report.",
-            )
-        raise RecordError(f"{path} holds no kernel.", "Perhaps no kernel matched: check ncu's --kernel-name and --launch-count.")
+        hint = "Check ncu's --kernel-name and --launch-count. For reports of a newer ncu: pip install --upgrade ncu-report."
+        raise RecordError(f"{path} holds no kernel.", hint)
     finite = [_finite(path, kernel) for kernel in kernels]
     try:
         records = tuple(kernel_profile(kernel, index) for index, kernel in enumerate(finite))
     except ValidationError as error:
         place = ".".join(str(step) for step in error.errors()[0]["loc"])
         raise ProfileError(f"{path} holds an impossible figure: {place} of a kernel.", "Profile it once more.") from None
-    warnings = [f"The report has format {about.format_version}, newer than those that ratchet knows."] if newer else []
     first = finite[0]
     sm_count = first.metrics.get("launch__sm_count", first.metrics.get("device__attribute_multiprocessor_count"))
     return Profile(
         tool="ncu",
-        tool_version=about.tool_version,
-        reader=reader,
+        tool_version=version,
+        reader="ncu_report",
         gpu=first.texts.get("device__attribute_display_name"),
         compute_capability=_capability(first.metrics),
         sm_count=None if sm_count is None else round(sm_count),
         kernels=records,
-        warnings=tuple(warnings),
     )
 
 
@@ -120,26 +89,44 @@ def _capability(metrics: Mapping[str, float]) -> str | None:
     return None if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
 
 
-# Nsight Compute's Python module, the package ``ncu-report``. It runs in a child process (`ncu_child`), which writes JSON to a
-# temporary folder. (Nsight Compute, Python Report Interface.)
+# Nsight Compute's Python module: the package ``ncu-report``, else the copy in an installation of Nsight Compute. It runs in a
+# child process (`ncu_child`), which writes JSON to a temporary folder. (Nsight Compute, Python Report Interface.)
 
 TIME_LIMIT_S = 120.0
-"""Time in which the module reads a report, and `ncu` writes one page. A hundred launches take a few seconds."""
+"""Time in which the module reads a report. A hundred launches take a few seconds."""
 _CHILD = Path(__file__).with_name("ncu_child.py")
 _SCOPES = {1: "local", 2: "global"}
 
 
-def read_by_module(path: Path, environ: Mapping[str, str]) -> list[RawKernel] | None:
-    """Return the launches of a report; None where the module is missing.
+def installed_modules() -> list[Path]:
+    """Return the folders in which NVIDIA's installers put the module, the newest first."""
+    return [*newest(Path("/opt/nvidia/nsight-compute"), "*/extras/python"), *newest(Path("/usr/local"), "cuda*/*/extras/python")]
 
-    The module runs in a child process. Raises RecordError where it crashes, hangs or fails over the file.
+
+def need_module() -> None:
+    """Raise ProfileError where this machine has no module."""
+    if importlib.util.find_spec("ncu_report") is None and not installed_modules():
+        raise _no_module()
+
+
+def _no_module() -> ProfileError:
+    what = "The package ncu-report, which reads the reports of ncu, is not installed."
+    return ProfileError(what, "Install it with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.")
+
+
+def _launches(path: Path, environ: Mapping[str, str]) -> list[RawKernel]:
+    """Return the launches of a report.
+
+    Raises ProfileError where the module is missing, RecordError where it crashes, hangs or fails over the file.
     """
     with tempfile.TemporaryDirectory(prefix="ratchet-report-") as scratch:
         output = Path(scratch) / "report.json"
         command: list[str | Path] = [sys.executable, "-P", _CHILD, path.resolve(), output]
-        ended = run(command, Surroundings(environ, Path(scratch), TIME_LIMIT_S))
+        folders = [environ.get("PYTHONPATH", ""), *map(str, installed_modules())]
+        paths = {**environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+        ended = run(command, Surroundings(paths, Path(scratch), TIME_LIMIT_S))
         if ended.status == NO_MODULE:
-            return None
+            raise _no_module()
         if ended.status is None:
             raise RecordError(f"{path} could not be read within {TIME_LIMIT_S:.0f} s: it is damaged, or far too large.", _AGAIN)
         if ended.status < 0:
@@ -160,10 +147,9 @@ _AGAIN = "Copy it again from where it was recorded, or profile again."
 
 
 def _kernel_of_module(action: dict[str, Any]) -> RawKernel:
-    metrics = {name: in_base_units(float(value), unit) for name, (value, unit) in action["metrics"].items()}
     return RawKernel(
         name=action["name"],
-        metrics=metrics,
+        metrics=action["metrics"],
         texts=action["texts"],
         constant_moves=action["constant_moves"],
         rules=tuple(_rule(rule) for rule in action["rules"] if rule["title"] or rule["message"]),
@@ -189,146 +175,17 @@ def _rule(rule: dict[str, Any]) -> ProfilerRule:
     )
 
 
-# The CSV of Nsight Compute's raw page: a row of names, a row of units, then a row for each launch. ``ncu --import R --csv
-# --page raw --print-units base`` (Nsight Compute CLI, Command Line Options).
-
-LARGEST_BYTES = 256 * 2**20
-"""Bytes of an exported page at most."""
-_KERNEL, _GRID, _BLOCK, _CAPABILITY = "Kernel Name", "Grid Size", "Block Size", "CC"
-_NUMBER = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?")
-_RAW = "Export it with `ncu --import REPORT --csv --page raw --print-units base`."
-
-
-def read_report(path: Path, ncu: Path, environ: Mapping[str, str]) -> list[RawKernel]:
-    """Return the launches of a ``.ncu-rep`` through ``ncu`` itself, with the rules of its details page. Raises RecordError."""
-    kernels = read_text(_page(path, ncu, environ, "raw"), path)
-    rules_of = rules(_page(path, ncu, environ, "details"))
-    return [kernel.model_copy(update={"rules": tuple(rules_of.get(index, ()))}) for index, kernel in enumerate(kernels)]
-
-
-def read_file(path: Path) -> list[RawKernel]:
-    """Return the launches of an exported page, which has no rules. Raises RecordError."""
-    with path.open("rb") as stream:
-        content = stream.read(LARGEST_BYTES + 1)
-    if len(content) > LARGEST_BYTES:
-        raise RecordError(f"{path} is larger than 256 MiB, so it is not a page of a report.", "Check the path.")
-    return read_text(content.decode("utf-8-sig", "replace"), path)
-
-
-def read_text(text: str, path: Path) -> list[RawKernel]:
-    """Return the launches of a page. Raises RecordError, which names ``path``, for no page, one cut off, or a repeated column."""
-    rows = _rows(text, path)
-    header = next(rows, None)
-    if header is None:
-        raise RecordError(f"{path} has no line that begins like a page of Nsight Compute.", _RAW)
-    if "Metric Name" in header:
-        raise RecordError(f"{path} is the details page of a report, which rounds its figures and leaves most of them out.", _RAW)
-    if len(set(header)) < len(header):
-        raise RecordError(f"{path} names a column twice.", _RAW)
-    units = next(rows, None)
-    if units is None or len(units) != len(header):
-        raise RecordError(f"{path} ends before the row of units.", _RAW)
-    if units[header.index(_KERNEL)]:
-        raise RecordError(f"{path} has no row of units below the names.", _RAW)
-    return [_kernel(header, units, row, path, number) for number, row in enumerate(rows, 1)]
-
-
-def _rows(text: str, path: Path) -> Iterator[list[str]]:
-    """Yield the rows of the table, without whatever ncu or the program printed before it."""
-    begin = re.search(r'^"?ID"?,(?=.*Kernel Name)', text, re.MULTILINE)
-    table = csv.reader(io.StringIO(text[begin.start() :]), strict=True) if begin else iter(())
-    try:
-        for row in table:
-            if row:
-                yield row
-    except csv.Error as error:
-        raise RecordError(f"{path} is not CSV, or is cut off: {error}.", _RAW) from None
-
-
-def _kernel(header: list[str], units: list[str], row: list[str], path: Path, number: int) -> RawKernel:
-    if len(row) != len(header):
-        raise RecordError(f"{path} is cut off: launch {number} has {len(row)} of {len(header)} columns.", _RAW)
-    metrics: dict[str, float] = {}
-    texts: dict[str, str] = {}
-    for name, unit, cell in zip(header, units, row, strict=True):
-        if "_" not in name:  # of the launch, not a metric: ID, Process Name, Stream
-            continue
-        value = _number(cell)
-        if value is not None:
-            metrics[name] = in_base_units(value, unit)
-        elif cell:
-            texts[name] = cell
-    columns = dict(zip(header, row, strict=True))
-    return RawKernel(name=columns[_KERNEL], metrics={**_launch(columns), **metrics}, texts=texts)
-
-
-def _number(cell: str) -> float | None:
-    """Convert ``1,234.50`` to 1234.5; None for words and for an empty cell."""
-    if cell and _NUMBER.fullmatch(cell) and any(letter.isdigit() for letter in cell):
-        return float(cell.replace(",", ""))
-    return math.nan if cell.lower().lstrip("-+") in ("nan", "inf", "nan(ind)") else None
-
-
-def _launch(columns: Mapping[str, str]) -> dict[str, float]:
-    """Return grid, block and compute capability of a page with few metrics, by the names that a full report uses."""
-    metrics: dict[str, float] = {}
-    for column, name in ((_GRID, "grid"), (_BLOCK, "block")):
-        extent = re.findall(r"\d{1,10}", columns.get(column, ""))
-        if len(extent) == 3:
-            metrics.update({f"launch__{name}_dim_{axis}": float(each) for axis, each in zip("xyz", extent, strict=True)})
-    capability = re.fullmatch(r"(\d{1,3})\.(\d{1,2})", columns.get(_CAPABILITY, ""))
-    if capability:
-        metrics.update(dict(zip(_VERSION, map(float, capability.groups()), strict=True)))
-    return metrics
-
-
-def rules(text: str) -> dict[int, list[ProfilerRule]]:
-    """Return the rules of the details page, by the place of their launch (from 0). Rows of metrics are skipped."""
-    begin = re.search(r'^"?ID"?,(?=.*Rule Name)', text, re.MULTILINE)
-    places: dict[str, int] = {}
-    by_launch: dict[int, list[ProfilerRule]] = {}
-    for row in csv.DictReader(io.StringIO(text[begin.start() :])) if begin else ():
-        index = places.setdefault(row["ID"], len(places))
-        if row.get("Rule Name") and row.get("Rule Description"):
-            estimate = _number(row.get("Estimated Speedup") or "")
-            scope = {"global": "global", "local": "local"}.get((row.get("Estimated Speedup Type") or "").lower())
-            rule = {"name": row["Rule Name"], "title": "", "message": row["Rule Description"], "scope": scope}
-            by_launch.setdefault(index, []).append(ProfilerRule.model_validate({**rule, "speedup_percent": estimate}))
-    return by_launch
-
-
-def _page(path: Path, ncu: Path, environ: Mapping[str, str], page: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="ratchet-report-") as scratch:
-        output = Path(scratch) / "page.csv"
-        options = ["--csv", "--page", page, "--print-units", "base", "--log-file", str(output)]
-        ended = run([ncu, "--import", path.resolve(), *options], Surroundings(environ, Path(scratch), TIME_LIMIT_S))
-        if ended.status != 0 or not output.is_file():
-            why = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else last_line(ended)
-            raise RecordError(f"{path} is not a report that ncu can read: {why}", "Copy it again, or profile again.")
-        return output.read_text(encoding="utf-8", errors="replace")
-
-
 # Whether a file is a complete report of Nsight Compute: ncu's own module reads half a file without an error. A report is ``NVR``
 # and a zero byte, a header with the version of the format, then blocks: the length of a block's header, the header, and as many
 # bytes of payload as that says; lengths have four bytes, the lowest first, and headers are protocol buffers. (Nsight Compute,
 # ``extras/FileFormat``.)
 
 LARGEST_REPORT_BYTES = 2 * 2**30
-KNOWN_FORMAT = 7
-"""The format of Nsight Compute 2025.3."""
 _MAGIC = b"NVR\0"
 _FORMAT, _SESSION, PAYLOAD_SIZE, _SOFTWARE = 1, 3, 5, 8
 """Numbers of fields in the headers."""
 _LARGEST_HEADER = 64 * 2**20
 """Bytes that are read of a header at most: a damaged length can claim 4 GiB."""
-
-
-@dataclass(frozen=True)
-class About:
-    """Versions that a report names."""
-
-    format_version: int
-    tool_version: str | None
 
 
 def ordinary(path: Path) -> int:
@@ -352,8 +209,11 @@ def ordinary(path: Path) -> int:
     return status.st_size
 
 
-def examine(path: Path) -> About:
-    """Walk through the blocks of a report. Raises RecordError where it is not one, is cut off, or goes on where it should end."""
+def examine(path: Path) -> str | None:
+    """Walk through the blocks of a report. Return the version of ncu, where one names it.
+
+    Raises RecordError where it is no report, is cut off, or goes on where it should end.
+    """
     size = ordinary(path)
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
@@ -361,13 +221,12 @@ def examine(path: Path) -> About:
                 f"{path} is not a report of Nsight Compute.", "Reports end in .ncu-rep; ncu writes them with --export."
             )
         try:
-            version = number(_header(stream), _FORMAT)
-            if not version:
+            if not number(_header(stream), _FORMAT):
                 raise EOFError
             names = [name for header in _blocks(stream, size) if (name := _tool_version(header))]
         except (EOFError, IndexError, struct.error):
             raise RecordError(f"{path} is cut off or damaged: it ends within a block.", _AGAIN) from None
-    return About(version, names[0] if names else None)
+    return next(iter(names), None)
 
 
 def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:

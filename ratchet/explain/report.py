@@ -7,7 +7,7 @@ of it. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ratchet.common.launch_pairs import matched
@@ -83,8 +83,11 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("Replay passes", "passes", _count),
 )
 """Title, field of `KernelProfile`, and how its value is written."""
-_ONLY_READ = ("dram_read_bytes", "dram_write_bytes", "store_sectors_per_request", "passes")
-"""Left out of comments and reports, where room is short."""
+_EVERY = [field for _, field, _ in _FIGURES]
+_REPORTED = [
+    name for name in _EVERY if name not in ("dram_read_bytes", "dram_write_bytes", "store_sectors_per_request", "passes")
+]
+"""Those in comments and reports, where room is short."""
 
 
 def headline(report: ReportRecord) -> str:
@@ -202,50 +205,57 @@ def _cells(row: FigureRow) -> tuple[str, str, str, str]:
 
 
 def _of_kernel(head: KernelProfile | None, reference: KernelProfile | None) -> Table:
-    rows = [*_counters(head, reference, every=False)]
-    if (head and head.occupancy_limiter) or (reference and reference.occupancy_limiter):
-        rows.append(_limiter(head, reference))
+    rows = [*counter_rows(head, reference, _REPORTED, zeros=False)]
+    if any(kernel and kernel.occupancy_limiter for kernel in (head, reference)):
+        rows.append(limiter_row(head, reference))
     kernel = head or reference
     return Table(kernel.function if kernel else "", tuple(rows))
 
 
-def _counters(head: KernelProfile | None, reference: KernelProfile | None, *, every: bool) -> Iterator[FigureRow]:
-    """Yield a row for each figure that a side has; without ``every``, only those that reports show and that are not 0."""
+def counter_rows(
+    head: KernelProfile | None, reference: KernelProfile | None, fields: Collection[str], *, zeros: bool = True
+) -> Iterator[FigureRow]:
+    """Yield a row for each of these figures that a side has; without ``zeros``, only where it is not 0."""
     for title, field, text in _FIGURES:
         values = [getattr(kernel, field) if kernel else None for kernel in (reference, head)]
-        if values != [None, None] and (every or (field not in _ONLY_READ and any(values))):
+        if field in fields and values != [None, None] and (zeros or any(values)):
             yield _row(title, values, text)
 
 
-def _limiter(head: KernelProfile | None, reference: KernelProfile | None) -> FigureRow:
+def limiter_row(head: KernelProfile | None, reference: KernelProfile | None) -> FigureRow:
+    """Return what limits the occupancy."""
     return _text_row("Occupancy limited by", [kernel.occupancy_limiter if kernel else None for kernel in (reference, head)])
 
 
 def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
     """Return times of one call, since the sides may have been traced over different numbers of calls."""
-    sides = (reference, head)
+    times = [{name: s / max(1, side.calls) for name, s in side.kernels.items()} if side else {} for side in (reference, head)]
+    longest = {name: max(side.get(name, 0.0) for side in times) for name in {**times[0], **times[1]}}
+    names = sorted(longest, key=lambda name: -longest[name])
+    rows = (
+        [_row("All together", [sum(side.values()) if side else None for side in times], units.duration)] if len(names) > 1 else []
+    )
+    rows += [_row(name, [side.get(name) for side in times], units.duration) for name in names[:TIMES]]
+    return Table("Times of one call, as traced", (*rows, *activity_rows(head, reference)))
 
-    def row(title: str, values: Sequence[float | None], text: Callable[[float], str] = units.duration) -> FigureRow:
-        pairs = zip(values, sides, strict=True)
-        return _row(title, [None if value is None or side is None else value / max(1, side.calls) for value, side in pairs], text)
 
-    def longest(name: str) -> float:
-        return max(side.kernels.get(name, 0.0) / max(1, side.calls) for side in sides if side)
-
-    names = sorted(dict.fromkeys(name for side in sides if side for name in side.kernels), key=longest, reverse=True)
-    rows = [row("All together", [sum(side.kernels.values()) if side else None for side in sides])] if len(names) > 1 else []
-    rows += [row(name, [side.kernels.get(name) if side else None for side in sides]) for name in names[:TIMES]]
-    others: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-        ("Launches", "launches", lambda value: f"{value:g}"),
+def activity_rows(head: Activity | None, reference: Activity | None) -> Iterator[FigureRow]:
+    """Yield launches, gaps and copies of one call, as far as a side has any."""
+    figures: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+        ("Launches", "launches", "{:g}".format),
         ("Copies", "copies_s", units.duration),
+        ("Pageable copies", "pageable_copies", "{:g}".format),
         ("Device idle between kernels", "gaps_s", units.duration),
         ("CPU time in allocation", "allocation_s", units.duration),
     )
-    for title, field, text in others:
-        values = [getattr(side, field) if side else None for side in sides]
-        if any(values):
-            rows.append(row(title, values, text))
-    return Table("Times of one call, as traced", tuple(rows))
+    sides = (reference, head)
+    for title, field, text in figures:
+        totals = [getattr(side, field) if side else None for side in sides]
+        if any(totals):
+            pairs = zip(totals, sides, strict=True)
+            yield _row(
+                title, [None if total is None or side is None else total / max(1, side.calls) for total, side in pairs], text
+            )
 
 
 def _row(title: str, values: Sequence[float | None], text: Callable[[float], str]) -> FigureRow:
@@ -292,8 +302,8 @@ def _rows(head: KernelProfile | None, reference: KernelProfile | None) -> Iterat
     for what in ("grid", "block"):
         extents = [getattr(side, what) if side else None for side in sides]
         yield _text_row(what.capitalize(), [" × ".join(map(str, extent)) if extent else None for extent in extents])
-    yield from _counters(head, reference, every=True)
-    yield _limiter(head, reference)
+    yield from counter_rows(head, reference, _EVERY)
+    yield limiter_row(head, reference)
     for precision in dict.fromkeys(name for side in sides if side for name, count in side.flops.items() if count):
         counts = [side.flops.get(precision) if side else None for side in sides]
         yield _row(f"Operations, {precision.replace('_', ' ')}", counts, lambda count: units.rate(count, "FLOP"))

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ratchet.common.rooflines import Roof, Roofline, printed_peaks
+from ratchet.common.rooflines import Roofline
 from ratchet.core.errors import OutputError, RatchetError, RecordError
-from ratchet.core.judge.roofs import measured_roofs
+from ratchet.core.judge.roofs import Roofs, measured_roofs
 from ratchet.core.judge.verdict import worst_first
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Environment
@@ -44,21 +44,18 @@ class Background:
     """Folder for the files, inside the results folder that the names in a profile are relative to."""
     environment: Environment
     when: datetime
-    roofs: tuple[Roof, ...]
-    """The roofs that were measured, and those of the datasheet."""
+    measured: Roofs
 
 
 def background_of(
     run: RunRecord | None, environment: Environment, when: datetime, baseline: Baseline, results: Path
 ) -> Background:
-    """Return the measured roofs, else those that copy and matmul of a run or of the baseline reached, and the datasheet's."""
+    """Return the facts with the measured roofs, else with those that copy and matmul of a run or of the baseline reached."""
     fingerprint = environment.fingerprint
     measured = stored_roofs(results, fingerprint) or measured_roofs(
         run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes
     )
-    roofs = pure.roofs_measured(measured)
-    peaks = printed_peaks(fingerprint)
-    return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
+    return Background(results / FOLDER, environment, when, measured)
 
 
 def diagnosed(profile: CaseProfile, case: CaseRun | None = None) -> CaseProfile:
@@ -120,16 +117,15 @@ def _without_metrics(profile: Profile | None) -> Profile | None:
 def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Background) -> Roofline | None:
     """Return the roofline of both sides of a case: by counters, else by the declared work; None without a point."""
     both: dict[Side, Profile | None] = {"reference": case_profile.reference, "head": case_profile.head}
-    roofs = (*background.roofs, *pure.roofs_from("report", pure.report_peaks(both.values())))
+    fingerprint, l2_bytes = background.environment.fingerprint, background.environment.l2_bytes
+    roofs = pure.machine_roofs(fingerprint, background.measured, both.values())
     points = []
     for side, profile in both.items():
         workload = (case.workload if side == "head" else case.reference_workload) if case else None
         timed = (case.performance if side == "head" else case.reference_performance) if case else None
         seconds = timed.median_time_ms / 1e3 if timed else None
-        l2_bytes = background.environment.l2_bytes
         if point := pure.point(case_profile.case, side, profile, workload, seconds, roofs, l2_bytes):
             points.append(point)
-    fingerprint = background.environment.fingerprint
     return pure.roofline(fingerprint.processor, points, roofs) if points else None
 
 

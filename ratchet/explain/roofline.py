@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ratchet.common.rooflines import Bound, Roof, Roofline, RooflinePoint
+from ratchet.common.rooflines import Bound, Roof, Roofline, RooflinePoint, printed_peaks
 from ratchet.core.judge.roofs import Roofs, cached, is_warm
-from ratchet.core.records.environment import Peaks
+from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import Side, WorkloadIdentity
 
@@ -60,6 +60,13 @@ def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
     return tuple(measured)
 
 
+def machine_roofs(fingerprint: Fingerprint, measured: Roofs, profiles: Iterable[Profile | None] = ()) -> tuple[Roof, ...]:
+    """Return every roof that is known for a machine: measured, from the reports of these profiles, and from the datasheet."""
+    sheet = printed_peaks(fingerprint)
+    reported, printed = roofs_from("report", report_peaks(profiles)), roofs_from("datasheet", sheet) if sheet else ()
+    return (*roofs_measured(measured), *reported, *printed)
+
+
 def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
     """Return the peaks of these reports, each from the longest kernel that has it: short kernels know clocks badly."""
     kernels = [kernel for profile in profiles if profile for kernel in profile.kernels]
@@ -76,11 +83,8 @@ def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
 
 def counted_flops(profile: Profile) -> dict[str, float]:
     """Return precision → operations of all kernels of one call."""
-    total: dict[str, float] = {}
-    for kernel in profile.kernels:
-        for precision, count in kernel.flops.items():
-            total[precision] = total.get(precision, 0.0) + count
-    return total
+    names = dict.fromkeys(name for kernel in profile.kernels for name in kernel.flops)
+    return {name: sum(kernel.flops.get(name, 0.0) for kernel in profile.kernels) for name in names}
 
 
 def counted_bytes(profile: Profile) -> float | None:

@@ -121,7 +121,10 @@ def _assembled(
     fingerprint: Fingerprint, cases: Sequence[TimedCase], measured: Roofs, profiles: Sequence[CaseProfile], notes: list[str]
 ) -> Roofline:
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
-    roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
+    roofs, more = pure.machine_roofs(fingerprint, measured, matched.values()), []
+    if fingerprint.device == "cuda" and printed_peaks(fingerprint) is None:
+        gpu = f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu or "this device"
+        more.append(f"No datasheet peaks are known for {gpu}, so only measured roofs are drawn.")
     by_case = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
     points = [point for point in by_case.values() if point]
     if unplaced := [name for name, point in by_case.items() if point is None]:
@@ -137,19 +140,6 @@ def _assembled(
     if small:
         more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
     return pure.roofline(fingerprint.processor, points, roofs, [*more, *notes])
-
-
-def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
-    """Return every roof that is known for this machine, and notes about those that are not."""
-    notes = []
-    printed = printed_peaks(fingerprint)
-    if fingerprint.device == "cuda" and printed is None:
-        notes.append(unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
-    return (
-        *pure.roofs_measured(measured),
-        *pure.roofs_from("report", pure.report_peaks(profiles)),
-        *(pure.roofs_from("datasheet", printed) if printed else ()),
-    ), notes
 
 
 def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
@@ -221,8 +211,3 @@ def _is_baseline(path: Path) -> bool:
     except RatchetError:
         return path.name == BASELINE  # then reading it again says what is wrong
     return True
-
-
-def unknown(gpu: str | None) -> str:
-    """Return the sentence for a GPU that is not in the table."""
-    return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."

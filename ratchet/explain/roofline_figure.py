@@ -72,10 +72,10 @@ def roof_text(roof: Roof) -> str:
     return units.rate(roof.rate, "FLOP/s" if roof.kind == "compute" else "B/s")
 
 
-def slope_text(group: Sequence[Roof]) -> str:
-    """Return the words along a slope that one or several roofs share."""
-    name = "L2" if group[0].kind == "l2" else "copy" if {roof.source for roof in group} == {"measured"} else "DRAM"
-    return f"{name} {roof_text(group[0])}, {sources(group)}"
+def slope_text(roof: Roof) -> str:
+    """Return the words along a slope."""
+    name = "L2" if roof.kind == "l2" else "copy" if roof.source == "measured" else "DRAM"
+    return f"{name} {roof_text(roof)}, {roof.source}"
 
 
 def ceiling_text(group: Sequence[Roof]) -> str:
@@ -84,12 +84,7 @@ def ceiling_text(group: Sequence[Roof]) -> str:
     plain = [precision_text(name) for name in names if not name.startswith("tensor_")]
     matrix = [precision_text(name).removesuffix(" tensor") for name in names if name.startswith("tensor_")]
     words = [*plain, *([f"{', '.join(matrix)} tensor"] if matrix else [])]
-    return f"{roof_text(group[0])} {', '.join(words)}, {sources(group)}"
-
-
-def sources(group: Sequence[Roof]) -> str:
-    """Return the sources of these roofs, such as ``datasheet and report``."""
-    return " and ".join(sorted({roof.source for roof in group}))
+    return f"{roof_text(group[0])} {', '.join(words)}, {' and '.join(sorted({roof.source for roof in group}))}"
 
 
 def _roof_row(roof: Roof) -> tuple[str, str, str]:
@@ -325,7 +320,7 @@ def _line_styles(roofs: Sequence[Roof]) -> list[Artist]:
     handles: list[Artist] = []
     for source, dashes in _DASHES.items():
         own = [roof for roof in roofs if roof.source == source]
-        slopes = "; ".join(slope_text([roof]) for roof in own if roof.kind != "compute")
+        slopes = "; ".join(slope_text(roof) for roof in own if roof.kind != "compute")
         if own:
             handles.append(Line2D([], [], color=INK, linestyle=dashes, linewidth=1.2, label=slopes or source))
     return handles

@@ -23,15 +23,16 @@ from ratchet.core.records.profile import Activity, Profile
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
-from ratchet.explain import ncu, traces
+from ratchet.explain import ncu, readers, traces
 from ratchet.explain.child.profile_target import MARK, GoFile, ProfileTarget, read_status
-from ratchet.explain.ncu import NcuOptions, ProfileError, Surroundings
+from ratchet.explain.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
 from ratchet.explain.tracing import SideTrace
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
 INSTEAD = "The times of torch.profiler are shown instead of counters."
 NOT_IN_TIME = "ncu did not finish it within the time limit. Raise profile_timeout in [tool.ratchet]."
+MIXED = "Its launches could not be told apart from those of other cases: run `ratchet profile` for this case alone."
 NAMES_SHOWN = 3
 
 
@@ -98,30 +99,13 @@ Results = Mapping[str, Mapping[Side, SideProfile]]
 
 
 @dataclass(frozen=True)
-class CountingTask:
-    """One process of ncu: the cases of one side whose kernels it counts."""
-
-    target: ProfileTarget
-    report: Path
-    go: Path | None
-
-    @property
-    def status(self) -> Path:
-        """The file in which the process says how each case went."""
-        return self.report.with_suffix(".status")
-
-    def command(self, time_limit_s: float) -> list[str]:
-        return self.target.command(time_limit_s, status=self.status, turn=self.report.with_name("turn"), go=self.go)
-
-
-@dataclass(frozen=True)
 class WaitingProfilers:
     """Processes of ncu, one a side, that import the trees while pairs are still measured, and then wait for their cases."""
 
     trees: Mapping[Side, TreeSpec]
     group: CaseGroup
-    tasks: Mapping[Side, CountingTask]
-    started: ncu.Started[Side]
+    tasks: Mapping[Side, NcuTask]
+    started: ncu.Started
     go: GoFile
 
     def can_serve(self, request: ProfileRequest, group: CaseGroup) -> bool:
@@ -153,8 +137,8 @@ def start_profilers(
     group = _in_time(request.budget, group, waiting)
     go = GoFile(request.folder / "go")
     running.callback(go.close)
-    tasks = _tasks(request, group, waiting, go.path)
     where = Surroundings(request.environ, request.folder, request.budget.left_s + 2 * request.budget.import_s)
+    tasks = _tasks(request, group, waiting, where.time_limit_s, go.path)
     return WaitingProfilers(request.trees, group, tasks, ncu.start(program, tasks, group.options, where, running), go)
 
 
@@ -169,19 +153,19 @@ def profile_sides(
     ``traced`` is what torch.profiler saw: it names the kernels to count, and it is all that is left where ncu gives nothing.
     """
     results, waiting = _first_results(request, options_of, traced)
-    if waiting:
-        try:
-            program = _find_ncu(request.environ)
-            for group in _groups(waiting, options_of):
-                if request.budget.left_s:
-                    timely = _in_time(request.budget, group, waiting)
-                    serves = ready is not None and ready.can_serve(request, timely)
-                    _count(program, request, timely, waiting, results, ready if serves else None)
-                    ready = None if serves else ready
-                else:
-                    _note(NOT_IN_TIME, group.cases, waiting, results)
-        except ProfileError as error:  # no counters here
-            _note(str(error), waiting, waiting, results)
+    try:
+        program = _find_ncu(request.environ) if waiting else Path()
+    except ProfileError as error:  # no counters here
+        _note(str(error), waiting, waiting, results)
+    else:
+        for group in _groups(waiting, options_of):
+            if request.budget.left_s:
+                timely = _in_time(request.budget, group, waiting)
+                serves = ready is not None and ready.can_serve(request, timely)
+                _count(program, request, timely, waiting, results, ready if serves else None)
+                ready = None if serves else ready
+            else:
+                _note(NOT_IN_TIME, group.cases, waiting, results)
     for case, sides in waiting.items():
         for side in sides:
             result = results[case][side]
@@ -191,9 +175,10 @@ def profile_sides(
 
 
 def _find_ncu(environ: Mapping[str, str]) -> Path:
-    """Return ncu. Raises ProfileError where it is not installed, or counts nothing on the GPUs of this machine."""
+    """Return ncu. Raises ProfileError where it or the reader of its reports is not installed, or has no counters of this GPU."""
     if why := vendor_here().no_counters:
         raise ProfileError(why)
+    readers.need_module()
     return ncu.find_ncu(environ)
 
 
@@ -205,7 +190,11 @@ def _first_results(
         case: {side: _from_trace(traced[case][side], request.trees[side]) for side in request.trees} for case in options_of
     }
     waiting = {
-        case: {side: traced[case][side].activity for side, result in sides.items() if _may_have_counters(result)}
+        case: {
+            side: traced[case][side].activity
+            for side, result in sides.items()
+            if not {ON_THE_CPU, NO_KERNEL} & set(result.steps_down)
+        }
         for case, sides in results.items()
     }
     return results, {case: sides for case, sides in waiting.items() if sides}
@@ -227,16 +216,11 @@ def _note(sentence: str, cases: Iterable[str], waiting: Waiting, results: Result
         result.steps_down.append(sentence)
 
 
-def _may_have_counters(result: SideProfile) -> bool:
-    """Return whether a side may have counters, as far as its trace says."""
-    return not {ON_THE_CPU, NO_KERNEL} & set(result.steps_down)
-
-
 # Counters: which launches, in which process.
 
 
 def _groups(waiting: Waiting, options_of: Mapping[str, NcuOptions]) -> Iterator[CaseGroup]:
-    """Yield the cases with the same options together, but those apart whose launches are unknown, or too many to wait for.
+    """Yield the cases with the same options together, but those apart whose launches are unknown, differ, or are too many.
 
     Both sides of a group replay kernels of the same names, so that no kernel seems to be gone. In a report nothing stands between
     the launches of two cases: a kernel of ours would be replayed as often as theirs (2 s on an H200), ranges of NVTX would need
@@ -246,7 +230,7 @@ def _groups(waiting: Waiting, options_of: Mapping[str, NcuOptions]) -> Iterator[
         cases = [case for case in waiting if options_of[case] == options]
         known = [case for case in cases if None not in waiting[case].values()]
         names = _names(waiting, known)
-        together = [case for case in known if max(_launches(waiting[case], names)) <= ncu.MOST_KERNELS]
+        together = [case for case in known if _is_countable(waiting[case], names)]
         for members in (together, *([case] for case in cases if case not in together)):
             if members:
                 launches = ncu.MOST_KERNELS * len(members)
@@ -262,6 +246,12 @@ def _names(waiting: Waiting, cases: Sequence[str]) -> tuple[str, ...]:
             return ()
         names |= dict.fromkeys(traces.worth_counters(activities))
     return tuple(names)
+
+
+def _is_countable(sides: Mapping[Side, Activity | None], names: Sequence[str]) -> bool:
+    """Return whether each call of both sides launches these kernels equally often, and not too often for others to wait."""
+    counts = [count for one in sides.values() if one for count in traces.launches_by_name(one, names).values()]
+    return all(count == round(count) for count in counts) and max(_launches(sides, names)) <= ncu.MOST_KERNELS
 
 
 def _launches(sides: Mapping[Side, Activity | None], names: Sequence[str]) -> list[int]:
@@ -285,20 +275,22 @@ def _in_time(budget: TimeBudget, group: CaseGroup, waiting: Waiting) -> CaseGrou
     return replace(group, options=replace(group.options, is_brief=True), warnings=(warning,))
 
 
-def _tasks(request: ProfileRequest, group: CaseGroup, waiting: Waiting, go: Path | None = None) -> dict[Side, CountingTask]:
+def _tasks(
+    request: ProfileRequest, group: CaseGroup, waiting: Waiting, time_limit_s: float, go: Path | None = None
+) -> dict[Side, NcuTask]:
     """Return what ncu has to run for a group on each side."""
-    cases_of = {side: tuple(_cases_of(side, group, waiting)) for side in request.trees}
-    return {
-        side: CountingTask(
-            ProfileTarget(request.trees[side], cases, request.seed), request.folder / f"{group.stem()}.{side}.ncu-rep", go
-        )
-        for side, cases in cases_of.items()
-        if cases
-    }
+    tasks: dict[Side, NcuTask] = {}
+    for side, tree in request.trees.items():
+        if cases := tuple(case for case in group.cases if side in waiting[case]):
+            report = request.folder / f"{group.stem()}.{side}.ncu-rep"
+            target, turn = ProfileTarget(tree, cases, request.seed), request.folder / "turn"
+            tasks[side] = NcuTask(target.command(time_limit_s, status=_status_of(report), turn=turn, go=go), report)
+    return tasks
 
 
-def _cases_of(side: Side, group: CaseGroup, waiting: Waiting) -> list[str]:
-    return [case for case in group.cases if side in waiting[case]]
+def _status_of(report: Path) -> Path:
+    """Return the file in which the profiled process says how each case went."""
+    return report.with_suffix(".status")
 
 
 def _count(
@@ -313,29 +305,25 @@ def _count(
     if ready:  # in the order in which its processes call them
         cases_in_order = tuple(case for case in ready.group.cases if case in group.cases)
         group = replace(group, cases=cases_in_order, options=ready.group.options)
-    tasks = ready.tasks if ready else _tasks(request, group, waiting)
     with request.budget.spend() as time_limit_s:
+        tasks = ready.tasks if ready else _tasks(request, group, waiting, time_limit_s)
         if ready:
             ready.go.release(group.cases, time_limit_s)
         where = Surroundings(request.environ, request.folder, time_limit_s)
         errors = ncu.take(program, tasks, group.options, where, own_error=MARK, begun=ready.started if ready else None)
     is_over = not request.budget.left_s
-    mixed: dict[str, dict[Side, Activity | None]] = {}
-    activities = {side: {case: waiting[case][side] for case in _cases_of(side, group, waiting)} for side in tasks}
+    activities = {side: {case: waiting[case][side] for case in group.cases if side in waiting[case]} for side in tasks}
 
-    def counted(side: Side) -> dict[str, Profile | RatchetError | None]:
+    def counted(side: Side) -> dict[str, Profile | RatchetError]:
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
-        status = read_status(tasks[side].status)
-        return _counted(tasks[side].report, activities[side], group.options.kernels, status, error, request.environ)
+        report = tasks[side].report
+        return _counted(report, activities[side], group.options.kernels, read_status(_status_of(report)), error, request.environ)
 
     with ThreadPoolExecutor(len(SIDES)) as readers:  # a process of its own reads each report
         of_sides = dict(zip(tasks, readers.map(counted, tasks), strict=True))
     for side, task in tasks.items():
         for case, profile in of_sides[side].items():
             result, activity = results[case][side], activities[side][case]
-            if profile is None:
-                mixed.setdefault(case, {})[side] = activity
-                continue
             try:
                 if isinstance(profile, RatchetError):
                     raise profile
@@ -346,12 +334,6 @@ def _count(
             warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.options))
             result.profile = profile.model_copy(update={"activity": activity, "warnings": warnings})
             result.report = task.report
-    for case in mixed:
-        if request.budget.left_s:
-            alone = replace(group, cases=(case,), options=replace(group.options, launches=ncu.MOST_KERNELS))
-            _count(program, request, _in_time(request.budget, alone, mixed), mixed, results, None)
-        else:
-            _note(NOT_IN_TIME, [case], mixed, results)
 
 
 def _counted(
@@ -361,26 +343,22 @@ def _counted(
     status: Mapping[str, str],
     error: ProfileError | None,
     environ: Mapping[str, str],
-) -> dict[str, Profile | RatchetError | None]:
-    """Return the part of the report for each case that came through, and for the others why they have none.
-
-    None for cases of one report whose launches cannot be told apart.
-    """
-    from ratchet.explain.readers import read
-
-    parts: dict[str, Profile | RatchetError | None] = {case: error or ProfileError(NOT_IN_TIME) for case in activities}
+) -> dict[str, Profile | RatchetError]:
+    """Return the part of the report for each case that came through, and for the others why they have none."""
+    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NOT_IN_TIME) for case in activities}
     parts |= {case: ProfileError(f"Under ncu {trouble}") for case, trouble in status.items() if trouble and case in parts}
     came_through = [case for case in activities if status.get(case) == ""]
     if came_through and report.is_file():
         try:
-            whole = read(report, environ)
+            whole = readers.read(report, environ)
         except RatchetError as unreadable:
             return parts | dict.fromkeys(came_through, error or unreadable)
         if len(activities) == 1:
             return {came_through[0]: whole}
         called = {case: activities[case] for case in came_through}
         others_after = len(called) < len(activities) and came_through == list(activities)[: len(called)]
-        return parts | (_split(whole, called, kernels, others_after=others_after) or dict.fromkeys(came_through))
+        own: Mapping[str, Profile | RatchetError] = _split(whole, called, kernels, others_after=others_after) or {}
+        parts.update(own or {case: ProfileError(MIXED) for case in called})
     return parts
 
 

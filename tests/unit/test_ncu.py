@@ -7,13 +7,13 @@ import stat
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from ratchet.core.records.profile import Activity, KernelProfile, Profile
+from ratchet.core.records.run import Side
 from ratchet.explain import ncu, traces
 from ratchet.explain.ncu import ProfileError, Surroundings
 
@@ -32,27 +32,16 @@ def program(folder: Path, body: str, name: str = "ncu") -> Path:
 
 
 def take(tmp_path: Path, body: str, time_limit_s: float = 300, options: ncu.NcuOptions | None = None) -> Path:
-    report = tmp_path / "a.ncu-rep"
-    errors = take_all(program(tmp_path, body), ["a"], tmp_path, time_limit_s, options)
-    if error := errors["a"]:
+    errors = take_all(program(tmp_path, body), ["head"], tmp_path, time_limit_s, options)
+    if error := errors["head"]:
         raise error
-    return report
-
-
-@dataclass(frozen=True)
-class Task:
-    """A command that ncu profiles."""
-
-    report: Path
-
-    def command(self, time_limit_s: float) -> list[str]:
-        return ["target", "--case", "a/b"]
+    return tmp_path / "head.ncu-rep"
 
 
 def take_all(
-    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 300, options: ncu.NcuOptions | None = None
-) -> dict[str, ProfileError | None]:
-    tasks = {name: Task(folder / f"{name}.ncu-rep") for name in names}
+    path: Path, sides: Sequence[Side], folder: Path, time_limit_s: float = 300, options: ncu.NcuOptions | None = None
+) -> dict[Side, ProfileError | None]:
+    tasks = {side: ncu.NcuTask(["target", "--case", "a/b"], folder / f"{side}.ncu-rep") for side in sides}
     return ncu.take(path, tasks, options or ncu.NcuOptions(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
 
 
@@ -178,10 +167,10 @@ def test_each_failure_is_a_sentence(tmp_path: Path, body: str, sentence: str, cu
 
 def test_a_report_of_an_earlier_run_is_no_report(tmp_path: Path) -> None:
     """A file of an earlier run is not taken for the report."""
-    (tmp_path / "a.ncu-rep").write_bytes(b"of yesterday")
+    (tmp_path / "head.ncu-rep").write_bytes(b"of yesterday")
     with pytest.raises(ProfileError):
         take(tmp_path, "sys.exit(3)")
-    assert not (tmp_path / "a.ncu-rep").exists()
+    assert not (tmp_path / "head.ncu-rep").exists()
 
 
 @pytest.mark.slow
@@ -226,7 +215,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     broken = tmp_path / "ncu"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
-    assert "ncu cannot be started" in str(take_all(broken, ["a"], tmp_path)["a"])
+    assert "ncu cannot be started" in str(take_all(broken, ["head"], tmp_path)["head"])
 
 
 FINE = KernelProfile(name="softmax(float *)", function="softmax", index=0, duration_s=1e-5, sm_percent=40, memory_percent=80)

@@ -27,8 +27,9 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from ratchet import figure_style as style
+from ratchet.common.launch_pairs import matched
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
-from ratchet.core.errors import OutputError, PageError
+from ratchet.core.errors import OutputError
 from ratchet.core.judge.roofs import datasheet, measured_roofs
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Peaks
@@ -139,12 +140,6 @@ PAGES: dict[str, Callable[[], Figure]] = {
     ),
     "nothing": lambda: page.page_figure(CaseProfile(case="a/b", failed={"head": "It crashed."}), None, None),
     "traced": lambda: page.page_figure(full(head=traced(), reference=traced(launches=10)), verdict(), None),
-    "traced, one side": lambda: page.page_figure(
-        full(head=traced(), reference=None, steps_down=("ncu is not installed. Install it.",)), None, None
-    ),
-    "declared": lambda: page.page_figure(
-        full(head=traced(), reference=traced()), verdict(), both_sides(full(), source="declared")
-    ),
     "no flops": lambda: page.page_figure(full(), verdict(), both_sides(full(), flops=0.0)),
     "same place": lambda: page.page_figure(full(), verdict(), both_sides(full(), seconds=61e-6, bytes=64e6)),
     "hostile": lambda: page.page_figure(hostile(), verdict(), None),
@@ -154,7 +149,6 @@ PAGES: dict[str, Callable[[], Figure]] = {
         stored_roofline().model_copy(update={"points": tuple(p for p in stored_roofline().points if not p.flops)})
     ),
     "roofline of nothing": lambda: roofline_figure(Roofline(device="a CPU", notes=("No roof was measured. " * 30,))),
-    "roofline without roofs": lambda: roofline_figure(stored_roofline().model_copy(update={"roofs": ()})),
     "roofline with L2": lambda: roofline_figure(
         stored_roofline().model_copy(update={"roofs": (*stored_roofline().roofs, Roof(kind="l2", source="report", rate=1.02e13))})
     ),
@@ -251,43 +245,20 @@ def written(figure: Figure) -> str:
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-def test_nothing_overlaps(drawn: Figure) -> None:
-    """No text lies on another."""
-    places = [(text.get_text(), box(text).padded(-1)) for text in texts(drawn)]  # without the leading
-    assert [(one, other) for (one, mine), (other, theirs) in combinations(places, 2) if mine.overlaps(theirs)] == []
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_nothing_is_cut_off(drawn: Figure) -> None:
-    """No text leaves the picture."""
-    for text in texts(drawn):
-        assert drawn.bbox.containsx(box(text).x0), text
-        assert drawn.bbox.containsx(box(text).x1), text
-        assert drawn.bbox.containsy(box(text).y0), text
-        assert drawn.bbox.containsy(box(text).y1), text
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_a_phone_shows_it(drawn: Figure) -> None:
-    """On a screen of 400 pixels every text is at least 7.5 pixels high."""
-    for text in texts(drawn):
-        assert text.get_fontsize() / 72 / drawn.get_figwidth() * 400 >= 7.5, text
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_no_mark_hides_a_text(drawn: Figure) -> None:
-    """Texts stand beside the marks of cases, never on them."""
+def test_every_text_can_be_read(drawn: Figure) -> None:
+    """No text lies on another, leaves the picture, is covered by a mark, or is below 7.5 pixels on a screen of 400."""
     places = [(text, box(text)) for text in texts(drawn)]
+    shown = [(text.get_text(), place.padded(-1)) for text, place in places]  # without the leading
+    assert [(one, other) for (one, mine), (other, theirs) in combinations(shown, 2) if mine.overlaps(theirs)] == []
+    for text, place in places:
+        assert all(drawn.bbox.containsx(x) for x in (place.x0, place.x1)), text
+        assert all(drawn.bbox.containsy(y) for y in (place.y0, place.y1)), text
+        assert text.get_fontsize() / 72 / drawn.get_figwidth() * 400 >= 7.5, text
     for axes in drawn.findobj(Axes):
         for line in axes.lines:
-            if line.get_marker() in ("None", None, "", " "):
-                continue
-            points = axes.transData.transform(np.column_stack(line.get_data()))
-            for text, place in places:
-                assert not any(place.contains(x, y) for x, y in points), text
+            if line.get_marker() not in ("None", None, "", " "):
+                points = axes.transData.transform(np.column_stack(line.get_data()))
+                assert not any(place.contains(x, y) for x, y in points for _, place in places), line
 
 
 @pytest.mark.slow
@@ -318,13 +289,8 @@ def test_the_heaviest_changed_launch() -> None:
     """A short kernel that changed comes before a long one that did not; without a change, the longest."""
     same, grown = kernel(function="same", duration_s=1e-3), kernel(function="grown", duration_s=1e-5)
     before = ncu(same, grown.model_copy(update={"duration_s": 5e-6}))
-    every = page.launches(full(reference=before, head=ncu(same, grown)))
-    chosen = page.heaviest(every)
-    assert chosen is not None
-    assert chosen.head is grown
-    unchanged = page.heaviest(page.launches(full(reference=ncu(grown, same), head=ncu(same, grown))))
-    assert unchanged is not None
-    assert unchanged.head is same
+    assert (page.heaviest(matched(ncu(same, grown), before)) or ())[0] is grown
+    assert (page.heaviest(matched(ncu(same, grown), ncu(grown, same))) or ())[0] is same
     assert page.heaviest([]) is None
 
 
@@ -332,8 +298,8 @@ def test_long_times_are_in_milliseconds() -> None:
     """All bars of a part have one unit: ms from 10 ms on, else µs."""
 
     def bars(took_s: float) -> list[tuple[str, float | None]]:
-        profile = full(head=traced(calls=2, kernels={"long": 2 * took_s, "short": 2e-6}), reference=traced(calls=1, kernels={}))
-        return [(bar.unit, bar.head) for bar in page.times(profile, lambda activity: activity.kernels)]
+        head = traced(calls=2, kernels={"long": 2 * took_s, "short": 2e-6}).activity
+        return [(bar.unit, bar.head) for bar in page.times(None, head, lambda activity: activity.kernels)]
 
     assert bars(0.02) == [("ms", pytest.approx(20.0)), ("ms", pytest.approx(1e-3))]
     assert bars(0.002) == [("µs", pytest.approx(2000.0)), ("µs", pytest.approx(1.0))]
@@ -416,15 +382,6 @@ def test_without_a_home(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "out" / "roofline.png").stat().st_size > 1000
-
-
-def test_without_matplotlib(tmp_path: Path) -> None:
-    """Where matplotlib is missing, one sentence says so and how to get it."""
-    lines = ["import sys", "sys.modules['matplotlib'] = None", "from ratchet import figure_style as style"]
-    code = "\n".join([*lines, "with style.drawing(): pass"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert PageError.__name__ in done.stderr
-    assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr
 
 
 @pytest.mark.no_cover

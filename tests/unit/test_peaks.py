@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ratchet.core.judge.roofs import SHEETS, datasheet
-from ratchet.explain.roofline_command import unknown
 
 NAMES = {
     "Tesla V100-SXM2-16GB": (900, 15.7),
@@ -90,8 +89,3 @@ def test_matrix_units_are_never_slower() -> None:
         rates = sheet.peaks().flops_per_s
         assert rates.get("fp64", 0) < rates["fp32"]
         assert all(rate >= rates["fp32"] for name, rate in rates.items() if name.startswith("tensor_") and name != "tensor_fp64")
-
-
-def test_the_sentence() -> None:
-    """Where nothing is known, one sentence says what is drawn instead."""
-    assert unknown("NVIDIA T4") == "No datasheet peaks are known for NVIDIA T4, so only measured roofs are drawn."

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ratchet.common.launch_pairs import matched
 from ratchet.core.records.profile import KernelProfile, Profile, ProfilerRule
-from ratchet.explain.metrics import NAMES, RawKernel, bare, in_base_units, kernel_profile, limiter
+from ratchet.explain.metrics import NAMES, RawKernel, bare, kernel_profile, limiter
 
 CYCLES = 499333.51515151514
 
@@ -159,25 +159,6 @@ def test_any_text_has_a_bare_name(name: str) -> None:
     assert isinstance(bare(name), str)
     if name.strip():
         assert bare(name)
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "base"),
-    [
-        (2.5, "us", 2500.0),
-        (1.0, "msecond", 1e6),
-        (67.97, "Mbyte", 67.97e6),
-        (480.0, "Gbyte/s", 480e9),
-        (1.98, "Ghz", 1.98e9),
-        (12.5, "%", 12.5),
-        (16.0, "register/thread", 16.0),
-        (3.0, "", 3.0),
-        (5.0, "furlong", 5.0),
-    ],
-)
-def test_units(value: float, unit: str, base: float) -> None:
-    """A figure with a prefix becomes one without; a unit that nobody knows leaves it as it is."""
-    assert in_base_units(value, unit) == pytest.approx(base, rel=1e-12)
 
 
 def side(*functions: str) -> Profile:

@@ -61,15 +61,6 @@ def test_lines(golden: Callable[[str, str], None]) -> None:
     golden("profile_lines.txt", "".join(f"{line}\n" for line in lines))
 
 
-def test_traced_times_are_of_one_call() -> None:
-    """Sides that were traced over different numbers of calls compare by the call."""
-    (table,) = tables(FALLEN)
-    row = next(row for row in table.rows if row.title == "aten::add")
-    assert (row.reference, row.head, row.change) == ("10.00 µs", "20.00 µs", "+100.0 %")
-    launches = next(row for row in table.rows if row.title == "Launches")
-    assert (launches.reference, launches.head) == ("1", "3")
-
-
 def test_a_figure_that_is_missing_is_no_zero() -> None:
     """What one side lacks is a dash, what both lack has no row, and what is zero on both says nothing."""
     (table,) = tables(
@@ -82,21 +73,6 @@ def test_a_figure_that_is_missing_is_no_zero() -> None:
     assert (rows["Registers per thread"].head, rows["Registers per thread"].change) == ("–", "")
     assert "Waves" not in rows
     assert "SM throughput" not in rows
-
-
-def test_kernels_are_matched_by_name_and_order() -> None:
-    """The second launch of a kernel stands beside the second, and what one side alone launches stands alone."""
-    head = tuple(examples.kernel_profile(index=n, function=name, registers=10 + n) for n, name in enumerate("aba"))
-    reference = tuple(examples.kernel_profile(index=n, function=name, registers=20 + n) for n, name in enumerate("aac"))
-    found = examples.case_profile(head=Profile(tool="ncu", kernels=head), reference=Profile(tool="ncu", kernels=reference))
-    both = {
-        (table.title, row.reference, row.head)
-        for table in tables(found)
-        for row in table.rows
-        if row.title == "Registers per thread"
-    }
-    assert both <= {("a", "20", "10"), ("b", "–", "11"), ("a", "21", "12"), ("c", "22", "–")}
-    assert len(both) == 3
 
 
 def test_without_a_finding_it_says_so() -> None:

@@ -6,6 +6,7 @@ claims the pieces of time that it explains. Pure. Times are microseconds.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -101,13 +102,10 @@ def _finding(
 ) -> AdviceFinding:
     pattern, place = PATTERNS[name], seen.place
     lost_us = min(max(lost_us, 0.0), line.window_us)
-    where = None
-    if place != NOWHERE:
-        where = Where(file=place.file, line=place.line, is_exact=place.is_exact, function=place.function, call=place.call)
     return AdviceFinding(
         pattern=name,
         category=category or pattern.category,
-        where=where,
+        where=None if place == NOWHERE else Where(**place._asdict()),
         times=seen.times,
         lost_us=lost_us,
         share=lost_us / line.window_us,
@@ -149,6 +147,13 @@ def _left(line: Timeline, cause: Cause) -> dict[CodePlace, list[Piece]]:
         if piece.cause == cause and not piece.claimed:
             found[line.place(piece.owner)].append(piece)
     return found
+
+
+def _costliest(line: Timeline, works: Iterable[GpuEvent]) -> CodePlace:
+    costs: dict[CodePlace, float] = defaultdict(float)
+    for work in works:
+        costs[line.place(work)] += work.dur
+    return max(costs, key=costs.__getitem__)
 
 
 def _us(value: float) -> str:
@@ -256,15 +261,11 @@ def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
 def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
     """Products of parts of tensors, one by one."""
     runs: dict[CodePlace, list[HostEvent]] = defaultdict(list)
-    run: list[HostEvent] = []
-    for op in (*line.ops, None):
-        if op is not None and (op.name in _PRODUCTS or op.name in _BESIDE):
-            run.append(op)
-            continue
+    for fits, group in itertools.groupby(line.ops, lambda op: op.name in _PRODUCTS or op.name in _BESIDE):
+        run = [*group] if fits else []
         products = [one for one in run if one.name in _PRODUCTS]
         if len(products) >= 4 and sum(one.name in _TAKES for one in run) >= len(products) // 2:
             runs[line.place(products[0])] += run
-        run = []
     for place, ops in runs.items():
         products = [op for op in ops if op.name in _PRODUCTS]
         idle_us, work = _claim_ops(line, ops)
@@ -342,27 +343,23 @@ def _after_parts(line: Timeline) -> Iterator[list[HostEvent]]:
 def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
     """Elementwise kernels in a row, each of which reads and writes a large tensor."""
     chains: dict[tuple[str, str], list[list[GpuEvent]]] = defaultdict(list)
-    chain: list[GpuEvent] = []
-    where = ("", "")
-    for work in (*line.gpu, None):
-        here, fits = ("", ""), False
-        if work is not None:
-            place = line.place(work)
-            here = (place.file, place.function)
-            fits = work.kind == "kernel" and work.dur >= LONG_US and _is_free(line, work) and bool(_POINTWISE.search(work.name))
-        if chain and not (fits and here == where):
-            if len(chain) >= FEWEST:
-                chains[where].append(chain)
-            chain = []
-        if work is not None and fits:
-            chain.append(work)
-            where = here
-    for group in chains.values():
-        kernels = [work for one in group for work in one]
+
+    def function_of(work: GpuEvent) -> tuple[str, str] | None:
+        if work.kind != "kernel" or work.dur < LONG_US or not _is_free(line, work) or not _POINTWISE.search(work.name):
+            return None
+        place = line.place(work)
+        return place.file, place.function
+
+    for where, group in itertools.groupby(line.gpu, function_of):
+        chain = [*group]
+        if where and len(chain) >= FEWEST:
+            chains[where].append(chain)
+    for alike in chains.values():
+        kernels = [work for one in alike for work in one]
         line.claimed.update(map(id, kernels))
-        lost = sum(_sum(one) - max(work.dur for work in one) for one in group)
+        lost = sum(_sum(one) - max(work.dur for work in one) for one in alike)
         what = (
-            f"{len(kernels) / len(group):.0f} elementwise kernels in a row, {plural(len(group), 'time')}: each reads and writes"
+            f"{len(kernels) / len(alike):.0f} elementwise kernels in a row, {plural(len(alike), 'time')}: each reads and writes"
             f" the whole tensor, {_us(_sum(kernels) / len(kernels))} on average."
         )
         yield _finding(line, "elementwise-chain", _Seen(line.place(kernels[0]), len(kernels)), lost, what)
@@ -380,8 +377,7 @@ def float32_products(line: Timeline) -> Iterator[AdviceFinding]:
     slow = [work for work in long if _is_full_float32(work, peak)]
     if len(slow) < FEWEST:
         return
-    by_place = grouped(slow, line.place, 1)
-    place = max(by_place, key=lambda where: _sum(by_place[where]))
+    place = _costliest(line, slow)
     what = f"{len(slow)} matrix products in float32 without TF32 take {_us(_sum(slow))}."
     yield _finding(line, "fp32-matmul", _Seen(place, len(slow)), _sum(slow) * (1 - 1 / TF32_GAIN), what)
 
@@ -408,8 +404,7 @@ def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
     wide = [work for work, op in launched if _is_free(line, work) and _has_double(op)]
     if len(wide) < FEWEST:
         return
-    by_place = grouped(wide, line.place, 1)
-    place = max(by_place, key=lambda where: _sum(by_place[where]))
+    place = _costliest(line, wide)
     what = f"{len(wide)} kernels work on float64, which often comes from NumPy: {_us(_sum(wide))}."
     yield _finding(line, "double-precision", _Seen(place, len(wide)), _sum(wide) / 2, what)
 

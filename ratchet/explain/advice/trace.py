@@ -1,13 +1,12 @@
 """Read a trace that torch.profiler saved (``export_chrome_trace``) into a small model: what the host did, what the GPU did.
 
-`ratchet.explain.advise_command` calls `read_trace`. It reads one file, a piece at a time, and keeps of each event what the
-rules need. Times are microseconds, as in the file. Whatever is not an event of torch.profiler is passed over; a file that is
+`ratchet.explain.advise_command` calls `read_trace`. It reads one file, and keeps of each event what the rules
+need. Times are microseconds, as in the file. Whatever is not an event of torch.profiler is passed over; a file that is
 cut off, too large or of another kind is refused with one sentence.
 """
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import json
 import re
@@ -15,7 +14,7 @@ import stat
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, Literal, cast
 
 from ratchet.core.errors import RecordError
 from ratchet.core.records.files import reading
@@ -30,7 +29,6 @@ OVERHEAD = "ratchetOverhead"
 """Field of traces that ratchet took: microseconds that the profiler costs the host for each of its events."""
 USUAL_OVERHEAD_US = 1.0
 """Where the trace does not say."""
-_CHUNK, _LONGEST = 1 << 22, 1 << 25
 _AGAIN = "Save it again with prof.export_chrome_trace(path)."
 
 Kind = Literal["op", "python", "note", "call", "kernel", "copy", "fill", "overhead"]
@@ -111,60 +109,13 @@ def read_trace(path: Path) -> ProfilerTrace:
         try:
             with path.open("rb") as stream:
                 packed = stream.read(2) == b"\x1f\x8b"
-                stream.seek(0)
-                return _linked(*_parsed(path, cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream))
+            with gzip.open(path) if packed else path.open("rb") as stream:
+                content = stream.read(LARGEST_BYTES + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise RecordError(f"{path} is cut off or damaged: it cannot be decompressed.", _AGAIN) from None
-
-
-class _TraceText:
-    """The text of a file, of which only the part that is not yet decoded is held."""
-
-    def __init__(self, path: Path, stream: BinaryIO) -> None:
-        self._path, self._stream, self._left = path, stream, LARGEST_BYTES
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self.buffer, self.at = "", 0
-
-    def more(self) -> bool:
-        """Read on; False at the end of the file."""
-        chunk = self._stream.read(_CHUNK)
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise RecordError(f"{self._path} is larger than 1 GiB.", "Trace fewer steps, for example with --trace-for 2s.")
-        self.buffer, self.at = self.buffer[self.at :] + self._decode(chunk, not chunk), 0
-        return bool(chunk)
-
-    def skip_between(self) -> None:
-        """Go on behind spaces and commas."""
-        self.at = cast(re.Match[str], _BETWEEN.match(self.buffer, self.at)).end()
-
-    def rest(self) -> str:
-        """Return all that is left of the file."""
-        pieces = [self.buffer[self.at :]]
-        self.buffer, self.at = "", 0
-        while self.more():
-            pieces.append(self.buffer)
-            self.buffer = ""
-        return "".join(pieces)
-
-    def value(self) -> Any:
-        """Decode the value here. Raises RecordError where the file ends within it, or it is none.
-
-        None stands for an event that is no JSON though another follows: now and then torch.profiler writes the name of a Python
-        function whose memory is gone, and does not escape it.
-        """
-        while True:
-            try:
-                value, self.at = _DECODER.raw_decode(self.buffer, self.at)
-                return value
-            except RecursionError:
-                raise RecordError(f"{self._path} is damaged: its values are nested without end.", _AGAIN) from None
-            except ValueError:
-                if following := _NEXT.search(self.buffer, self.at):
-                    self.at = following.end() - 1
-                    return None
-                if len(self.buffer) - self.at > _LONGEST or not self.more():
-                    raise RecordError(f"{self._path} is cut off or damaged: an event in it is not whole.", _AGAIN) from None
+    if len(content) > LARGEST_BYTES:
+        raise RecordError(f"{path} is larger than 1 GiB.", "Trace fewer steps, for example with --trace-for 2s.")
+    return _linked(*_parsed(path, content.decode("utf-8", "replace")))
 
 
 _DECODER = json.JSONDecoder(parse_int=lambda text: int(text) if len(text) < 25 else 0, strict=False)
@@ -174,36 +125,46 @@ _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 
 
-def _parsed(path: Path, stream: BinaryIO) -> tuple[list[HostEvent | GpuEvent], dict[str, Any], dict[str, Any]]:
+def _parsed(path: Path, text: str) -> tuple[list[HostEvent | GpuEvent], dict[str, Any], dict[str, Any]]:
     """Return the events, and the fields before and behind them."""
-    text = _TraceText(path, stream)
-    text.more()
-    if not text.buffer.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+    start = text.lstrip("\ufeff \t\r\n")[:1]
+    if start not in ("{", "["):
         raise RecordError(f"{path} is not a trace of torch.profiler, which is JSON.", _AGAIN)
-    if text.buffer.lstrip().startswith("["):  # only the events
-        text.at, head = text.buffer.index("[") + 1, {}
-    else:
-        while not (match := _EVENTS.search(text.buffer)):
-            if len(text.buffer) > _LONGEST or not text.more():
-                raise RecordError(f"{path} is not a trace of torch.profiler: it has no traceEvents.", _AGAIN)
-        text.at, head = match.end(), _fields(text.buffer[: match.start()].rstrip(", \t\r\n") + "}")
+    begin = re.search(r"\[", text) if start == "[" else _EVENTS.search(text)  # a list of events is a trace too
+    if begin is None:
+        raise RecordError(f"{path} is not a trace of torch.profiler: it has no traceEvents.", _AGAIN)
+    head, at = _fields(text[: begin.start()].rstrip(", \t\r\n") + "}"), begin.end()
     events: list[HostEvent | GpuEvent] = []
     while True:
-        text.skip_between()
-        if text.at >= len(text.buffer):
-            if not text.more():
-                raise RecordError(f"{path} is cut off: its list of events has no end.", _AGAIN)
-            continue
-        if text.buffer[text.at] == "]":
+        at = cast(re.Match[str], _BETWEEN.match(text, at)).end()
+        if at == len(text):
+            raise RecordError(f"{path} is cut off: its list of events has no end.", _AGAIN)
+        if text[at] == "]":
             break
-        if (event := _event(text.value())) is not None:
+        value, at = _value(path, text, at)
+        if (event := _event(value)) is not None:
             events.append(event)
             if len(events) > MOST_EVENTS:
                 raise RecordError(f"{path} holds more than {MOST_EVENTS:,} events.", "Trace fewer steps.")
-    text.at += 1
     if all(event.kind == "overhead" for event in events):
         raise RecordError(f"{path} holds no event of torch.profiler.", _AGAIN)
-    return events, head, _fields("{" + text.rest().lstrip(", \t\r\n"))
+    return events, head, _fields("{" + text[at + 1 :].lstrip(", \t\r\n"))
+
+
+def _value(path: Path, text: str, at: int) -> tuple[Any, int]:
+    """Decode the value at a place. Return it and the place behind it. Raises RecordError where the file ends within it.
+
+    None stands for an event that is no JSON though another follows: now and then torch.profiler writes the name of a Python
+    function whose memory is gone, and does not escape it.
+    """
+    try:
+        return _DECODER.raw_decode(text, at)
+    except RecursionError:
+        raise RecordError(f"{path} is damaged: its values are nested without end.", _AGAIN) from None
+    except ValueError:
+        if following := _NEXT.search(text, at):
+            return None, following.end() - 1
+        raise RecordError(f"{path} is cut off or damaged: an event in it is not whole.", _AGAIN) from None
 
 
 def _fields(text: str) -> dict[str, Any]:

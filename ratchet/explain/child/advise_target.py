@@ -156,12 +156,18 @@ def _refuse(*_: object) -> NoReturn:
     raise TraceError("It uses torch.profiler itself.", "Have it export its trace, and give that to `ratchet advise`.")
 
 
-def _callers(taken: Any) -> Iterator[tuple[int, int]]:
-    """Yield the start in nanoseconds, and the line of the caller, of each function that the user's code calls."""
+def _events(taken: Any) -> Iterator[Any]:
+    """Yield every event that the profiler has in its tree."""
     waiting = list(taken.profiler.kineto_results.experimental_event_tree())
     while waiting:
         event = waiting.pop()
         waiting += event.children
+        yield event
+
+
+def _callers(taken: Any) -> Iterator[tuple[int, int]]:
+    """Yield the start in nanoseconds, and the line of the caller, of each function that the user's code calls."""
+    for event in _events(taken):
         try:
             caller = event.extra_fields.caller
             if not _TORCHS.match(caller.file_name):
@@ -190,11 +196,7 @@ def _overhead_us(device: Device) -> float:
     plain_s = min(work() for _ in range(3))
     traced: list[float] = []
     taken = profiled(lambda: traced.extend(work() for _ in range(3)), device, detailed=True)
-    waiting, count = list(taken.profiler.kineto_results.experimental_event_tree()), 0
-    while waiting:
-        event = waiting.pop()
-        waiting += event.children
-        count += event.tag in (_EventType.TorchOp, _EventType.PyCall, _EventType.PyCCall)
+    count = sum(event.tag in (_EventType.TorchOp, _EventType.PyCall, _EventType.PyCCall) for event in _events(taken))
     return float(max(0.0, min(traced) - plain_s) * 1e6 / max(1, count / 3))
 
 

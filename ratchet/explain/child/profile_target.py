@@ -195,22 +195,18 @@ def _built(tree: LoadedTree, case: str, seed: int) -> TimedCall:
 
 
 def _call_once(call: TimedCall, device: Device) -> None:
+    import torch
+
     warmed(call, device)
     if call.before is not None:  # outside of the range
         call.before()
         settle(device)
-    _marked(call.run, device)
-
-
-def _marked(call: Callable[[], object], device: Device) -> None:
-    import torch
-
     if device != "cuda":
-        call()
+        call.run()
         return
     torch.cuda.profiler.start()
     try:
-        call()
+        call.run()
         settle(device)
     finally:
         torch.cuda.profiler.stop()

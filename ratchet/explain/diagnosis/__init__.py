@@ -11,64 +11,24 @@ from collections.abc import Callable
 from ratchet.common.launch_pairs import matched
 from ratchet.core.records.profile import Finding, KernelProfile, Profile
 from ratchet.explain.diagnosis import occupancy, throughput
-from ratchet.explain.diagnosis.rule import (
-    Change,
-    ChangeRule,
-    Difference,
-    LaunchPair,
-    State,
-    StateRule,
-    changed,
-    direction_of,
-    judged,
-    standing,
-)
+from ratchet.explain.diagnosis.rule import Cause, Change, Difference, LaunchPair, State, changed, direction_of, judged, standing
 from ratchet.explain.diagnosis.traced import (
     Timed,
     call_seconds,
+    costs_changed,
+    kernel_seconds,
     launches_changed,
-    moved_s,
     on_cpu,
-    same_name_times,
-    seconds,
     short_kernels,
     standing_costs,
-    trace_changes,
-    traced_times,
 )
 
-CHANGES: dict[Callable[[LaunchPair], Change | None], ChangeRule] = {
-    **occupancy.SPILL_CHANGES,
-    **throughput.ARITHMETIC_CHANGES,
-    **throughput.MEMORY_CHANGES,
-    **occupancy.SHARED_CHANGES,
-    **occupancy.OCCUPANCY_CHANGES,
+CHANGES: tuple[Callable[[LaunchPair], Change | None], ...] = (*throughput.CHANGES, *occupancy.CHANGES)
+STATES: tuple[Callable[[KernelProfile], State | None], ...] = (*throughput.STATES, *occupancy.STATES)
+HIDES: dict[str, tuple[str, ...]] = {
+    cause.key: cause.hides for theme in (throughput, occupancy) for cause in vars(theme).values() if isinstance(cause, Cause)
 }
-STATES: dict[Callable[[KernelProfile], State | None], StateRule] = {
-    **occupancy.SPILL_STATES,
-    **throughput.ARITHMETIC_STATES,
-    **throughput.MEMORY_STATES,
-    **occupancy.SHARED_STATES,
-    **occupancy.OCCUPANCY_STATES,
-}
-SUBSUMED: dict[str, tuple[str, ...]] = {
-    "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
-    "extra pass": ("DRAM bytes", "L2 hits"),
-    "L2 hits": ("DRAM bytes",),
-    "tensor cores": ("instructions", "precision", "steps"),
-    "precision": ("instructions",),
-    "divergence": ("instructions",),
-    "tile": ("instructions", "steps"),
-    "steps": ("instructions",),
-    "bytes in flight": ("throughput",),
-    "occupancy": ("throughput",),
-    "atomics": ("bytes in flight", "throughput"),
-    "tail": ("SM utilisation",),
-    "small grid": ("SM utilisation",),
-    "memory throttle": ("SM throughput",),
-}
-"""Key → keys that follow from it, and are not reported again for the same kernel: causes before their consequences."""
-
+"""Key → keys that follow from it."""
 SMALLEST_SHARE = 0.05
 """A kernel with a smaller share of the call's time, or of its change, is not worth a sentence."""
 SAME_CALL = 0.01
@@ -110,39 +70,22 @@ def _own_ratio(head: Profile, reference: Profile) -> float | None:
 
 def _differences(head: Profile, reference: Profile, ratio: float | None, timed: Timed) -> list[Difference]:
     differences: list[Difference] = []
-    if head.kernels and reference.kernels:
-        differences += _between_kernels(head, reference, ratio)
-    if head.activity is not None and reference.activity is not None:
-        if not (on_cpu(head.activity) and on_cpu(reference.activity)):
-            differences += trace_changes(head.activity, reference.activity, ratio)
-        # Counters may be of the first launches only, and never are of copies: the trace has the whole call.
-        both = head.kernels and reference.kernels
-        counted = {kernel.function for side in (head, reference) for kernel in side.kernels} if both else set[str]()
-        differences += traced_times(head.activity, reference.activity, ratio, counted, timed)
-    return differences
-
-
-def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
-    pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
-    before, after = call_seconds(reference), call_seconds(head)
-    moved = moved_s(before, after, ratio) if before is not None and after is not None else 0.0
-    differences = launches_changed(head, reference, moved)
-    common: dict[str, tuple[float, float]] = {}
-    for one, other in pairs:
-        share = _share_of_change(one, other, head, reference)
-        if share >= SMALLEST_SHARE:
+    for one, other in matched(head, reference):
+        if one is not None and other is not None and (share := _share_of_change(one, other, head, reference)) >= SMALLEST_SHARE:
             pair = LaunchPair(one, other, share)
-            changes = [change for find, rule in CHANGES.items() if (change := changed(rule, find(pair), pair))]
-            differences += changes
-            if not changes and one.duration_s is not None and other.duration_s is not None:
-                earlier = common.get(one.function, (0.0, 0.0))
-                common[one.function] = (earlier[0] + other.duration_s, earlier[1] + one.duration_s)
-    return differences + same_name_times(common, moved, ", under the profiler")
+            differences += [difference for find in CHANGES if (difference := changed(find(pair), pair))]
+    explained = {difference.kernel for difference in differences if difference.kernel}
+    ours, theirs = head.activity, reference.activity
+    if (ours and theirs) or (head.kernels and reference.kernels):
+        differences += launches_changed(head, reference, ratio, timed, explained)
+    if ours and theirs and not (on_cpu(ours) and on_cpu(theirs)):
+        differences += costs_changed(ours, theirs, ratio)
+    return differences
 
 
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
     """Return this launch's part of the change of all launches in its direction: 0 to 1; 1 where times are not known."""
-    after, before = seconds(head.kernels), seconds(reference.kernels)
+    after, before = kernel_seconds(head), kernel_seconds(reference)
     if after is None or before is None or one.duration_s is None or other.duration_s is None:
         return 1.0
     if len(head.kernels) == len(reference.kernels) == 1:
@@ -156,15 +99,13 @@ def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, re
 
 
 def _standing(head: Profile) -> list[Finding]:
-    total = seconds(head.kernels)
-    launched = short_kernels(head)
-    findings = [launched] if launched else []
+    total = kernel_seconds(head)
+    findings = list(short_kernels(head))
     for kernel in head.kernels:
         share = kernel.duration_s / total if total and kernel.duration_s else 1 / len(head.kernels)
         if share >= SMALLEST_SHARE:
-            states = (standing(rule, find(kernel), kernel, share) for find, rule in STATES.items())
-            findings += [finding for finding in states if finding]
-    return findings + (standing_costs(head.activity) if head.activity is not None else [])
+            findings += [standing(state, share, kernel.function) for find in STATES if (state := find(kernel))]
+    return findings + (list(standing_costs(head.activity)) if head.activity is not None else [])
 
 
 def _without_repeats(findings: list[Finding]) -> list[Finding]:
@@ -173,7 +114,7 @@ def _without_repeats(findings: list[Finding]) -> list[Finding]:
     for finding in findings:
         repeated = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
         follows = any(
-            finding.key in SUBSUMED.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept
+            finding.key in HIDES.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept
         ) and not _is_against(finding)
         if not (repeated or follows):
             kept.append(finding)

@@ -6,6 +6,7 @@ Used by `diagnose` and by the rules of each theme. A figure is None wherever the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,14 +15,9 @@ from ratchet.core.records.profile import Effect, Finding, KernelProfile
 from ratchet.explain.metrics import LOAD_SECTORS, STORE_SECTORS
 
 
-def ratio(head: float | None, reference: float | None) -> float | None:
-    """Return head / reference; None unless both are there and positive."""
-    return head / reference if head and reference and head > 0 and reference > 0 else None
-
-
-def noticed(factor: float) -> bool:
-    """Return whether a figure that grew or shrank by this factor is another figure."""
-    return max(factor, 1 / factor) >= NOTICED
+def noticed(factor: float | None) -> bool:
+    """Return whether a figure that grew or shrank by this factor is another figure; not where the factor is unknown."""
+    return factor is not None and max(factor, 1 / factor) >= NOTICED
 
 
 def summed(kernel: KernelProfile, *names: str) -> float | None:
@@ -37,7 +33,7 @@ def global_sectors(kernel: KernelProfile) -> float | None:
 
 def blocks(kernel: KernelProfile) -> int | None:
     """Return the number of blocks of the grid."""
-    return kernel.grid[0] * kernel.grid[1] * kernel.grid[2] if kernel.grid else None
+    return math.prod(kernel.grid) if kernel.grid else None
 
 
 def all_flops(kernel: KernelProfile) -> float:
@@ -55,6 +51,11 @@ def worst_stall(kernel: KernelProfile) -> str | None:
     waits = {reason: cycles for reason, cycles in kernel.stalls.items() if reason not in ("selected", "not_selected")}
     longest = max(waits, key=lambda reason: waits[reason], default=None)
     return longest if longest is not None and waits[longest] > 1 else None
+
+
+def busiest_percent(kernel: KernelProfile) -> float:
+    """Return how busy the SM or memory was, whichever is more."""
+    return max(kernel.sm_percent or 0, kernel.memory_percent or 0)
 
 
 def arrow(reference: object, head: object) -> str:
@@ -150,6 +151,40 @@ ADVICE_AGAINST_SLOWER = "This makes the head faster; no action needed."
 
 
 @dataclass(frozen=True)
+class Both:
+    """One figure of both sides."""
+
+    reference: float
+    head: float
+
+    @property
+    def factor(self) -> float | None:
+        """The head's over the reference's; None unless both are positive."""
+        return self.head / self.reference if self.head > 0 and self.reference > 0 else None
+
+    @property
+    def most(self) -> float:
+        return max(self.reference, self.head)
+
+    @property
+    def least(self) -> float:
+        return min(self.reference, self.head)
+
+    @property
+    def doubled(self) -> bool:
+        """Whether one side has at least twice as much as the other."""
+        return self.most > 0 and self.most >= TWICE * self.least
+
+    def text(self, write: Callable[[float], str]) -> str:
+        return arrow(write(self.reference), write(self.head))
+
+
+def same_way(one: float | None, other: float | None) -> bool:
+    """Return whether two figures noticeably grew, or both shrank."""
+    return one is not None and other is not None and noticed(one) and noticed(other) and (one > 1) == (other > 1)
+
+
+@dataclass(frozen=True)
 class LaunchPair:
     """One launch on both sides."""
 
@@ -158,12 +193,22 @@ class LaunchPair:
     share: float = 1.0
     """Its part of the change of the whole call, 0 to 1."""
 
+    def both(self, figure: str | Callable[[KernelProfile], float | None]) -> Both | None:
+        """Return a figure of both sides, by a field of `KernelProfile` or a function; None where a side does not have it."""
+        sides = (self.reference, self.head)
+        reference, head = (getattr(side, figure) if isinstance(figure, str) else figure(side) for side in sides)
+        return None if reference is None or head is None else Both(reference, head)
+
+    def factor(self, figure: str | Callable[[KernelProfile], float | None]) -> float | None:
+        """Return the head's figure over the reference's; None unless both have it, and it is positive."""
+        sides = self.both(figure)
+        return sides.factor if sides else None
+
     @property
     def log_ratio(self) -> float | None:
         """ln(head time / reference time); None where a side has no duration."""
-        if self.head.duration_s is None or self.reference.duration_s is None:
-            return None
-        return math.log(self.head.duration_s / self.reference.duration_s)
+        factor = self.factor("duration_s")
+        return math.log(factor) if factor else None
 
     @property
     def slower(self) -> KernelProfile:
@@ -172,47 +217,33 @@ class LaunchPair:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A difference that a rule found."""
-
-    what: str
-    factor: float
-    """The head's cost in this respect over the reference's: above 1 it makes the head slower. Positive."""
-
-
-@dataclass(frozen=True)
-class ChangeRule:
-    """A difference between the sides that can make a difference in time. A table maps the function that finds it to its rule."""
+class Cause:
+    """The texts of all findings with one key."""
 
     key: str
     rank: float
     """Between 0 and 1: high for what somebody wrote in the source, low for what is usually a consequence of something else."""
     why: str
     advice: str
+    hides: tuple[str, ...] = ()
+    """Keys that follow from it, and are not reported again for the same kernel."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Something that differs between the sides, before it is known whether it goes with the change of the case or against it."""
+class Change:
+    """A difference between the sides that a rule found in one launch."""
 
-    key: str
+    cause: Cause
     what: str
-    why: str
-    advice: str
-    effect: Effect | None
-    """Its effect on the head; None where that is not known."""
-    part: float
-    """Its part of the change of the case, 0 to 1."""
-    rank: float
-    share: float = 1.0
-    """This kernel's part of the change."""
-    kernel: str | None = None
+    factor: float
+    """The head's cost in this respect over the reference's: above 1 it makes the head slower. Positive."""
 
 
 @dataclass(frozen=True)
 class State:
     """Something that a rule found on one side."""
 
+    cause: Cause
     what: str
     potential: float
     """The part of the kernel's time that it may cost, 0 to 1, roughly."""
@@ -220,12 +251,18 @@ class State:
 
 
 @dataclass(frozen=True)
-class StateRule:
-    """Something in one profile that costs time, whatever another looks like; a table as for `ChangeRule`."""
+class Difference:
+    """Something that differs between the sides, before it is known whether it goes with the change of the case or against it."""
 
-    key: str
-    why: str
-    advice: str
+    cause: Cause
+    what: str
+    effect: Effect | None
+    """Its effect on the head; None where that is not known."""
+    part: float
+    """Its part of the change of the case, 0 to 1."""
+    share: float = 1.0
+    """This kernel's part of the change."""
+    kernel: str | None = None
 
 
 def explained_share(log_ratio: float | None, factor: float) -> float | None:
@@ -241,15 +278,13 @@ def explained_share(log_ratio: float | None, factor: float) -> float | None:
     return min(1.0, part) if part > 0 else None
 
 
-def changed(rule: ChangeRule, change: Change | None, pair: LaunchPair) -> Difference | None:
+def changed(change: Change | None, pair: LaunchPair) -> Difference | None:
     """Return the difference that one rule found in one launch; None where it found none, or one that goes against the time."""
     part = explained_share(pair.log_ratio, change.factor) if change else None
     if change is None or part is None:
         return None
     effect: Effect = "slower" if change.factor > 1 else "faster"
-    return Difference(
-        rule.key, change.what, rule.why, rule.advice, effect, part, rule.rank, share=pair.share, kernel=pair.head.function
-    )
+    return Difference(change.cause, change.what, effect, part, pair.share, pair.head.function)
 
 
 def direction_of(ratio: float | None) -> Effect | None:
@@ -259,38 +294,37 @@ def direction_of(ratio: float | None) -> Effect | None:
 
 def judged(difference: Difference, direction: Effect | None) -> Finding:
     """Make a difference a finding about a case with this direction: a cause (weight above 1), or not the cause (below)."""
+    cause = difference.cause
     against = None not in (direction, difference.effect) and difference.effect != direction
-    advice = difference.advice
+    advice = cause.advice
     if difference.effect == "faster":
         advice = ADVICE_AGAINST_SLOWER if direction == "slower" else ADVICE_WHEN_FASTER
     elif against:
         advice = f"This makes the head slower, although the case is faster. To gain more: {units.lowered(advice)}"
-    size = difference.rank * difference.part * difference.share
+    size = cause.rank * difference.part * difference.share
     return Finding(
-        key=difference.key,
+        key=cause.key,
         what=f"Not the cause: {units.lowered(difference.what)}" if against else difference.what,
-        why=difference.why,
+        why=cause.why,
         advice=advice,
-        confidence=confidence(difference.part * difference.rank),
+        confidence=confidence(difference.part * cause.rank),
         weight=0.99 * size if against else 1 + size,
         kernel=difference.kernel,
         effect=difference.effect,
     )
 
 
-def standing(rule: StateRule, state: State | None, kernel: KernelProfile, share: float) -> Finding | None:
+def standing(state: State, share: float, kernel: str | None = None) -> Finding:
     """Return the finding of one rule about one side; its weight is below 1, so it comes after all causes of the change."""
-    if state is None:
-        return None
     sure = {"high": 1.0, "medium": 0.7, "low": 0.4}[state.confidence]
     return Finding(
-        key=rule.key,
+        key=state.cause.key,
         what=state.what,
-        why=rule.why,
-        advice=rule.advice,
+        why=state.cause.why,
+        advice=state.cause.advice,
         confidence=state.confidence,
         weight=0.99 * sure * min(1.0, max(0.0, state.potential)) * share,
-        kernel=kernel.function,
+        kernel=kernel,
     )
 
 
