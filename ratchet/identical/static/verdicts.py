@@ -74,7 +74,7 @@ def _called(side: OneSide) -> str:
     return "" if side.side == "head" else "since the record: "
 
 
-def _found(case: RecordedCase, imported: set[Touch], side: OneSide) -> Found:
+def _found(case: RecordedCase, imported: dict[Touch, str], side: OneSide) -> Found:
     if case.unknown:
         return Found((case.unknown,))
     return look(imported | case.touched.touches(), side.difference)
