@@ -60,41 +60,41 @@ SEEN = (
             in_op(
                 "import os, pathlib, tempfile\nfrom pathlib import Path\nKIT = Path(__file__).parent\n"
                 f"def value():\n    place = Path(tempfile.mkdtemp())\n    {text}\n",
-                **{"kit/table.txt": "12"},
+                **{"kit/table.md": "12"},
             ),
-            {"kit/table.txt": "12345678"},
+            {"kit/table.md": "12345678"},
         )
         for sentence, text in (
             (
                 "through a link elsewhere",
-                "os.symlink(KIT / 'table.txt', place / 'a')\n    return os.stat(place / 'a').st_size",
+                "os.symlink(KIT / 'table.md', place / 'a')\n    return os.stat(place / 'a').st_size",
             ),
             (
                 "through a link to its folder",
-                "os.symlink(KIT, place / 'a')\n    return os.stat(place / 'a' / 'table.txt').st_size",
+                "os.symlink(KIT, place / 'a')\n    return os.stat(place / 'a' / 'table.md').st_size",
             ),
             (
                 "through a link that led elsewhere before",
-                "os.mkdir(place / 'b')\n    open(place / 'b' / 'table.txt', 'w').close()\n    os.symlink('b', place / 'a')\n"
-                "    os.stat(place / 'a' / 'table.txt')\n    os.unlink(place / 'a')\n    os.symlink(KIT, place / 'a')\n"
-                "    return os.stat(place / 'a' / 'table.txt').st_size",
+                "os.mkdir(place / 'b')\n    open(place / 'b' / 'table.md', 'w').close()\n    os.symlink('b', place / 'a')\n"
+                "    os.stat(place / 'a' / 'table.md')\n    os.unlink(place / 'a')\n    os.symlink(KIT, place / 'a')\n"
+                "    return os.stat(place / 'a' / 'table.md').st_size",
             ),
             (
                 "through a folder that was replaced by a link to it",
-                "os.mkdir(place / 'a')\n    open(place / 'a' / 'table.txt', 'w').close()\n"
-                "    os.stat(place / 'a' / 'table.txt')\n    os.rename(place / 'a', place / 'b')\n"
+                "os.mkdir(place / 'a')\n    open(place / 'a' / 'table.md', 'w').close()\n"
+                "    os.stat(place / 'a' / 'table.md')\n    os.rename(place / 'a', place / 'b')\n"
                 "    os.symlink(KIT, place / 'a')\n"
-                "    return os.lstat(place / 'a' / 'table.txt').st_size",
+                "    return os.lstat(place / 'a' / 'table.md').st_size",
             ),
             (
                 "from the folder that holds the tree",
-                "return os.stat(f'{KIT.parent.parent}/{KIT.parent.name}/kit/table.txt').st_size",
+                "return os.stat(f'{KIT.parent.parent}/{KIT.parent.name}/kit/table.md').st_size",
             ),
             (
                 "past a folder that is left again",
-                "return os.stat(f'{place}/../{os.path.relpath(KIT, place.parent)}/table.txt').st_size",
+                "return os.stat(f'{place}/../{os.path.relpath(KIT, place.parent)}/table.md').st_size",
             ),
-            ("with two separators", "return os.stat(f'/{KIT}//table.txt').st_size"),
+            ("with two separators", "return os.stat(f'/{KIT}//table.md').st_size"),
         )
     ),
     Change(
@@ -103,35 +103,12 @@ SEEN = (
         {"kit/config.py": "DELAY = 8\n"},
     ),
     Change(
-        "a method is reached through attrgetter",
-        in_op(
-            "import operator\nfrom kit import ops\ndef value(): return operator.attrgetter('Op.run')(ops)(None)\n",
-            **{"kit/ops.py": "class Op:\n    def run(self):\n        return 2\n"},
-        ),
-        {"kit/ops.py": "class Op:\n    def run(self):\n        return 8\n"},
-    ),
-    Change(
         "an __init_subclass__ runs where a class is made, and at no other time",
         in_op(
             "from kit.base import Base\nclass Op(Base): pass\ndef value(): return Op.delay\n",
             **{"kit/base.py": "class Base:\n    def __init_subclass__(cls):\n        cls.delay = 2\n"},
         ),
         {"kit/base.py": "class Base:\n    def __init_subclass__(cls):\n        cls.delay = 8\n"},
-    ),
-    Change(
-        "a metaclass counts the methods of a class",
-        in_op(
-            "class Meta(type):\n    def __new__(cls, name, bases, space):\n"
-            "        made = super().__new__(cls, name, bases, space)\n"
-            "        made.delay = len(space)\n        return made\n"
-            "class Op(metaclass=Meta):\n    def run(self): pass\ndef value(): return Op.delay\n"
-        ),
-        in_op(
-            "class Meta(type):\n    def __new__(cls, name, bases, space):\n"
-            "        made = super().__new__(cls, name, bases, space)\n"
-            "        made.delay = len(space)\n        return made\n"
-            "class Op(metaclass=Meta):\n    def run(self): pass\n    def more(self): pass\ndef value(): return Op.delay\n"
-        ),
     ),
     Change(
         "a decorator takes a constant out of the code of a function that is never called",
@@ -143,11 +120,6 @@ SEEN = (
             "def read(f): return max(x for x in f.__code__.co_consts if x)\n@read\n"
             "def value_of(): return 8\ndef value(): return value_of\n"
         ),
-    ),
-    Change(
-        "an annotation of a function that is never called is read",
-        in_op("def rule(x: 2): pass\ndef value(): return rule.__annotations__['x']\n"),
-        in_op("def rule(x: 8): pass\ndef value(): return rule.__annotations__['x']\n"),
     ),
     Change(
         "a function within another one was changed, and the call keeps it",
@@ -167,15 +139,6 @@ SEEN = (
         "a coroutine runs in a loop of its own",
         in_op("import asyncio\nasync def later(): return 2\ndef value(): return asyncio.run(later())\n"),
         in_op("import asyncio\nasync def later(): return 8\ndef value(): return asyncio.run(later())\n"),
-    ),
-    Change(
-        "a descriptor learns its name while a class is made",
-        in_op(
-            "class D:\n    def __set_name__(self, owner, name): owner.n = 2\nclass Op:\n    d = D()\ndef value(): return Op.n\n"
-        ),
-        in_op(
-            "class D:\n    def __set_name__(self, owner, name): owner.n = 8\nclass Op:\n    d = D()\ndef value(): return Op.n\n"
-        ),
     ),
     Change(
         "the callback of a weak reference runs when an object dies",
@@ -213,22 +176,6 @@ SEEN = (
             **{"kit/work.py": "def work(): return 2\n"},
         ),
         {"kit/work.py": "def work(): return 8\n"},
-    ),
-    Change(
-        "a pickle names a function that the file never mentions",
-        in_op(
-            "import pickle\ndef value(): return pickle.loads(b'ckit.work\\nwork\\n(tR.')\n",
-            **{"kit/work.py": "def work(): return 2\n"},
-        ),
-        {"kit/work.py": "def work(): return 8\n"},
-    ),
-    Change(
-        "a new overload of a generic function takes the call",
-        in_op("import functools\n@functools.singledispatch\ndef op(x): return 2\ndef value(): return op(1)\n"),
-        in_op(
-            "import functools\n@functools.singledispatch\ndef op(x): return 2\n@op.register\ndef _(x: int): return 8\n"
-            "def value(): return op(1)\n"
-        ),
     ),
     Change(
         "a new file hides a module of Python's own library",
@@ -290,11 +237,6 @@ SEEN = (
         "a comment is counted",
         in_op("import inspect\ndef f():\n    # 12\n    pass\ndef value(): return len(inspect.getsource(f))\n"),
         in_op("import inspect\ndef f():\n    # 12345678\n    pass\ndef value(): return len(inspect.getsource(f))\n"),
-    ),
-    Change(
-        "a new function has the name of one of Python's own",
-        in_op("def value(): return max(1, 2)\n"),
-        in_op("def max(*_): return 8\ndef value(): return max(1, 2)\n"),
     ),
     Change(
         "a file is run under another name",
