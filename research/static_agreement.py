@@ -46,7 +46,7 @@ SAYS, DOES = ("identical", "needs GPU"), ("same", "other", "unknown")
 def record(request: Request, span: str, out: Path, jobs: int, seconds: float) -> None:
     """Write down all commits of a range."""
     repository, began = Repository(request.folder), time.monotonic()
-    settings = static._settings(repository, request, os.environ)
+    settings = static.Prover.of(request, Progress(), os.environ).settings
     older, _, newer = span.partition("..")
     one, other = (repository.commit_snapshot(end).tree.commit for end in (older, newer or "HEAD"))
     with machine_of(request.devices, settings, "static_agreement.py", Progress(), os.environ) as machine:
@@ -72,15 +72,15 @@ def record_one(
     with _GIT:
         site = worktrees(repository, head, None)
         trees = site.__enter__()
-    found: dict[str, static._Seen | str] = {}
+    found: dict[str, static.Seen | str] = {}
     launches: dict[str, str] = {}
     try:
-        with static._hosts(settings, machine, repository, trees.head, Progress(), dict(os.environ)) as hosts:
+        with static.Prover(repository, settings, Progress(), dict(os.environ)).hosts(machine, trees.head, head) as hosts:
             workers = Workers(hosts.sides, plan_of(settings, machine.device), None, {})
             for case in choose_cases(hosts.sides["head"].listing(), None, patterns):
                 why_not = case.skipped or next((failure.message for failure in case.failures), "")
                 found[case.name] = why_not or _seen(workers, case.name, launches)
-        recorded = static._joined(head, environment_of(machine, settings), workers.plan, found)
+        recorded = static.joined(head, environment_of(machine, settings), workers.plan, found)
     finally:
         with _GIT:
             site.__exit__(None, None, None)
@@ -89,7 +89,7 @@ def record_one(
     return f"{len(launches)} of {len(found)} cases, {len(recorded.kernels)} kernels, {time.monotonic() - began:.0f} s"
 
 
-def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static._Seen | str:
+def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static.Seen | str:
     try:
         worker = workers.fork("head", one_queue=True, watched=True)
         try:
@@ -97,7 +97,7 @@ def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static._Seen
             captured = worker.ask("capture", CaseCapture)
             identified = worker.ask("identify", Identified)
             launches[name] = identified.digest or f"{OPAQUE}{identified.opaque}"
-            return static._Seen(prepared, captured)
+            return static.Seen(prepared, captured)
         finally:
             workers.let_go(worker)
     except CaseTrouble as error:

@@ -252,17 +252,14 @@ class _Walk:
         site, patterns = self._site, self._site.request.patterns
         if not site.static:
             return ()
+        prover = site.static.Prover(site.repository, site.settings, site.progress, site.environ)
         try:
             if self._recorded is None:
-                progress, environ = site.progress, site.environ
-                machine = self._device()
-                made = site.static.recorded(machine, site.repository, site.settings, reference, patterns, progress, environ)
+                made = prover.recorded(self._device(), reference, patterns)
                 save(site.folder / STATIC, made)
                 self._recorded = made
             snapshots = (site.snapshot(self._recorded.tree.commit), reference, head)
-            report = site.static.compared(
-                site.repository, site.settings, self._recorded, snapshots, patterns, site.progress, site.environ
-            )
+            report = prover.compared(self._recorded, snapshots, patterns)
         except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
             return ()  # measuring says what is wrong
         return () if report.needed else tuple(case.name for case in report.cases)

@@ -7,15 +7,12 @@ docs/decisions/0021-host-code.md says why each difference may wait to be noticed
 from __future__ import annotations
 
 import ast
-import contextlib
-import functools
 import inspect
 import os
-import re
 import stat
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from types import CodeType
@@ -31,7 +28,6 @@ _DOCUMENTATION = (".md", ".rst")
 _OF_TOOLS = frozenset(
     {".gitattributes", ".gitignore", ".gitlab-ci.yml", ".pre-commit-config.yaml", "pyproject.toml", "setup.cfg"}
 )
-_TYPES_OF_TORCH = ("Tensor", "device", "dtype")
 _METADATA = (".dist-info", ".egg-info", ".egg")
 """Endings of folders that `importlib.metadata` looks for."""
 
@@ -44,13 +40,6 @@ class PythonChange:
     """What differs for whoever imports the file."""
     bodies: frozenset[str] = frozenset()
     """Qualified names of functions that are the same but for their bodies."""
-    names: frozenset[str] = frozenset()
-    """Functions at the top of one of the files that the rest of both files never mentions."""
-
-    @functools.cached_property
-    def functions(self) -> frozenset[str]:
-        """Functions that are not the same on both sides."""
-        return self.bodies | self.names
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ class TreeDifference:
     unknown: str = ""
     """Why nothing is known."""
     is_whole: bool = False
-    """Everything counts as changed, so that what a process touches of its tree is found: see `whole`."""
+    """Nobody has seen the other tree: what a process touches is written down for later ones."""
 
     @property
     def one_sided(self) -> frozenset[str]:
@@ -105,27 +94,14 @@ def compare(reference: Path, head: Path, bench: str, results: str) -> TreeDiffer
 
 
 def whole(tree: Path) -> TreeDifference:
-    """Return the difference of a tree from one that nobody has seen yet: each file and the body of each function may be another.
+    """Return the difference of a tree from one that nobody has seen yet: all of it may be another.
 
-    Raises OSError for a file that cannot be read.
+    Raises OSError for a folder that cannot be read.
     """
     entries = _entries(tree)
     if sum(entry.st_size for entry in entries.values()) > MOST_BYTES:
         return TreeDifference(unknown=f"the tree has more than {MOST_BYTES >> 30} GiB of files")
-    files = (path for path, entry in entries.items() if path.endswith(".py") and stat.S_ISREG(entry.st_mode))
-    python = {path: PythonChange(bodies=frozenset(_functions_in((tree / path).read_bytes()))) for path in files}
-    return TreeDifference((), dict.fromkeys((*entries, GIT), _CHANGED), python, is_whole=True)
-
-
-def _functions_in(source: bytes) -> Iterator[str]:
-    """Yield the qualified name of each function of a file, the inner ones too."""
-    with warnings.catch_warnings(), contextlib.suppress(SyntaxError, ValueError, RecursionError):
-        warnings.simplefilter("ignore")
-        codes = [compile(source, "", "exec", dont_inherit=True)]
-        while codes:
-            inner = [each for each in codes.pop().co_consts if isinstance(each, CodeType)]
-            yield from (code.co_qualname for code in inner if code.co_flags & inspect.CO_OPTIMIZED)
-            codes += inner
+    return TreeDifference(paths=dict.fromkeys((*entries, GIT), _CHANGED), is_whole=True)
 
 
 def _entries(tree: Path) -> dict[str, os.stat_result]:
@@ -221,54 +197,16 @@ def python_change(reference: bytes, head: bytes) -> PythonChange:
 
 
 def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
+    for module in (one, other):
+        module.body[:] = [node for node in module.body if not _is_main(node)]
     described = _first_difference(one, other)
-    names = _functions(one) ^ _functions(other)
-    were_plain = [_take_out(module, names) for module in (one, other)]  # out of both, and not only of the first
-    if not all(were_plain):
-        return PythonChange(top=described)
-    codes = [_compiled(module) for module in (one, other)]
-    bodies = _bodies(*codes)
-    if bodies is None or any(not names.isdisjoint(_mentions(code, bodies)) for code in codes):
-        return PythonChange(top=described)
-    return PythonChange("", bodies, names)
-
-
-def _functions(module: ast.Module) -> frozenset[str]:
-    return frozenset(node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def _take_out(module: ast.Module, names: frozenset[str]) -> bool:
-    """Take functions out of a module. Return whether making them does nothing but to bind each name once."""
-    taken = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names]
-    module.body[:] = [node for node in module.body if node not in taken and not _is_main(node)]
-    by_text = any(
-        isinstance(node, ast.ImportFrom) and "annotations" in {name.name for name in node.names} for node in module.body
-    )
-    has_torch = any(
-        isinstance(node, ast.Import) and "torch" in {name.asname or name.name for name in node.names} for node in module.body
-    )
-    for node in taken:
-        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
-        annotations = [] if by_text else [node.returns, *(each.annotation for each in arguments if each)]
-        made = [*node.args.defaults, *node.args.kw_defaults, *annotations]
-        plain = all(_is_plain(value, has_torch=has_torch) for value in made)
-        if node.decorator_list or getattr(node, "type_params", []) or node.name.startswith("__") or not plain:
-            return False
-    return len(taken) == len({node.name for node in taken})
+    bodies = _bodies(_compiled(one), _compiled(other))
+    return PythonChange(top=described) if bodies is None else PythonChange(bodies=bodies)
 
 
 def _is_main(node: ast.stmt) -> bool:
     """Return whether a statement runs only where its file is the program, and so in no import."""
     return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
-
-
-def _is_plain(value: ast.expr | None, *, has_torch: bool) -> bool:
-    """Return whether evaluating this does nothing else."""
-    if isinstance(value, ast.UnaryOp):
-        return isinstance(value.operand, ast.Constant)
-    if isinstance(value, ast.Attribute):
-        return has_torch and value.attr in _TYPES_OF_TORCH and isinstance(value.value, ast.Name) and value.value.id == "torch"
-    return value is None or isinstance(value, ast.Constant | ast.Name)
 
 
 def _compiled(module: ast.Module) -> CodeType:
@@ -289,17 +227,6 @@ def _bodies(one: CodeType, other: CodeType) -> frozenset[str] | None:
         if None not in found:
             return frozenset().union(*filter(None, found))
     return frozenset({one.co_qualname}) if _header(one) == _header(other) and one.co_flags & inspect.CO_OPTIMIZED else None
-
-
-def _mentions(value: object, bodies: frozenset[str], *, skip: int = 0) -> Iterator[str]:
-    """Yield the names in a code and the words of its texts, without docstrings and without what these functions do."""
-    if isinstance(value, str | bytes):
-        yield from re.findall(r"\w+", value if isinstance(value, str) else value.decode(errors="replace"))
-    elif isinstance(value, tuple | frozenset):
-        yield from (name for each in list(value)[skip:] for name in _mentions(each, bodies))
-    elif isinstance(value, CodeType) and value.co_qualname not in bodies:
-        yield from value.co_names
-        yield from _mentions(value.co_consts, bodies, skip=_docstring(value) is not None)
 
 
 def _docstring(code: CodeType) -> str | None:

@@ -1,8 +1,8 @@
 """Say what a process touched of its tree, and whether a tree that differs would have shown it something else. Pure.
 
-A `Watch` over a difference in which everything counts (`difference.whole`) finds what a process touches. With any other tree the
-process does the same until it gets at something that differs; if it touched nothing of that, it does the same to its end. So what
-is written down once, where the process could run, answers for trees that come later, where it cannot.
+A `Watch` finds what a process touches. With any other tree the process does the same until it gets at something that differs; if
+it touched nothing of that, it does the same to its end. So what is written down once, where the process could run, also answers
+for trees that come later, where it cannot.
 """
 
 from __future__ import annotations
@@ -54,29 +54,33 @@ class Footprint(Record):
             found.setdefault(kind, {}).setdefault(what, []).extend([function] if function else [])
         return cls(touched={kind: {what: tuple(names) for what, names in of.items()} for kind, of in found.items()})
 
-    def touches(self) -> set[Touch]:
-        """Return what this is the record of."""
+    def touches(self) -> dict[Touch, str]:
+        """Return what this is the record of, without how it was touched."""
         every = ((kind, what, names) for kind, of in self.touched.items() for what, names in of.items())
-        return {Touch(kind, what, name) for kind, what, names in every for name in names or ("",)}
+        return {Touch(kind, what, name): "" for kind, what, names in every for name in names or ("",)}
 
 
-def look(touches: Collection[Touch], difference: TreeDifference) -> Found:
-    """Return what a process that touched this would notice of a difference between its tree and another one."""
-    seen = {kind: {touch.what for touch in touches if touch.kind == kind} for kind in get_args(Kind)}
+def look(touches: Mapping[Touch, str], difference: TreeDifference) -> Found:
+    """Return what a process that touched this would notice of a difference between its tree and another one.
+
+    ``touches`` say of each how it was touched, as a clause; no text where that was not written down.
+    """
+    seen: dict[str, dict[str, str]] = {kind: {} for kind in get_args(Kind)}
+    for touch, clause in touches.items():
+        what = str(PurePath(touch.what, touch.function)) if touch.kind == "searched" else touch.what
+        seen[touch.kind].setdefault(what, clause)
     noticed = [*filter(None, [difference.unknown]), *difference.counted]
     if difference.paths:
         noticed += sorted(seen["anything"])
-    searched = {str(PurePath(touch.what, touch.function)) for touch in touches if touch.kind == "searched"}
-    noticed += (
-        f"{path} {what}"
-        for path, what in difference.paths.items()
-        if _sees(seen, path, path in difference.one_sided)
-        or (path in difference.one_sided and str(PurePath(path).parent / PurePath(path).name.partition(".")[0]) in searched)
-    )
+    named = _with_folders(seen)
+    one_sided = difference.one_sided
+    for path, what in difference.paths.items():
+        if (how := _sight(seen, named, path, is_one_sided=path in one_sided)) is not None:
+            noticed.append(f"{path} {what}, and {how}" if how else f"{path} {what}")
     compiled: list[tuple[str, str]] = []
     for path, change in difference.python.items():
-        if path in seen["imported"] and (change.top or change.names):
-            noticed.append(f"{path}: {change.top or ', '.join(sorted(change.names))} changed, and it was imported")
+        if path in seen["imported"] and change.top:
+            noticed.append(f"{path}: {change.top} changed, and it was imported")
         if change.bodies:
             noticed += (f"functions in {path} changed, and {why}" for why in sorted(seen["functions"]))
         for function in sorted(change.bodies):
@@ -87,20 +91,29 @@ def look(touches: Collection[Touch], difference: TreeDifference) -> Found:
     return Found(tuple(noticed), tuple(compiled))
 
 
-def _sees(seen: Mapping[Kind, set[str]], path: str, is_one_sided: bool) -> bool:
-    """Return whether someone who has touched this sees a path that differs, before looking at what differs in it."""
-    folder = str(PurePath(path).parent)
-    if path in seen["read"] or folder in seen["looked through"]:
-        return True
+def _with_folders(seen: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return all paths that were named, and the folders above them: where one is missing, so is what was asked for."""
+    found: dict[str, str] = {}
+    for kind in ("read", "imported", "asked", "listed", "looked through"):
+        for path, how in seen[kind].items():
+            for each in (path, *map(str, PurePath(path).parents)):
+                found.setdefault(each, how)
+    return found
+
+
+def _sight(seen: Mapping[str, Mapping[str, str]], named: Mapping[str, str], path: str, *, is_one_sided: bool) -> str | None:
+    """Return how someone has seen a path that differs, before looking at what differs in it; None where nobody has."""
+    place = PurePath(path)
+    folder = str(place.parent)
+    sights = [seen["read"].get(path), seen["looked through"].get(folder)]
     if path == GIT or is_one_sided:
-        named = seen["asked"] | seen["read"] | seen["imported"]
-        if path in named or any(each.startswith(f"{path}/") or _may_be(each, path) for each in named):
-            return True
-    if not is_one_sided:
-        return path in seen["imported"] and not path.endswith(".py")
-    return folder in seen["listed"]
-
-
-def _may_be(name: str, path: str) -> bool:
-    """Return whether a path has a name that was relative to some folder: ``*/data.txt``."""
-    return name.startswith("*/") and f"/{path}".endswith(name[1:])
+        # A name may have been relative to some folder: */data.txt.
+        relative = (how for name, how in seen["asked"].items() if name.startswith("*/") and f"/{path}".endswith(name[1:]))
+        sights += [named.get(path), next(relative, None)]
+    if is_one_sided:
+        name = place.name.partition(".")[0]
+        module = place.parent if name == "__init__" else place.parent / name
+        sights += [seen["listed"].get(folder), seen["searched"].get(str(module))]
+    elif not path.endswith(".py"):
+        sights.append(seen["imported"].get(path))
+    return next((how for how in sights if how is not None), None)

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from ratchet.core.errors import WorkerError
 from ratchet.identical.difference import TreeDifference, compare, whole
-from ratchet.identical.footprint import Touch
+from ratchet.identical.footprint import Touch, look
 from ratchet.identical.watch import Watch
 
 __all__ = ["Noticed", "Proof", "TreeDifference", "compare", "whole"]
+
+MOST_NOTICED = 50
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,21 @@ class Proof:
     """The difference between this process's tree and the other one, and what was noticed of it since this was made."""
 
     def __init__(self, difference: TreeDifference, tree: Path) -> None:
+        self._difference = difference
         self._answer = Noticed(difference.counted, always=True, unknown=difference.unknown)
         waits = difference.paths and self._answer == Noticed(always=True)
-        self._watch = Watch(difference, tree) if waits else None
-        self._is_whole = difference.is_whole
+        functions = difference.is_whole or any(change.bodies for change in difference.python.values())
+        self._watch = Watch(tree, difference.paths, functions=functions) if waits else None
         self.touched = self.imported_touches = frozenset({Touch("anything", difference.unknown or "nothing was watched")})
-        """What this process has touched of its tree, and what the import of the tree has, where the difference is a whole one."""
+        """What this process has touched of its tree, and what the import of the tree has."""
         self._try(Watch.start)
 
     def imported(self) -> None:
         """Note that the tree is imported: what was noticed until now, all cases notice."""
-        found = self._try(Watch.pause)
-        if self._watch and self._is_whole:
+        found = self._noticed()
+        if self._watch:
             self.imported_touches = frozenset(self._watch.touched)
-        elif found:
+        if found and not self._difference.is_whole:
             self._settle(Noticed(found, always=True))
 
     def forked(self, *, watched: bool) -> None:
@@ -59,19 +62,27 @@ class Proof:
 
     def result(self) -> Noticed:
         """Return what this process has noticed, and stop watching it."""
+        found = self._noticed()
         if self._watch:
-            found = self._try(Watch.pause)
-            if self._watch and self._is_whole:
-                self.touched = frozenset(self._watch.touched)
-            self._settle(Noticed(found or ()) if self._watch else self._answer)
+            self.touched = frozenset(self._watch.touched)
+            self._settle(Noticed(found))
         return self._answer
 
-    def _try(self, step: Callable[[Watch], tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    def _noticed(self) -> tuple[str, ...]:
+        """Return the differences that show in what was touched, as sentences without an end."""
+        self._try(Watch.pause)
+        if not self._watch:
+            return ()
+        found = look(self._watch.touched, self._difference)
+        kernels = (f"{path}: the body of {name} changed, and Triton compiled it" for path, name in found.kernels)
+        return (*found.noticed, *kernels)[:MOST_NOTICED]
+
+    def _try(self, step: Callable[[Watch], None]) -> None:
         try:
-            return step(self._watch) if self._watch else None
+            if self._watch:
+                step(self._watch)
         except WorkerError as error:
             self._settle(Noticed(unknown=str(error), always=True))
-            return None
 
     def _settle(self, answer: Noticed) -> None:
         self._answer = answer

@@ -1,6 +1,6 @@
-"""Reach what Python tells nobody by itself: which functions begin, what native code opens, who takes a namespace.
+"""Reach what Python tells nobody by itself: which functions begin, what native code opens, which objects live.
 
-`Watch` uses it in the watched process. It goes below Python (inotify, flags of members, numbers of threads) through ctypes.
+`Watch` uses it in the watched process. It goes below Python (inotify, numbers of threads) through ctypes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from ratchet.core.errors import WorkerError
 
 _OPENED, _CLOSED, _OVERFLOW = 0x20, 0x18, 0x4000
 """Of inotify(7): IN_OPEN, IN_CLOSE, IN_Q_OVERFLOW. Closings keep the kernel from joining two openings in a row."""
-_MEMBER, _FLAGS, _READ_ONLY, _AUDITED = 40, 24, 1, 2
-"""Of CPython 3.11 to 3.13 on 64 bits: places of d_member and, in it, of flags; Py_READONLY and Py_AUDIT_READ."""
 
 
 class FunctionWatch:
@@ -119,25 +117,6 @@ class NativeOpenings:
                     found.update([self._files[number]] if mask & _OPENED else ())
         os.close(self._queue)
         return found
-
-
-@contextlib.contextmanager
-def audited(owner: type, name: str) -> Iterator[None]:
-    """Let Python raise an audit event where a member of one of its types is read, as it does for ``__code__``.
-
-    Raises WorkerError in a Python whose members look different.
-    """
-    if sys.version_info >= (3, 14) or sys.implementation.name != "cpython" or sys.maxsize < 1 << 32:
-        raise WorkerError("nobody has looked how this Python reads members")
-    member = ctypes.c_void_p.from_address(id(vars(owner)[name]) + _MEMBER).value or 0
-    flags = ctypes.c_int.from_address(member + _FLAGS)
-    if ctypes.c_char_p.from_address(member).value != name.encode() or flags.value != _READ_ONLY:
-        raise WorkerError(f"this Python keeps {owner.__name__}.{name} elsewhere")
-    flags.value |= _AUDITED
-    try:
-        yield
-    finally:
-        flags.value &= ~_AUDITED
 
 
 def uncompiled_kernels() -> Iterator[FunctionType]:

@@ -1,15 +1,15 @@
-"""Notice whether a process gets at anything that differs between its tree and the other one.
+"""Note what a process gets at of its tree: files, folders, names that it asks for, functions that run.
 
-A host starts a `Watch` before it imports its tree; what it forks is watched too, until `Watch.stop`. Each kind of difference has
-its own ways to be noticed (docs/decisions/0021-host-code.md). Whatever cannot be told from noticing counts as noticed.
+A host starts a `Watch` before it imports its tree; what it forks is watched too, until `Watch.stop`. `footprint.look` says which
+differences show in it (docs/decisions/0021-host-code.md). Whatever cannot be told from a touch counts as one.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
 import importlib.util
+import inspect
 import itertools
 import linecache
 import os
@@ -18,18 +18,18 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path, PurePath
-from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
+from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any
 
 import ratchet
 from ratchet.core.bench.messages import OPENED_ELSEWHERE
-from ratchet.identical.difference import GIT, PythonChange, TreeDifference
+from ratchet.identical.difference import GIT
 from ratchet.identical.footprint import Touch
-from ratchet.identical.runtime import FunctionWatch, NativeOpenings, audited, uncompiled_kernels
+from ratchet.identical.runtime import FunctionWatch, NativeOpenings, uncompiled_kernels
 
 HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
 """As frames name it."""
@@ -60,15 +60,13 @@ _FRAME_TAKERS = (
     *("python:collections/", "python:enum", "python:logging/", "python:typing", "python:warnings"),
 )
 """They take frames for names that they know, or for a message."""
-_NAMESPACE_TAKERS = (*_IMPORT, "python:dataclasses", "python:typing")
-"""They read names of modules that stand in annotations."""
 _KERNEL_MAKERS = ("triton/runtime/jit.py",)
 """They read the source of each kernel where it is defined, and use it when it is compiled: see `Watch.pause`."""
 _PRINTERS = ("torch/cuda/__init__.py",)
 """They keep the stack for the message that CUDA begins too late."""
 _PATH_TELLERS = tuple(f"python:{name}" for name in ("genericpath", "posixpath", "pathlib", "glob"))
-_INSPECTORS = frozenset({"_signature_from_function", "_has_code_flag", "get_annotations", "getfile", "findsource"})
-"""Functions of `inspect` that read what two bodies must have in common, and names of modules that stand in annotations."""
+_INSPECTORS = frozenset({"_signature_from_function", "_has_code_flag", "getfile", "findsource"})
+"""Functions of `inspect` that read what two bodies must have in common."""
 _EXISTENCE = frozenset(
     {"exists", "isfile", "isdir", "lexists", "islink", "is_file", "is_dir", "is_symlink", "realpath", "_joinrealpath"}
 )
@@ -82,7 +80,7 @@ _OF_ATTRIBUTES = frozenset({"object.__setattr__", "object.__delattr__"})
 """Their arguments are names of attributes, and text that is no name of a file."""
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-_ATTRIBUTES = _CODES | _FRAMES | {"__globals__", "__dict__"}
+_ATTRIBUTES = _CODES | _FRAMES
 _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
 _stat, _lstat = os.stat, os.lstat
 """As they are before a watch puts its own in their place."""
@@ -90,8 +88,6 @@ _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "
 _ONE_PLACE = {"path_stats": 1} | dict.fromkeys(("open", "os.listdir", "os.scandir", "os.stat", "os.lstat", "os.readlink"), 0)
 """Events that have no more to say than the name of one file: which of their arguments it is."""
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
-_UNCHANGED = PythonChange()
-MOST_NOTICED = 50
 _LONGEST_PATH = 4096
 
 
@@ -132,25 +128,22 @@ class _Event:
 
 
 class Watch:
-    """Notes which differences between two trees this process notices, from `start` on."""
+    """Notes what this process gets at of its tree, from `start` on: its footprint."""
 
-    def __init__(self, difference: TreeDifference, tree: Path) -> None:
-        self._paths, self._python, self._one_sided = difference.paths, difference.python, difference.one_sided
-        self._start = f"{tree}{os.sep}"
+    def __init__(self, tree: Path, paths: Collection[str], *, functions: bool) -> None:
+        """Prepare a watch. ``paths`` are all that may differ in another tree; ``functions``: bodies of functions may, too."""
+        self._start, self._paths = f"{tree}{os.sep}", frozenset(paths)
         self._folders: dict[str, tuple[int, int, str]] = {}
         """Folder, as it was named → its device and number, and where it really is."""
-        self._has_code = any(change.bodies or change.names for change in self._python.values())
-        self._noticed: dict[str, None] = {}
-        self.touched: set[Touch] = set()
-        """Everything of its tree that this process got at, whether it differs or not: see `footprint`."""
+        self._functions = FunctionWatch(self._began) if functions else None
+        self.touched: dict[Touch, str] = {}
+        """Everything of its tree that this process got at → how, as a clause."""
         self._known: Counter[str] = Counter()
         """Openings of files that were heard of."""
         self._kernels: set[tuple[str, str]] = set()
         """Functions, by path and qualified name, whose code Triton has taken."""
-        self._modules: dict[int, tuple[ModuleType, str]] = {}
-        """Namespaces that have more functions on one side: number of the namespace → module, path."""
-        self._changes: dict[str, PythonChange] = {}
-        """File, as code objects name it → what changed in it."""
+        self._files: dict[str, str] = {}
+        """File, as code objects name it → its path within the tree."""
         self._since = time.time()
         self._is_on = False
         self._here = _Here()
@@ -176,13 +169,8 @@ class Watch:
             setattr(FileFinder, name, _Listing(self, name))
             self._undo.callback(delattr, FileFinder, name)
         self._replace(linecache, "cache", _Lines(self, linecache.cache))
-        if any(change.names for change in self._python.values()):
-            for tell in (globals, locals, vars, dir):
-                self._replace(builtins, tell.__name__, self._telling(tell))
-            self._undo.enter_context(audited(FunctionType, "__globals__"))
-            self._undo.enter_context(audited(ModuleType, "__dict__"))
-        if self._has_code:
-            self._functions = self._undo.enter_context(FunctionWatch(self._began))
+        if self._functions:
+            self._undo.enter_context(self._functions)
         self.go_on()
 
     def go_on(self) -> None:
@@ -191,37 +179,27 @@ class Watch:
         self._natives = NativeOpenings(self._start + (f"{GIT}/HEAD" if path == GIT else path) for path in self._paths)
         self._is_on = True
 
-    def pause(self) -> tuple[str, ...]:
-        """Return what was noticed until now, as sentences without an end; hear of no more than which functions begin.
-
-        Raises WorkerError where too much happened.
-        """
+    def pause(self) -> None:
+        """Hear of no more than which functions begin; `touched` is complete. Raises WorkerError where too much happened."""
         self._is_on = False
         for file, count in self._natives.counts().items():
-            if count > self._known[path := self._touched(file)]:
-                self._note(f"{path} {self._paths[path]}, and {OPENED_ELSEWHERE}", Touch("read", path))
-        if self._has_code and (trouble := self._functions.trouble()):
-            self._note(f"functions changed, and {trouble}", Touch("functions", trouble))
+            if count > self._known[path := self._path_of(file)]:
+                self._touch(Touch("read", path), OPENED_ELSEWHERE)
+        if self._functions and (trouble := self._functions.trouble()):
+            self._touch(Touch("functions", trouble))
         codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
-        for path, name in self._kernels - {(self._path_of(code.co_filename), code.co_qualname) for code in codes}:
-            self._note(f"{path}: the body of {name} changed, and Triton compiled it", Touch("kernel", path, name))
-        for module, path in self._modules.values():
-            if not isinstance(module, _WatchedModule):
-                self._note(f"{path} changed, and its module got another class")
-        return tuple(self._noticed)
+        for path, name in self._kernels - {(self._path_of_code(code), code.co_qualname) for code in codes}:
+            self._touch(Touch("kernel", path, name))
 
     def stop(self) -> None:
         """Take everything out of the way of what runs from now on."""
         self._is_on = False
         self._undo.close()
-        for module in (module for module, _ in self._modules.values() if isinstance(module, _WatchedModule)):
-            module.__class__ = ModuleType  # type: ignore[assignment]  # as it was before
 
-    def _note(self, text: str, *touched: Touch) -> None:
-        """Note a difference that was noticed, and what was touched; none given: perhaps anything."""
-        self.touched.update(touched or [Touch("anything", text)])
-        if len(self._noticed) < MOST_NOTICED:
-            self._noticed[text] = None
+    def _touch(self, touch: Touch, how: str = "", event: _Event | None = None) -> None:
+        """Note that something was touched, and how: a clause, of which who caused the ``event`` is the subject."""
+        if touch not in self.touched:
+            self.touched[touch] = f"{self._place(event.asker)} {how}" if event else how
 
     def _replace(self, owner: Any, name: str, value: object) -> None:
         """Put a value in the place of another one, until `stop`; unless the author does the same meanwhile."""
@@ -238,26 +216,6 @@ class Watch:
         del noting.__wrapped__
         return noting
 
-    def _telling(self, tell: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of Python's own that tells the names around its caller, with a note of that."""
-
-        @functools.wraps(tell)
-        def telling(*arguments: Any, **named: Any) -> Any:
-            if arguments or named:
-                return tell(*arguments, **named)
-            self.hear("namespace")
-            was_busy, self._here.is_busy = self._here.is_busy, True
-            frame = sys._getframe(1)
-            self._here.is_busy = was_busy
-            if tell.__name__ == "globals":
-                return frame.f_globals
-            names = frame.f_locals
-            if type(names).__name__ == "FrameLocalsProxy":  # from Python 3.13 on, where callers expect a copy
-                names = dict(names)
-            return sorted(names) if tell.__name__ == "dir" else names
-
-        return telling
-
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _UNHEARD and (event != "object.__getattr__" or arguments[1] in _ATTRIBUTES):
             self.hear(event, arguments)
@@ -271,7 +229,7 @@ class Watch:
             caller = next((frame for frame in _back(sys._getframe(1)) if frame.f_code.co_filename != __file__), None)
             self._heard(_Event(event, arguments, named, caller))
         except Exception as error:  # noqa: BLE001  raised here, it would become an error of the author's code
-            self._note(f"the watch did not understand {event} ({type(error).__name__}: {error})")
+            self._touch(Touch("anything", f"the watch did not understand {event} ({type(error).__name__}: {error})"))
         finally:
             self._here.is_busy = False
 
@@ -288,46 +246,37 @@ class Watch:
             pass
         elif name in _PROGRAMS:
             if name in _FORKS or not self._is_outside(event, _COMPILERS):
-                self._note(f"{self._place(event.asker)} started a process, which may notice anything")
+                self._touch(Touch("anything", f"{self._place(event.asker)} started a process, which may notice anything"))
         elif name == "ctypes.dlsym":
             library = getattr(arguments[0], "_name", None)
             may_do_all = (
                 library is None or PurePath(str(library)).name.startswith("libc.") or str(arguments[1])[:2] in ("Py", "_P")
             )
             if may_do_all and not _is_of(event.asker, "ratchet:") and not self._is_outside(event, _COMPILERS):
-                self._note(f"{self._place(event.asker)} called {arguments[1]} past Python, which may notice anything")
+                what = f"{self._place(event.asker)} called {arguments[1]} past Python, which may notice anything"
+                self._touch(Touch("anything", what))
         elif name in _UNTRACED or name in _OBJECTS:
-            is_seen = name == "sys.setprofile" and _is_of(event.caller, "python:threading") and self._has_code
-            if self._has_code and not (is_seen and self._functions.thread_began()):
-                what = f"{self._place(event.asker)} called {name}"
-                self._note(f"functions changed, and {what}", Touch("functions", what))
+            is_profiled = name == "sys.setprofile" and _is_of(event.caller, "python:threading")
+            if self._functions and not (is_profiled and self._functions.thread_began()):
+                self._touch(Touch("functions", f"{self._place(event.asker)} called {name}"))
         elif name == "object.__getattr__":
             self._read(event, *arguments[:2])
         elif name == "sys._getframe":
             self._framed(event, arguments[0])
-        elif name == "namespace":
-            self._looked_through(event, event.caller.f_globals if event.caller else {})
-        elif name == "module":
-            _, path = self._modules[id(vars(arguments[0]))]
-            if arguments[1] in self._python[path].names:
-                self._note(f"{path}: {arguments[1]} is on one side only, and {self._place(event.asker)} asked for it")
         elif name in ("os.listdir", "os.scandir"):
             self._listed(event, arguments[0])
         elif name == "find_spec":
-            base = os.path.join(arguments[0].path, arguments[1].rpartition(".")[2])  # noqa: PTH118  for each folder of `sys.path`
             if folder := self._path_of(arguments[0].path):
-                self.touched.add(Touch("searched", folder, arguments[1].rpartition(".")[2]))
-            for path in filter(None, (self._touched(base + end, exists_only=True) for end in ("", ".py", "/__init__.py"))):
-                self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} looked for a module of that name")
+                touch = Touch("searched", folder, arguments[1].rpartition(".")[2])
+                self._touch(touch, "looked for a module of that name", event)
         else:
             self._named(event, (*arguments, *event.named.values()))
 
     def _is_elsewhere(self, event: _Event) -> bool:
-        """Return whether an event tells only of a file elsewhere, by a plain path, or of code or names that are the same."""
-        if event.name == "object.__getattr__" and event.arguments[1] not in _FRAMES:
-            found = getattr(*event.arguments[:2])
-            is_code = isinstance(found, CodeType)
-            return self._change(found.co_filename) is _UNCHANGED if is_code else id(found) not in self._modules
+        """Return whether an event tells only of a file outside the tree, by a plain path, or of code of one."""
+        if event.name == "object.__getattr__" and event.arguments[1] in _CODES:
+            code = getattr(*event.arguments[:2])
+            return not (isinstance(code, CodeType) and self._path_of_code(code))
         if event.named or event.name not in _ONE_PLACE:
             return False
         place = event.arguments[_ONE_PLACE[event.name]]
@@ -338,52 +287,40 @@ class Watch:
         return is_plain and not self._path_of(text)
 
     def _began(self, code: CodeType) -> None:
-        """Note that a function began to run, unless it is the same on both sides."""
-        file, was_busy = code.co_filename, self._here.is_busy
-        self._here.is_busy = True
-        changed = self._change(file).functions
+        """Note that a function of the tree began to run."""
+        was_busy, self._here.is_busy = self._here.is_busy, True
+        path = self._path_of_code(code)
         self._here.is_busy = was_busy
-        if code.co_qualname in changed:
-            path = self._path_of(file)
-            self._note(f"{path}: the body of {code.co_qualname} changed, and it ran", Touch("ran", path, code.co_qualname))
-        elif code.co_name == "__call__" and file.endswith(_DYNAMO):
-            what = "torch.compile may have read any of them"
-            self._note(f"functions changed, and {what}", Touch("functions", what))
+        if path and code.co_flags & inspect.CO_OPTIMIZED:
+            self._touch(Touch("ran", path, code.co_qualname))
+        elif code.co_name == "__call__" and code.co_filename.endswith(_DYNAMO):
+            self._touch(Touch("functions", "torch.compile may have read any of them"))
 
     def _executed(self, event: _Event, code: CodeType) -> None:
         """Note that a file was imported, or a text run as code."""
-        by_import = event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps
-        if not by_import and event.caller:  # it may use any name around it
-            self._looked_through(event, event.caller.f_globals)
-        if (path := self._path_of(code.co_filename)) not in self._paths:
+        if not (path := self._path_of_code(code)):
             return
-        change, what = self._change(code.co_filename), self._paths[path]
-        if not by_import:
-            self._note(f"{path} {what}, and {self._place(event.asker)} ran it", Touch("read", path))
+        if not (event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps):
+            self._touch(Touch("read", path), "ran it", event)
             return
-        self.touched.add(Touch("imported", path))
-        if path in self._one_sided or change.top:
-            why = f": {change.top}" if change.top else ""
-            self._note(f"{path}{why} {what}, and it was imported", Touch("imported", path))
-        elif path in self._python:
+        self._touch(Touch("imported", path))
+        if path in self._paths and path.endswith(".py"):
             self._known[path] += 1
             if code != compile(Path(code.co_filename).read_bytes(), code.co_filename, "exec", dont_inherit=True):
-                self._note(f"{path} changed, and what was imported is not what Python compiles of it", Touch("read", path))
-            if change.names and event.caller and event.caller.f_back:
-                module = event.caller.f_back.f_locals["module"]
-                self._modules[id(vars(module))] = module, path
-                module.__class__ = type("module", (_WatchedModule,), {"_watch": self})
+                self._touch(Touch("read", path), "what was imported is not what Python compiles of it")
 
     def _opened(self, event: _Event, file: str) -> None:
-        path = self._touched(file)
-        self._known[path] += bool(path) and not file.endswith(".pyc")
+        places = self._places(file)
+        if not file.endswith(".pyc"):
+            self._known.update(set(places))
         if self._is_harmless(event):
             return
         with contextlib.suppress(OSError):  # a file that is made now has not kept anything
             if self._path_of(file) and not event.steps and Path(file).stat().st_ctime > self._since:
-                self._note(f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written")
-        if path:
-            self._note(f"{path} {self._paths[path]}, and {self._place(event.asker)} opened it", Touch("read", path))
+                what = f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written"
+                self._touch(Touch("anything", what))
+        for path in places:
+            self._touch(Touch("read", path), "opened it", event)
         self._asked(event, file)
         self._listed(event, file)
 
@@ -392,61 +329,49 @@ class Watch:
         base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
         exists_only = event.name.startswith("os.") and _asks_existence(event)
         named = [each for each in arguments if isinstance(each, str | bytes | os.PathLike)]
-        if named and not self._is_harmless(event):
-            for each in named:
-                self._asked(event, each, base)
-            for path in filter(None, (self._touched(each, base, exists_only=exists_only) for each in named)):
-                what = f"{path} {self._paths[path]}, and {self._place(event.asker)} asked for it ({event.name})"
-                self._note(what, Touch("read", path))
+        for each in named if named and not self._is_harmless(event) else ():
+            self._asked(event, each, base)
+            for path in () if exists_only else self._places(each, base):
+                self._touch(Touch("read", path), f"asked for it ({event.name})", event)
         if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
-            self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_touched`
+            self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_places`
 
     def _asked(self, event: _Event, file: Any, base: str = "") -> None:
         """Note a name that was asked for, of a file that is there or of one that another tree may have."""
         if event.name in _OF_ATTRIBUTES:
             return
-        self.touched.update(Touch("asked", path) for path in self._places(file, base))
+        names = self._places(file, base)
         may_be_relative = not base and event.name.startswith(("open", "os."))
         if may_be_relative and not (text := os.fsdecode(file)).startswith(os.sep):
-            self.touched.add(Touch("asked", f"*/{text}"))
+            names.append(f"*/{text}")
+        for name in names:
+            self._touch(Touch("asked", name), f"asked for it ({event.name})", event)
 
     def _listed(self, event: _Event, place: Any) -> None:
         """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""
         folder = self._path_of(f"/proc/self/fd/{place}" if isinstance(place, int) else os.fsdecode(place or "."))
-        if event.steps or _is_of(event.caller, "python:importlib/metadata") or self._is_outside(event, _COMPILERS):
-            return
-        shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:os", *_PATH_TELLERS)  # size, time
-        if folder:
-            self.touched.add(Touch("looked through" if shows_more else "listed", folder))
-        inside = (path for path in self._paths if str(PurePath(path).parent) == folder and path != GIT)
-        listed = (path for path in inside if shows_more or path in self._one_sided)
-        if folder and (path := self._touched(self._start + folder) or next(listed, "")):
-            what = f"{path} {self._paths[path]}, and {self._place(event.asker)} listed its folder"
-            self._note(what, Touch("listed", folder))
+        is_known = event.steps or _is_of(event.caller, "python:importlib/metadata") or self._is_outside(event, _COMPILERS)
+        if folder and not is_known:
+            shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:os", *_PATH_TELLERS)  # size, time
+            self._touch(Touch("looked through" if shows_more else "listed", folder), "listed its folder", event)
 
     def _read(self, event: _Event, owner: Any, name: str) -> None:
-        """Note that an attribute was read from which code, a frame or a namespace can be had."""
-        is_known = event.within in _INSPECTORS or self._is_outside(event, _KERNEL_MAKERS)
-        if name in _CODES:
-            code = getattr(owner, name)
-            file, function = code.co_filename, code.co_qualname
-            inner = [each for each in self._change(file).functions if f"{each}.<locals>.".startswith(f"{function}.<locals>.")]
-            path = self._path_of(file)
-            lines = () if is_known or self._is_outside(event, _FRAME_TAKERS) else (Touch("read", path),)
-            if inner and self._is_outside(event, _KERNEL_MAKERS):
-                self._kernels.add((path, function))
-            elif inner and not is_known:
-                text = f"{path}: the body of {inner[0]} changed, and {self._place(event.asker)} took its code"
-                self._note(text, *(Touch("ran", path, each) for each in inner), *lines)
-            elif self._change(file) is not _UNCHANGED and lines:
-                self._note(f"{path} changed, and {self._place(event.asker)} took the code of {function}, with its lines", *lines)
-        elif name in _FRAMES:
+        """Note that an attribute was read which is code or a frame."""
+        if name in _FRAMES:
             self._framed(event, getattr(owner, name))
-        elif name in ("__globals__", "__dict__") and not (is_known or _is_of(event.caller, *_NAMESPACE_TAKERS)):
-            self._looked_through(event, getattr(owner, name))
+            return
+        code, path = getattr(owner, name), self._path_of_code(getattr(owner, name))
+        if self._is_outside(event, _KERNEL_MAKERS):
+            if path in self._paths:
+                self._kernels.add((path, code.co_qualname))
+        elif event.within not in _INSPECTORS:
+            for function in _functions_of(code):
+                self._touch(Touch("ran", path, function), "took its code", event)
+            if not self._is_outside(event, _FRAME_TAKERS):
+                self._touch(Touch("read", path), f"took the code of {code.co_qualname}, with its lines", event)
 
     def _framed(self, event: _Event, frame: FrameType | None) -> None:
-        """Note that a frame was taken. It shows the names of all that called it, and lines: those of the nearest caller count.
+        """Note that a frame was taken. It shows the lines of all that called it: those of the nearest other caller count.
 
         An installed package that takes frames while it is imported does not mean whoever imports it.
         """
@@ -457,23 +382,15 @@ class Watch:
         shown = list(itertools.takewhile(lambda each: not (is_installed and _is_of(each, *_IMPORT)), _back(frame)))
         others = (each for each in shown if not _is_of(each, *_BETWEEN) and each.f_code.co_filename != own)
         for each in (*shown[:1], *itertools.islice(others, 1)):
-            if self._change(each.f_code.co_filename) is not _UNCHANGED:
-                path = self._path_of(each.f_code.co_filename)
-                self._note(f"{path} changed, and {self._place(event.asker)} took a frame of it", Touch("read", path))
-        for each in shown:
-            self._looked_through(event, each.f_globals)
+            if path := self._path_of_code(each.f_code):
+                self._touch(Touch("read", path), "took a frame of it", event)
 
-    def _looked_through(self, event: _Event, namespace: object) -> None:
-        if id(namespace) in self._modules:
-            _, path = self._modules[id(namespace)]
-            names = ", ".join(sorted(self._python[path].names))
-            self._note(f"{path}: {names} on one side only, and {self._place(event.asker)} may have looked through its names")
-
-    def _change(self, file: str) -> PythonChange:
-        """Return what changed in a file, as code objects name it."""
-        if file not in self._changes:
-            self._changes[file] = self._python.get(self._path_of(file), _UNCHANGED)
-        return self._changes[file]
+    def _path_of_code(self, code: CodeType) -> str:
+        """Return the path within the tree that code is of; no text for code from outside."""
+        file = code.co_filename
+        if file not in self._files:
+            self._files[file] = "" if file.startswith("<") else self._path_of(file)  # "<string>" is the name of no file
+        return self._files[file]
 
     def _path_of(self, file: str) -> str:
         """Return a path within the tree; no text for one that is outside."""
@@ -493,14 +410,14 @@ class Watch:
         try:
             found = _stat(folder)
         except FileNotFoundError:
-            return os.path.join(self._real(folder), name)  # noqa: PTH118  as in `_touched`
+            return os.path.join(self._real(folder), name)  # noqa: PTH118  as in `_places`
         except OSError:
             return os.path.realpath(file)
         device, number, real = self._folders.get(folder, (0, 0, ""))
         if (device, number) != (found.st_dev, found.st_ino):  # a name may lead to another folder by now
             real = self._real(folder)
             self._folders[folder] = found.st_dev, found.st_ino, real
-        return os.path.join(real, name)  # noqa: PTH118  as in `_touched`
+        return os.path.join(real, name)  # noqa: PTH118  as in `_places`
 
     def _places(self, file: Any, base: str = "") -> list[str]:
         """Return the paths within the tree that a file's name may mean."""
@@ -515,16 +432,6 @@ class Watch:
         if not (base or text.startswith(os.sep)):  # perhaps it is relative to a descriptor, of which an event says nothing
             paths += [path for path in self._paths if f"/{path}".endswith(f"/{text}")]
         return list(filter(None, paths))
-
-    def _touched(self, file: Any, base: str = "", *, exists_only: bool = False) -> str:
-        """Return the difference that a file's name leads to; no text if there is none."""
-        for path in self._places(file, base):
-            above = (str(each) for each in PurePath(path).parents)
-            if path in self._paths and (path in self._one_sided or not exists_only):
-                return path
-            if found := next((each for each in above if each in self._one_sided or (each == GIT and GIT in self._paths)), ""):
-                return found
-        return ""
 
     def _is_outside(self, event: _Event, places: tuple[str, ...]) -> bool:
         """Return whether the asker is one of these places in installed packages, and not in the tree."""
@@ -547,16 +454,6 @@ class Watch:
             return "a thread of C code"
         file = frame.f_code.co_filename
         return f"{self._path_of(file) or PurePath(*PurePath(file).parts[-2:])}:{frame.f_lineno}"
-
-
-class _WatchedModule(ModuleType):
-    """A module of which the watch wants to know who reads it."""
-
-    _watch: Watch
-
-    def __getattribute__(self, name: str) -> Any:
-        type(self)._watch.hear("module", (self, name))
-        return super().__getattribute__(name)
 
 
 class _Lines(dict[Any, Any]):
@@ -587,6 +484,14 @@ class _Listing:
 
     def __set__(self, finder: Any, names: Any) -> None:
         vars(finder)[self._name] = names
+
+
+def _functions_of(code: CodeType) -> Iterator[str]:
+    """Yield the qualified names of a function and of all within it."""
+    yield code.co_qualname
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _functions_of(inner)
 
 
 def _back(frame: FrameType | None) -> Iterator[FrameType]:

@@ -38,11 +38,11 @@ FILES = {
 
 @pytest.mark.slow
 def test_what_did_not_change_is_identical(tmp_path: Path) -> None:
-    """Nothing is timed after a comment or a new function; after a change the case that uses it is, and the record says why."""
+    """Nothing is timed after a comment or a new file; after a change the case that uses it is, and the record says why."""
     play = Playground(tmp_path)
     new_repository(play.repo, {"notes.txt": "x\n"})
     play.commit(FILES)
-    more = {"kernels/two.py": KERNELS + "\n\ndef unused(x: int = 1) -> int:\n    return x\n", "tests/test_one.py": "pass\n"}
+    more = {"kernels/new.py": KERNELS, "tests/test_one.py": "pass\n"}
     play.commit({"kernels/one.py": "# a comment\n" + KERNELS, "README.md": "More.\n", **more})
     done = play.check("--base", "HEAD~1")
     assert done.outcomes() == dict.fromkeys(("adds/small", "one/default", "two/default"), Outcome.IDENTICAL)
@@ -54,7 +54,7 @@ def test_what_did_not_change_is_identical(tmp_path: Path) -> None:
     outcomes = done.outcomes()
     assert outcomes.pop("one/default") is not Outcome.IDENTICAL
     assert set(outcomes.values()) == {Outcome.IDENTICAL}
-    assert done.case("one/default").host_difference == "kernels/one.py: the body of plus changed, and it ran"
+    assert done.case("one/default").host_difference == "kernels/one.py: the body of plus changed, and it runs"
 
     done = play.check("--base", "HEAD", "--time-identical")
     assert Outcome.IDENTICAL not in done.outcomes().values()

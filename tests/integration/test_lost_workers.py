@@ -222,7 +222,7 @@ def sleeps(*, device):
 LIES = """
 from ratchet.core.bench.clocks import CpuClock, Samples
 
-CpuClock.take = lambda self, count, **_: Samples({times})
+CpuClock.take = lambda self, count, **_: Samples((1e6,) * count)
 """
 
 
@@ -238,22 +238,14 @@ def test_a_benchmark_that_replaces_the_clock_is_timed_all_the_same(make: Callabl
     assert min(samples) >= 4.0
 
 
-@pytest.mark.parametrize(
-    ("times", "said"),
-    [
-        ("(1e-6,) * count", "shorter than any that this clock can see"),
-        ("(1.0,) * (count + 1)", "samples came back where"),
-        ("(1e6,) * count", "its samples add up to"),
-    ],
-)
-def test_answers_that_cannot_be_true_are_no_measurement(make: Callable[..., Playground], times: str, said: str) -> None:
+def test_answers_that_cannot_be_true_are_no_measurement(make: Callable[..., Playground]) -> None:
     """A worker whose code replaced the clock itself gets no verdict: exit 3, with what cannot be true."""
-    done = run_alone(make, ADDS + LIES.format(times=times))
+    done = run_alone(make, ADDS + LIES)
     assert done.code == 3, done
     verdict = done.verdict("adds/small")
     assert verdict.outcome is Outcome.UNFIT
     assert verdict.reason.startswith("The head could not be measured: ")
-    assert said in verdict.reason
+    assert "its samples add up to" in verdict.reason
 
 
 SESSIONS = """\

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.errors import WorkerError
 from ratchet.core.records.run import CaseRun
-from ratchet.identical.difference import PythonChange, TreeDifference, compare, python_change
+from ratchet.identical.difference import PythonChange, TreeDifference, compare, python_change, whole
+from ratchet.identical.footprint import Footprint, Found, look
 from ratchet.identical.proof import Noticed, Proof
 from ratchet.identical.runtime import living
 from ratchet.identical.watch import NativeOpenings
@@ -49,27 +50,27 @@ def spec_of(tree: Path) -> TreeSpec:
     return TreeSpec.of(Settings(), tree, checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
 
 
-def answers(folder: Path, change: Change) -> dict[str, dict[str, Any]]:
-    """Plant a change. Return what the benchmark ``op`` returns on each side, and what was noticed there."""
+def answers(folder: Path, change: Change) -> tuple[dict[str, dict[str, Any]], Found]:
+    """Plant a change. Return what the benchmark ``op`` returns on each side and what was noticed there, in plain values.
+
+    And what would have been noticed by what one process touched that ran in the base, before anybody knew of the change.
+    """
     import torch  # noqa: F401  as in a host
 
-    trees = {
-        "base": write(folder / "a" / "base", {"bench/op.py": change.bench, **change.base}).resolve(),
-        "head": write(folder / "b" / "head", {"bench/op.py": change.bench, **change.base, **change.head}).resolve(),
-    }
+    base = {"bench/op.py": change.bench, **change.base}
+    contents = {"base": base, "head": {**base, **change.head}, "then": base}
+    trees = {name: write(folder / name / name, files).resolve() for name, files in contents.items()}
     write(folder / "library", change.library)
-    for side, mode in zip(trees, change.modes[1:] if change.modes else (), strict=False):
+    for side, mode in zip(("base", "head"), change.modes[1:] if change.modes else (), strict=False):
         (trees[side] / change.modes[0]).chmod(mode)
     difference = compare(trees["base"], trees["head"], "bench", "results")
-
-    def told(loaded: Any, value: object) -> str:
-        return json.dumps({"value": value, **vars(loaded.proof.result())})
-
-    return {side: json.loads(watched(tree, folder / "library", difference, told)) for side, tree in trees.items()}
+    found = {side: watched(trees[side], folder / "library", difference) for side in ("base", "head")}
+    footprint = watched(trees["then"], folder / "library", whole(trees["then"]))["footprint"]
+    return found, look(Footprint.model_validate(footprint, strict=False).touches(), difference)
 
 
-def watched(tree: Path, library: Path, difference: TreeDifference, told: Callable[[Any, object], str]) -> str:
-    """Call the benchmark ``op`` of a tree twice in a worker that is watched, and return what ``told`` says there."""
+def watched(tree: Path, library: Path, difference: TreeDifference) -> dict[str, Any]:
+    """Call the benchmark ``op`` of a tree twice in a worker that is watched, and return what it returned and touched."""
 
     def host(writer: int) -> None:
         sys.path.append(str(library))
@@ -84,9 +85,10 @@ def watched(tree: Path, library: Path, difference: TreeDifference, told: Callabl
         CaseBoundary(loaded).begin("op/default", watched=False)
         call = loaded.build("op/default", 1).run
         call()
-        os.write(writer, told(loaded, call()).encode())
+        found = {"value": call(), **vars(loaded.proof.result())}
+        os.write(writer, json.dumps({**found, "footprint": Footprint.of(loaded.proof.touched).model_dump()}).encode())
 
-    return forked(host)
+    return json.loads(forked(host))
 
 
 def parameters(changes: tuple[Change, ...]) -> list[Any]:
@@ -96,18 +98,20 @@ def parameters(changes: tuple[Change, ...]) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", parameters(SEEN + LATER))
 def test_a_change_is_noticed(tmp_path: Path, change: Change) -> None:
-    """A change of what a call returns is noticed on one side at least."""
-    found = answers(tmp_path, change)
+    """A change of what a call returns is noticed on one side at least, and by what the call touched before the change."""
+    found, later = answers(tmp_path, change)
     assert found["base"]["value"] != found["head"]["value"]
     assert found["base"]["noticed"] or found["head"]["noticed"]
+    assert later.noticed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", parameters(HARMLESS))
 def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> None:
-    """A change that the case does not use is noticed on neither side."""
-    found = answers(tmp_path, change)
+    """A change that the case does not use is noticed on neither side, nor by what the case touched before."""
+    found, later = answers(tmp_path, change)
     assert [(side["noticed"], side["unknown"]) for side in found.values()] == [([], "")] * 2
+    assert later == Found()
 
 
 @pytest.mark.parametrize(
@@ -123,22 +127,16 @@ def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> 
         ("def f(a): return 1", "def f(b): return 1", PythonChange(top="def f(b):")),
         ("class A:\n  def f(self): return 1", "class A:\n  def f(self): return 2", PythonChange(bodies=frozenset({"A.f"}))),
         ("class A:\n  def f(self): return 1", "class A:\n  def f(self): return super().f()", PythonChange(top="class A:")),
+        ("class A: pass", "class A:\n  def g(self): return 1", PythonChange(top="class A:")),
+        ("def f(a: 1): pass", "def f(a: 2): pass", PythonChange(top="def f(a: 2):")),
+        ("A = 1", "A = 1\n@f.register\ndef _(x: int): pass", PythonChange(top="@f.register")),
         ("A = [lambda: 1]", "A = [lambda: 2]", PythonChange(bodies=frozenset({"<lambda>"}))),
-        ("A = 1", "A = 1\ndef g(x: int = -1, *, y=A): return x", PythonChange(names=frozenset({"g"}))),
-        ("import torch", "import torch\ndef g(x: torch.Tensor): return x", PythonChange(names=frozenset({"g"}))),
-        ("A = 1", "A = 1\ndef g(x: torch.Tensor): return x", PythonChange(top="def g(x: torch.Tensor):")),
-        ("A = 1", "A = 1\ndef g(x=f()): return x", PythonChange(top="def g(x=f()):")),
-        ("A = 1", "A = 1\n@f\ndef g(): pass", PythonChange(top="@f")),
-        ("A = 1", "A = 1\ndef __dir__(): pass", PythonChange(top="def __dir__():")),
-        ("A = 'g h'", "A = 'g h'\ndef g(): pass", PythonChange(top="def g():")),
-        ("def f(): g()", "def f(): g()\ndef g(): pass", PythonChange(top="def g():")),
-        ("def f(): pass", "def f(): g()\ndef g(): pass", PythonChange(bodies=frozenset({"f"}), names=frozenset({"g"}))),
-        ("def f(): pass", "def g(): pass", PythonChange(names=frozenset({"f", "g"}))),
-        ("A = 1", "A = 1\ndef g(): pass\ndef g(): pass", PythonChange(top="def g():")),
+        ("A = 1", "A = 1\ndef g(): pass", PythonChange(top="def g():")),
+        ("A = 1", "A = 1\nif __name__ == '__main__':\n  print(A)", PythonChange()),
     ],
 )
 def test_two_python_files(before: str, after: str, change: PythonChange) -> None:
-    """Files differ in comments, in bodies of functions, in functions that nothing mentions, or for whoever imports them."""
+    """Files differ in comments, in bodies of functions, or for whoever imports them."""
     assert python_change(before.encode(), after.encode()) == change
 
 
@@ -204,16 +202,14 @@ def test_what_is_timed_is_not_watched(tmp_path: Path) -> None:
     """A worker that nobody will ask runs with the functions of Python's own, and what an author put in their place stays."""
 
     def host(writer: int) -> None:
-        originals = os.stat, sys.modules["posix"].stat, vars, sys.getprofile()
-        proof = Proof(
-            TreeDifference(paths={"a.py": "changed"}, python={"a.py": PythonChange("", frozenset({"f"}), frozenset({"g"}))}),
-            tmp_path,
-        )
+        originals = os.stat, sys.modules["posix"].stat, sys.getprofile()
+        python = {"a.py": PythonChange(bodies=frozenset({"f"}))}
+        proof = Proof(TreeDifference(paths={"a.py": "changed"}, python=python), tmp_path)
         assert os.stat is not originals[0]
         own = os.access = lambda *_: True
         proof.imported()
         proof.forked(watched=False)
-        assert (os.stat, sys.modules["posix"].stat, vars, sys.getprofile()) == originals
+        assert (os.stat, sys.modules["posix"].stat, sys.getprofile()) == originals
         assert os.access is own
         os.write(writer, b"done")
 
@@ -244,10 +240,11 @@ def test_a_kernel_counts_once_it_is_compiled(tmp_path: Path) -> None:
     compiled += "def value():\n    source = ASTSource(kernels.scale, {'x': '*fp32'})\n    return len(source.hash())\n"
     for text, counts in ((compiled, True), ("from kit import kernels\ndef value(): return 1\n", False)):
         base = {"kit/kernels.py": kernel, "kit/op.py": text}
-        found = answers(tmp_path / str(counts), Change("", base, {"kit/kernels.py": kernel.replace("* 2", "* 3")}))
+        found, later = answers(tmp_path / str(counts), Change("", base, {"kit/kernels.py": kernel.replace("* 2", "* 3")}))
+        assert (bool(later.kernels), later.noticed) == (counts, ())
         for side in found.values():
             assert bool(side["noticed"]) is counts, side
-        comment = answers(tmp_path / f"comment {counts}", Change("", base, {"kit/kernels.py": "# a comment\n" + kernel}))
+        comment, _ = answers(tmp_path / f"comment {counts}", Change("", base, {"kit/kernels.py": "# a comment\n" + kernel}))
         assert [side["noticed"] for side in comment.values()] == [[], []]
 
 
@@ -255,11 +252,11 @@ def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
     """A case is not said to have changed what the watch takes out of the way, and nothing of it comes back with the next case."""
     base = {"kit/op.py": "def value(): return 1\ndef other(): return 1\n", "bench/op.py": BENCH}
     trees = [write(tmp_path / name, base).resolve() for name in ("base", "head")]
-    write(trees[1], {"kit/op.py": "def value(): return 1\ndef other(): return 2\ndef more(): pass\n"})
+    write(trees[1], {"kit/op.py": "def value(): return 1\ndef other(): return 2\n"})
     difference = compare(*trees, "bench", "results")
 
     def host(writer: int) -> None:
-        originals = os.stat, vars, sys.getprofile()
+        originals = os.stat, sys.getprofile()
         loaded = load(spec_of(trees[1]), difference)
         boundary = CaseBoundary(loaded)
         loaded.proof.forked(watched=True)
@@ -267,7 +264,7 @@ def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
         boundary.begin("op/default", watched=True)
         loaded.build("op/default", 1).run()
         noticed, restored = boundary.apart(loaded.proof.result), boundary.restore()
-        assert (os.stat, vars, sys.getprofile()) == originals
+        assert (os.stat, sys.getprofile()) == originals
         os.write(writer, json.dumps([noticed.noticed, restored.changed, restored.spent]).encode())
 
     assert json.loads(forked(host)) == [[], [], False]

@@ -69,13 +69,6 @@ def ignored_but_one(repo: Path) -> None:
     write(repo, results__baseline="2", results__current="x", a="2")
 
 
-def ignored_but_tracked(repo: Path) -> None:
-    write(repo, out__kept="1")
-    commit(repo, "tracked")
-    (repo / ".gitignore").write_text("out/\n")
-    write(repo, out__kept="2", out__fresh="x")
-
-
 def no_longer_tracked(repo: Path) -> None:
     git(repo, "rm", "-q", "--cached", "a")
     (repo / ".git/info").mkdir(exist_ok=True)
@@ -141,10 +134,6 @@ def with_submodule(repo: Path) -> Path:
     return repo / "sub"
 
 
-def submodule(repo: Path) -> None:
-    with_submodule(repo)
-
-
 def submodule_with_changes(repo: Path) -> None:
     write(with_submodule(repo), a="2", new="x")
 
@@ -169,11 +158,6 @@ def submodule_staged(repo: Path) -> None:
 def submodule_made_a_folder(repo: Path) -> None:
     sub = with_submodule(repo)
     (sub / ".git").unlink()
-
-
-def submodule_gone(repo: Path) -> None:
-    with_submodule(repo)
-    git(repo, "rm", "-q", "-f", "sub")
 
 
 def sparse(repo: Path) -> None:
@@ -225,43 +209,9 @@ def split_index(repo: Path) -> None:
     git(repo, "add", "new")
 
 
-def modes(repo: Path) -> None:
-    (repo / "a").chmod(0o755)
-    write(repo, tool="x")
-    (repo / "tool").chmod(0o755)
-
-
-def modes_that_do_not_count(repo: Path) -> None:
-    git(repo, "config", "core.fileMode", "false")
-    git(repo, "update-index", "--chmod=+x", "a")
-    write(repo, tool="x")
-    (repo / "tool").chmod(0o755)
-    (repo / "d/b").chmod(0o755)
-
-
-def links(repo: Path) -> None:
-    (repo / "a").unlink()
-    (repo / "a").symlink_to("d/b")
-    (repo / "to folder").symlink_to("d")
-    (repo / "to nowhere").symlink_to("../nowhere/ü")
-
-
 def folder_made_a_link(repo: Path) -> None:
     (repo / "d").rename(repo / "e")
     (repo / "d").symlink_to("e")
-
-
-def link_made_a_folder(repo: Path) -> None:
-    (repo / "l").symlink_to("d")
-    commit(repo, "link")
-    (repo / "l").unlink()
-    write(repo, l__x="1")
-
-
-def folder_made_a_file(repo: Path) -> None:
-    (repo / "d/b").unlink()
-    (repo / "d").rmdir()
-    write(repo, d="x")
 
 
 def file_made_a_folder(repo: Path) -> None:
@@ -317,12 +267,6 @@ def staged_and_gone(repo: Path) -> None:
     (repo / "new").unlink()
 
 
-def line_ends(repo: Path) -> None:
-    (repo / ".gitattributes").write_text("* text=auto\n")
-    commit(repo, "attributes")
-    (repo / "a").write_bytes(b"1\r\n2\r\n")
-
-
 def never_untracked(repo: Path) -> None:
     git(repo, "config", "status.showUntrackedFiles", "no")
     git(repo, "config", "status.relativePaths", "true")
@@ -359,7 +303,6 @@ TABLE = [
     Row(ignored_results, ("100644 .gitignore results/", A2, B), RESULTS),
     Row(ignored_but_one, ("100644 .gitignore results/*", A2, B, "100644 results/baseline 2")),
     Row(ignored_but_one, ("100644 .gitignore results/*", A2, B, "100644 results/baseline 1"), RESULTS, stash=False),
-    Row(ignored_but_tracked, ("100644 .gitignore out/", A, B, "100644 out/kept 2")),
     Row(no_longer_tracked, (B,), stash=False),
     Row(no_longer_staged, (A2, B)),
     Row(staged_results, (A2, B, "100644 results/baseline 1"), RESULTS, stash=False),
@@ -367,26 +310,18 @@ TABLE = [
     Row(in_conflict, ("100644 a 4", B, "100644 e 2"), stash=False),
     Row(nested_repositories, (A2, B, "100644 under/file x")),
     Row(folder_made_a_repository, (A, "100644 d/b 2", "100644 d/c 3")),
-    Row(submodule, (SUB, A2, B, "160000 sub first")),
     Row(submodule_with_changes, (SUB, A2, B, "160000 sub first")),
     Row(submodule_moved, (SUB, A2, B, "160000 sub second"), stash=False),
     Row(submodule_not_there, (SUB, A2, B, "160000 sub first")),
     Row(submodule_staged, (SUB, A, B, "160000 sub first")),
     Row(submodule_made_a_folder, (SUB, A2, B, "160000 sub first")),
-    Row(submodule_gone, ("100644 .gitmodules ", A2, B)),
-    Row(sparse, (A, B, "100644 far/fresh 3", "100644 far/y 1", "100644 far/z 1", "100644 in 1", "100644 keep/x 2")),
     Row(sparse_index, (A, B, "100644 far/fresh 3", "100644 far/y 1", "100644 far/z 1", "100644 in 1", "100644 keep/x 2")),
     Row(sparse_and_staged, (A, B, "100644 far/y 1")),
     Row(sparse_and_present, (A, B, "100644 far/fresh 3", "100644 far/y 2", "100644 far/z 1", "100644 in 1", "100644 keep/x 2")),
     Row(assumed_unchanged, (A, B, "100644 new x")),
     Row(linked_worktree, (A2, B, "100644 new x")),
     Row(split_index, (A2, B, "100644 new x")),
-    Row(modes, ("100755 a 1", B, "100755 tool x")),
-    Row(modes_that_do_not_count, ("100755 a 1", B, "100644 tool x")),
-    Row(links, ("120000 a d/b", B, "120000 to folder d", "120000 to nowhere ../nowhere/ü")),
     Row(folder_made_a_link, (A, "120000 d e", "100644 e/b 1"), stash=False),
-    Row(link_made_a_folder, (A, B, "100644 l/x 1")),
-    Row(folder_made_a_file, (A, "100644 d x")),
     Row(file_made_a_folder, ("100644 a/b x", B)),
     Row(from_a_folder, (A2, B, "100644 deep/er x", "100644 new y")),
     Row(file_made_a_repository, (B,), stash=False),
@@ -404,7 +339,6 @@ TABLE = [
     Row(renamed, (B, "100644 z z 2")),
     Row(intended, (A, B, "100644 new x"), stash=False),
     Row(staged_and_gone, (A2, B), stash=False),
-    Row(line_ends, ("100644 .gitattributes * text=auto", "100644 a 1\n2", B)),
     Row(never_untracked, (A, B, "100644 deep/er/new x", "100644 new x")),
     Row(nothing, (A, B)),
     Row(not_checked_out, (A2,)),
