@@ -12,13 +12,14 @@ import random
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.report.progress import Progress
+from ratchet.core.workload import dtype_name
 from ratchet.lab import numerics
 from ratchet.lab.contents import CallContents, derived, end_of, placed, settle, tensors_of
 from ratchet.lab.numerics import Closeness, Results, closeness
@@ -135,6 +136,21 @@ class CallSlots:
         return tensors_of(self.runner.map(self._stride * self.slots), layout, slot * self._stride)
 
 
+@dataclass(frozen=True)
+class Content:
+    """One content of the arguments of a call, and what the baseline promises to return for it."""
+
+    source: CallContents
+    seed: int
+    promise: tuple[Part, ...] = ()
+
+    def given_to(self, runner: Runner, slots: int = 1) -> CallSlots:
+        """Share memory with a runner, and write the arguments into the first slot. Raises RunnerTrouble."""
+        table = CallSlots(runner, self.source, self.promise, slots)
+        self.source.fill(table.arguments(0), self.seed)
+        return table
+
+
 def named_arguments(tensors: Sequence[torch.Tensor]) -> Results:
     """Return copies of arguments by the names that they have among results."""
     return {f"argument {number} after the call": one.clone() for number, one in enumerate(tensors, 1)}
@@ -169,9 +185,8 @@ class Referee:
         """Compare, then time; what breaks a rule or fails ends it."""
         self._contents = contents
         try:
-            with contextlib.suppress(_Enough):
-                self._probe()
-                self._enough()
+            self._probe()
+            if not self._is_over:
                 self._time()
         except RunnerTrouble as error:
             self.note(error)
@@ -211,9 +226,9 @@ class Referee:
             who = "The baseline" if error.side else "The maker of inputs"
             self.seen.trouble = f"{who} failed: {error.message}{f'. {hint}' if hint else ''}"
 
-    def _enough(self) -> None:
-        if any(violation.rule != "memory" for violation in self.seen.violations) or self.seen.trouble:
-            raise _Enough
+    @property
+    def _is_over(self) -> bool:
+        return bool(self.seen.trouble) or any(violation.rule != "memory" for violation in self.seen.violations)
 
     def _fork(self, side: Side) -> None:
         """Start a fresh process for a file, and hold it. Raises RunnerTrouble."""
@@ -232,7 +247,7 @@ class Referee:
             contents = self._contents.of_kind(wanted)
             kind = contents.kind
             try:
-                self._probe_one(contents, self._seeds[number], is_first=number == 0)
+                self._probe_one(Content(contents, self._seeds[number]), is_first=number == 0)
             except RunnerTrouble as error:
                 if error.side is None or (kind != OTHER_SHAPE and (number == 0 or error.side == "head")):
                     raise
@@ -244,34 +259,38 @@ class Referee:
                     self.seen.notes.append(
                         f"The baseline does not work on {kind} inputs, which were not compared: {error.message}"
                     )
-            self._enough()
+            if self._is_over:
+                return
 
-    def _probe_one(self, contents: CallContents, seed: int, *, is_first: bool) -> None:
+    def _probe_one(self, content: Content, *, is_first: bool) -> None:
+        with self._turn("reference") as runner:
+            content = replace(content, promise=self._described(runner, content))
         taken: dict[Side, CallSnapshot] = {}
-        promise: tuple[Part, ...] = ()
         for side in ("reference", "head"):
             with self._turn(side) as runner:
-                table = CallSlots(runner, contents, (), 1)
-                contents.fill(table.arguments(0), seed)
-                described = runner.ask("call", Parts, seed=seed % 2**31).parts
-                if side == "reference":
-                    promise = described
-                elif problem := _structural(described, promise):
-                    self._add(contents.kind, seed, Violation(rule="failed", message=problem))
-                    return
-                table = CallSlots(runner, contents, promise, 2)
-                contents.fill(table.arguments(0), seed)
-                runner.ask("batch", Done, count=1, seed=seed % 2**31)
+                table = content.given_to(runner, 2)
+                runner.ask("batch", Done, count=1, seed=call_seed(content.seed))
                 taken[side] = table.snapshot(0)
                 self._take_peak(side)
                 if is_first:
                     self._spoil(side, table, taken[side])
-        base = taken["reference"]
         if is_first:
-            self._promise = promise
-            before = named_arguments(contents.made(seed))
-            self._changes = {place: not _same(value, base.arguments[place]) for place, value in before.items()}
-        self._compare(contents, promise, seed, taken["head"], base, precise=is_first)
+            self._promise = content.promise
+            before = named_arguments(content.source.made(content.seed))
+            after = taken["reference"].arguments
+            self._changes = {place: not _same(value, after[place]) for place, value in before.items()}
+        self._compare(content, taken["head"], taken["reference"], precise=is_first)
+
+    def _described(self, runner: Runner, content: Content, **how: bool) -> tuple[Part, ...]:
+        """Have the baseline called, and return what it says of its result."""
+        replace(content, promise=()).given_to(runner)
+        return runner.ask("call", Parts, seed=call_seed(content.seed), **how).parts
+
+    def _called(self, runner: Runner, content: Content, **how: bool) -> Results:
+        """Have the baseline called in another way, and return its result."""
+        table = CallSlots(runner, content.source, self._described(runner, content, **how), 1)
+        runner.ask("write", Done, results=table.results)
+        return table.snapshot(0).results
 
     def _take_peak(self, side: Side) -> None:
         peak = self._runners[side].peak_bytes() + self._contents.bytes
@@ -286,53 +305,49 @@ class Referee:
         elif self._keeps and not is_kept:
             self.seen.violations.append(_returned_argument())
 
-    def _exact(self, contents: CallContents, promise: Sequence[Part], seed: int) -> Results | None:
+    def _exact(self, content: Content) -> Results | None:
         """Return the baseline's result in float64; None where it does not compute in that."""
-        wide = tuple(part.model_copy(update={"dtype": _WIDE.get(part.dtype, part.dtype)}) for part in promise)
         try:
             with self._turn("reference") as runner:
-                table = CallSlots(runner, contents, wide, 1)
-                contents.fill(table.arguments(0), seed)
-                if runner.ask("call", Parts, seed=seed % 2**31, wide=True).parts != wide:
-                    return None
-                runner.ask("write", Done, results=table.results)
-                return table.snapshot(0).results
+                exact = self._called(runner, content, wide=True)
         except RunnerTrouble as error:
             if error.message.startswith(("hung", "crashed")):
                 raise
             return None  # written for one type
+        wide = [(part.place, _WIDE.get(part.dtype, part.dtype), part.shape) for part in content.promise]
+        return exact if wide == [(place, dtype_name(one.dtype), tuple(one.shape)) for place, one in exact.items()] else None
 
-    def _compare(
-        self,
-        contents: CallContents,
-        promise: Sequence[Part],
-        seed: int,
-        found: CallSnapshot,
-        expected: CallSnapshot,
-        *,
-        precise: bool,
-    ) -> None:
+    def _compare(self, content: Content, found: CallSnapshot, expected: CallSnapshot, *, precise: bool) -> None:
         """Compare one call, and note what that says."""
-        exact = self._exact(contents, promise, seed)
+        violation, figures = self._held(content, found, expected, precise=precise)
+        kind, problem = content.source.kind, violation.message if violation else ""
+        self.seen.probes.append(Probe(kind=kind, seed=content.seed, problem=problem, **figures))
+        if violation and kind == OTHER_SHAPE:
+            self.seen.notes.append(f"{ONE_SHAPE}: at another one its result is wrong.")
+        elif violation:
+            self.seen.violations.append(violation)
+
+    def _held(
+        self, content: Content, found: CallSnapshot, expected: CallSnapshot, *, precise: bool
+    ) -> tuple[Violation | None, dict[str, float | None]]:
+        """Hold one call against the baseline's; return the figures of its `Probe`, too."""
         if problem := self._changed_arguments(found, expected):
-            self._add(contents.kind, seed, Violation(rule="inputs", message=problem))
-            return
-        scaled = contents.kind not in ("random", OTHER_SHAPE)
+            return Violation(rule="inputs", message=problem), {}
+        exact, kind = self._exact(content), content.source.kind
+        scaled = kind not in ("random", OTHER_SHAPE)
         near = self._closeness(found, expected, exact, scaled=scaled)
         if near.wrong:
-            found = self._excused(contents, promise, seed, found, expected)
+            found = self._excused(content, found, expected)
             near = self._closeness(found, expected, exact, scaled=scaled)
+        figures: dict[str, float | None] = {"largest": near.largest}
         if near.wrong:
             off = "nan" if near.not_finite else f"{near.largest:.2e}"
-            detail = f"{near.wrong}, on {contents.kind} inputs of seed {seed}"
-            self._add(
-                contents.kind, seed, Violation(rule="outputs", message=f"outputs differ by {off}", detail=detail), near.largest
-            )
-        elif not precise:
-            self._add(contents.kind, seed, None, near.largest)
-        else:
-            error, own = numerics.precision_errors(found.results, expected.results, exact, list(expected.arguments.values()))
-            self._add(contents.kind, seed, self._imprecise(error, own), near.largest, error, own)
+            detail = f"{near.wrong}, on {kind} inputs of seed {content.seed}"
+            return Violation(rule="outputs", message=f"outputs differ by {off}", detail=detail), figures
+        if not precise:
+            return None, figures
+        error, own = numerics.precision_errors(found.results, expected.results, exact, list(expected.arguments.values()))
+        return self._imprecise(error, own), {**figures, "error": error, "baseline_error": own}
 
     def _imprecise(self, error: float, own: float | None) -> Violation | None:
         if not self._rules.same_precision or not numerics.is_less_precise(error, own):
@@ -349,9 +364,7 @@ class Referee:
     ) -> Closeness:
         return closeness(found.all, expected.all, self._rules.rtol, self._rules.atol, scaled=scaled, exact=exact)
 
-    def _excused(
-        self, contents: CallContents, promise: Sequence[Part], seed: int, found: CallSnapshot, expected: CallSnapshot
-    ) -> CallSnapshot:
+    def _excused(self, content: Content, found: CallSnapshot, expected: CallSnapshot) -> CallSnapshot:
         """Return a call in which elements that the baseline might give as well are the baseline's.
 
         These are indices of equal values, and what it gives for arguments that differ by a few roundings: there a value lies
@@ -359,32 +372,22 @@ class Referee:
         """
         taken = dict(found.all)
         with self._turn("reference") as runner:
-            selected = self._selected(runner, contents, seed)
+            selected = self._called(runner, content, watch=True)
             for place, value in expected.all.items():
                 if value.dtype in (torch.int64, torch.int32):
                     for chosen, source in self._sources(selected, place, value, expected):
                         is_tie = numerics.ties(taken[place], value, chosen, source)
                         taken[place] = torch.where(is_tie, value, taken[place])
-            table = CallSlots(runner, contents, promise, 1)
             for number in range(numerics.NUDGES):
                 if not closeness(taken, expected.all, self._rules.rtol, self._rules.atol).wrong:
                     break
-                contents.fill(table.arguments(0), seed)
+                table = content.given_to(runner)
                 numerics.nudge(table.arguments(0), number)
-                runner.ask("batch", Done, count=1, seed=seed % 2**31)
+                runner.ask("batch", Done, count=1, seed=call_seed(content.seed))
                 for place, value in table.snapshot(0).all.items():
                     near = numerics.apart(taken[place], value, self._rules.rtol, self._rules.atol)[1]
                     taken[place] = torch.where(near, expected.all[place], taken[place])
         return CallSnapshot({place: taken[place] for place in found.results}, {place: taken[place] for place in found.arguments})
-
-    def _selected(self, runner: Runner, contents: CallContents, seed: int) -> Results:
-        """Return what the baseline's operators selected by, as far as that can be seen."""
-        table = CallSlots(runner, contents, (), 1)
-        contents.fill(table.arguments(0), seed)
-        parts = runner.ask("call", Parts, seed=seed % 2**31, watch=True).parts
-        table = CallSlots(runner, contents, parts, 1)
-        runner.ask("write", Done, results=table.results)
-        return table.snapshot(0).results
 
     def _sources(
         self, selected: Results, place: str, value: torch.Tensor, expected: CallSnapshot
@@ -401,22 +404,6 @@ class Referee:
             if not self._changes.get(place, True) and not _same(found.arguments[place], value):
                 return f"it changes {place.removesuffix(' after the call')}, the baseline does not"
         return ""
-
-    def _add(
-        self,
-        kind: InputKind,
-        seed: int,
-        violation: Violation | None,
-        largest: float | None = None,
-        error: float | None = None,
-        own: float | None = None,
-    ) -> None:
-        problem = violation.message if violation else ""
-        self.seen.probes.append(Probe(kind=kind, seed=seed, problem=problem, largest=largest, error=error, baseline_error=own))
-        if violation and kind == OTHER_SHAPE:
-            self.seen.notes.append(f"{ONE_SHAPE}: at another one its result is wrong.")
-        elif violation:
-            self.seen.violations.append(violation)
 
     # Timing, by a plan that is fixed before.
 
@@ -435,7 +422,8 @@ class Referee:
             took_s = {count: self._message(tables, count) for count in self._choose.sample([calls, 2 * calls], 2)}
             both = {side: (took_s[calls][side], took_s[2 * calls][side]) for side in SIDES}
             self.seen.samples.append(Timed(process=process, calls=calls, baseline_s=both["reference"], candidate_s=both["head"]))
-            self._enough()
+            if self._is_over:
+                return
         for side in SIDES:
             with self._turn(side) as runner:
                 self.seen.opened |= set(runner.ask("opened", OpenedFiles).paths)
@@ -519,7 +507,7 @@ class Referee:
         for side in self._choose.sample([*tables], len(tables)):
             table = tables[side]
             try:
-                took_s[side] = table.runner.timed(count, first % 2**31)
+                took_s[side] = table.runner.timed(count, call_seed(first))
             except RunnerTrouble as error:
                 if side == "reference":
                     raise
@@ -546,13 +534,9 @@ class Referee:
             is_looked_at = self._choose.random() < LOOKS / (LOOKS + self._looks)
             self._looks += 1
         if is_looked_at:
-            self._compare(self._contents, self._promise, seed, found, expected, precise=True)
+            self._compare(Content(self._contents, seed, self._promise), found, expected, precise=True)
             with self._turn("reference"):
                 tables["reference"].announce()
-
-
-class _Enough(Exception):
-    """Nothing more needs to be seen."""
 
 
 @contextlib.contextmanager
@@ -569,19 +553,14 @@ def on_other_cores(cores: Sequence[int]) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def call_seed(seed: int) -> int:
+    """Return the seed that both files get before their calls, as most generators of random numbers take it."""
+    return seed % 2**31
+
+
 def _returned_argument() -> Violation:
     return Violation(rule="inputs", message="its result changes when its argument does afterwards, the baseline's does not")
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8))
-
-
-def _structural(found: Sequence[Part], expected: Sequence[Part]) -> str:
-    """Return how two results differ in their places, types or shapes."""
-    ours, theirs = ({part.place: f"{part.dtype} {tuple(part.shape)}" for part in side} for side in (found, expected))
-    for place in (*ours, *theirs):
-        mine, its = (side.get(place, "missing") for side in (ours, theirs))
-        if mine != its:
-            return f"{place} is {mine}, the baseline's {its}"
-    return ""

@@ -274,11 +274,11 @@ class FileProcess:
         else:
             parts = self._parts(result, self._arguments[of])
             if parts.keys() != places.keys():
-                raise ValueError(f"this time it returns {', '.join(parts)}")
+                raise ValueError(f"it returns {', '.join(parts)}, and the baseline {', '.join(places)}")
             found = [parts[place] for place in places]
         for part, (place, to) in zip(found, places.items(), strict=True):
             if part.shape != to.shape or part.dtype != to.dtype:
-                raise ValueError(f"this time {place} is {part.dtype} {tuple(part.shape)}")
+                raise ValueError(f"{place} is {outputs.signature(part)}, the baseline's was {outputs.signature(to)}")
             to.copy_(part.detach())
 
     def _parts(self, result: Any, arguments: Sequence[Any]) -> dict[str, torch.Tensor]:
