@@ -16,22 +16,24 @@ from ratchet.lab.child.memory import SharedMemory, aligned
 from ratchet.lab.records.evaluation import InputKind, InputSpec
 from ratchet.lab.runners import Done, MadeArguments, Part, Runner, RunnerTrouble
 
+KINDS: tuple[InputKind, ...] = ("random", "structured", "random", "large", "random")
+"""Inputs on which results are compared before anything is timed."""
 _BANDS = 7
 SEED_BITS = 63
 
 
 class CallContents:
-    """A source of arguments of one kind; ``tree`` and ``parts`` say what they are, as `child.runner` takes them."""
+    """A source of arguments; ``tree`` and ``parts`` say what they are, as `child.runner` takes them."""
 
-    def __init__(
-        self, specs: Sequence[InputSpec], maker: Runner | None, device: str, seed: int, kind: InputKind = "random"
-    ) -> None:
+    def __init__(self, specs: Sequence[InputSpec], maker: Runner | None, device: str, seed: int) -> None:
         """Take arguments from ``specs`` or, where there is one, from the maker. Raises RunnerTrouble."""
-        self.kind, self.device = kind, torch.device(device)
-        self._specs, self._maker, self._seed = specs, maker, seed
+        self.device = torch.device(device)
+        self._specs, self._maker = specs, maker
+        self.kinds: tuple[InputKind, ...] = KINDS
         if maker is None:
-            self.tree, self.parts = _described(specs, kind)
+            self.tree, self.parts = _described(specs)
             return
+        self.kinds = ("random",) * len(KINDS)  # only its author could make others
         maker.fork(seed)
         made = maker.ask("make", MadeArguments, seed=seed)
         self.tree, self.parts = made.tree, made.parts
@@ -44,24 +46,20 @@ class CallContents:
         """The memory that the arguments of a call take."""
         return end_of(self.parts)
 
-    def of_kind(self, kind: InputKind) -> CallContents:
-        """Return contents of another kind, which may have another shape; a maker has one kind only."""
-        return self if self._maker else CallContents(self._specs, None, self.device.type, self._seed, kind)
-
     def made(self, seed: int) -> list[torch.Tensor]:
         """Return one content in memory that no runner has. Raises RunnerTrouble."""
         tensors = [torch.empty(part.shape, dtype=getattr(torch, part.dtype), device=self.device) for part in self.parts]
         self.fill(tensors, seed)
         return tensors
 
-    def fill(self, tensors: Sequence[torch.Tensor], seed: int) -> None:
+    def fill(self, tensors: Sequence[torch.Tensor], seed: int, kind: InputKind = "random") -> None:
         """Write one content into the tensors of a call, and wait until it is there. Raises RunnerTrouble."""
         if self._maker is not None:
             self._make(self._maker, tensors, seed)
         else:
             specs = [spec for spec in self._specs if spec.number is None]
             for number, (spec, to) in enumerate(zip(specs, tensors, strict=True)):
-                _draw(spec, to, torch.Generator(self.device).manual_seed(derived(seed, number)), self.kind)
+                _draw(spec, to, torch.Generator(self.device).manual_seed(derived(seed, number)), kind)
         settle(self.device)
 
     def _make(self, maker: Runner, tensors: Sequence[torch.Tensor], seed: int) -> None:
@@ -75,12 +73,11 @@ class CallContents:
             to.copy_(there)
 
 
-def _described(specs: Sequence[InputSpec], kind: InputKind) -> tuple[dict[str, Any], tuple[Part, ...]]:
+def _described(specs: Sequence[InputSpec]) -> tuple[dict[str, Any], tuple[Part, ...]]:
     parts: list[Part] = []
     for spec in specs:
         if spec.number is None:
-            shape = tuple(max(1, size * 3 // 4) for size in spec.shape) if kind == "other shape" else spec.shape
-            parts.append(Part(place=str(len(parts)), dtype=spec.dtype, shape=shape))
+            parts.append(Part(place=str(len(parts)), dtype=spec.dtype, shape=spec.shape))
     numbers = [[] if one is None else [int(one) if one.is_integer() else one] for one in (spec.number for spec in specs)]
     return {"values": numbers, "structure": treespec_dumps(tree_structure([0] * len(specs)))}, tuple(parts)
 

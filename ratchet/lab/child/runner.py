@@ -234,10 +234,7 @@ class FileProcess:
         def parts() -> dict[str, torch.Tensor]:
             return self._parts(self.function(*arguments), arguments)
 
-        if watch:
-            self._last = watched(parts)
-        else:
-            self._last = parts()
+        self._last = watched(parts) if watch else parts()
         self._wait()
         return {"parts": self._layout(self._last)}
 

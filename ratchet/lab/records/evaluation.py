@@ -64,6 +64,7 @@ class SourceFile(Record):
 
 
 InputKind = Literal["random", "structured", "large", "other shape"]
+"""The last one is in earlier records only."""
 
 
 class Probe(Record):
