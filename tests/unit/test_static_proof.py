@@ -22,8 +22,10 @@ from ratchet.github.static_proof import with_proofs
 from ratchet.identical.footprint import Footprint, Touch
 from ratchet.identical.static.records import (
     CompiledCode,
+    Instructions,
     Kernel,
     KernelChange,
+    Recompiled,
     Recorded,
     RecordedCase,
     StaticCase,
@@ -125,7 +127,8 @@ def record(origin: Path) -> Recorded:
 
 def claimed(reference: str, head: str, code: CompiledCode | None, **more: Any) -> StaticReport:
     """The report of a job that says that every case is identical, and what the kernel compiles to."""
-    change = KernelChange(kernel="k", reference=code and CODE, head=code, same=True)
+    made = Recompiled(code=code, instructions=Instructions(of="PTX", counts={})) if code else None
+    change = KernelChange(kernel="k", reference=made and made.model_copy(update={"code": CODE}), head=made, same=True)
     cases = (
         StaticCase(name=USES, identical=True),
         StaticCase(name=COMPILES, identical=True, kernels=(change,) if code else ()),

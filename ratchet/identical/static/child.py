@@ -19,6 +19,7 @@ from typing import Any
 from ratchet.identical.footprint import Footprint
 from ratchet.identical.launches import elf
 from ratchet.identical.runtime import living
+from ratchet.identical.static.instructions import instructions
 
 _UNUSED = frozenset({"hash", "target", "extern_libs"})
 """Parts of Triton's metadata that depend on where it is installed, or that the machine code shows."""
@@ -48,7 +49,7 @@ def capture(worker: Any) -> dict[str, Any]:
 
 
 def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `records.CompiledCode` of a kernel (`records.Kernel`) as the tree of this worker has it."""
+    """Return `records.Recompiled` of a kernel (`records.Kernel`) as the tree of this worker has it."""
     from triton import compile as compile_kernel
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -61,7 +62,7 @@ def recompile(worker: Any, kernel: Mapping[str, Any]) -> dict[str, Any]:
     attributes = {tuple(path): value for path, value in written["attributes"]}
     source = ASTSource(function, written["signature"], constants, attributes)
     compiled = compile_kernel(source, target=GPUTarget(*written["target"]), options=written["options"])
-    return _compiled(compiled)
+    return {"code": _compiled(compiled), "instructions": instructions(compiled.asm)}
 
 
 def kernel_keys(worker: Any, kernels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

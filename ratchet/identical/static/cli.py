@@ -18,7 +18,10 @@ from ratchet.core.report.words import commit_label
 from ratchet.core.units import plural, size, wall
 from ratchet.core.untrusted import clean
 from ratchet.identical.static.command import check, record
-from ratchet.identical.static.records import REPORT, KernelChange, StaticReport
+from ratchet.identical.static.records import REPORT, Instructions, KernelChange, StaticReport
+
+MOST_OPCODES = 6
+"""Opcodes that a line names."""
 
 
 @click.command("record")
@@ -101,13 +104,28 @@ def _kernel(change: KernelChange) -> str:
     name = clean(change.kernel)
     if not (change.reference and change.head) or change.trouble:
         return f"{name}: {clean(change.trouble)}"
-    one, other = change.reference, change.head
+    one, other = change.reference.code, change.head.code
     figures = {
         "registers": (str(one.registers), str(other.registers)),
         "spills": (size(one.spills), size(other.spills)),
         "shared memory": (size(one.shared), size(other.shared)),
         "code": (size(one.code_size), size(other.code_size)),
     }
-    return f"{name}: " + ", ".join(
-        f"{what} {before}" if before == after else f"{what} {before} -> {after}" for what, (before, after) in figures.items()
-    )
+    parts = [f"{what} {_arrow(before, after)}" for what, (before, after) in figures.items()]
+    if change.reference.instructions and change.head.instructions:
+        parts.append(_mix(change.reference.instructions, change.head.instructions))
+    return f"{name}: {', '.join(parts)}"
+
+
+def _arrow(before: object, after: object) -> str:
+    return f"{before}" if before == after else f"{before} -> {after}"
+
+
+def _mix(one: Instructions, other: Instructions) -> str:
+    """Return the number of instructions, and the opcodes of which there are more or fewer, the most first."""
+    counts = {opcode: (one.counts.get(opcode, 0), other.counts.get(opcode, 0)) for opcode in {**one.counts, **other.counts}}
+    changed = {opcode: pair for opcode, pair in counts.items() if pair[0] != pair[1]}
+    most = sorted(changed, key=lambda opcode: (-abs(changed[opcode][1] - changed[opcode][0]), opcode))[:MOST_OPCODES]
+    listed = ", ".join(f"{opcode} {_arrow(*changed[opcode])}" for opcode in most)
+    what = "instructions" if one.of == "machine code" else "instructions of PTX"
+    return f"{what} {_arrow(sum(one.counts.values()), sum(other.counts.values()))}" + (f" ({listed})" if listed else "")

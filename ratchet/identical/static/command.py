@@ -41,10 +41,10 @@ from ratchet.identical.footprint import Footprint, look
 from ratchet.identical.static.records import (
     STATIC,
     CaseCapture,
-    CompiledCode,
     Kernel,
     KernelChange,
     KernelKeys,
+    Recompiled,
     Recorded,
     RecordedCase,
     StaticReport,
@@ -273,8 +273,8 @@ class Prover:
         for side, tree in trees.items():
             own = settings_of_tree(self.settings, tree)
             specs[side] = TreeSpec.of(own, tree, checkout=self.repository.root, device="cpu", gpu_uuid=None)
-        made: dict[Side, dict[int, CompiledCode | str]] = {
-            side: {place: kernels[place].compiled for place in wanted} for side in SIDES
+        made: dict[Side, dict[int, Recompiled | str]] = {
+            side: {place: Recompiled(code=kernels[place].compiled) for place in wanted} for side in SIDES
         }
         with scratch_folder("kernels") as cache:  # so that no earlier process could leave its own answer there
             try:
@@ -292,7 +292,7 @@ class Prover:
                         done = pool.map(lambda place, host=hosts.sides[side]: _recompiled(host, kernels[place]), left)
                         made[side] |= dict(zip(left, done, strict=True))
                         if is_reference:
-                            left = [place for place in left if made["head"][place] != kernels[place].compiled]
+                            left = [place for place in left if not _is_as_recorded(made["head"][place], kernels[place])]
             except (HostError, ForeignModuleError) as error:
                 return {place: kernel_change(kernels[place], {}, clean(str(error))) for place in wanted}
         return {place: kernel_change(kernels[place], {side: made[side][place] for side in SIDES}) for place in wanted}
@@ -341,8 +341,12 @@ def _keys(host: HostClient, kernels: Sequence[Kernel]) -> Sequence[str]:
     return [""] * len(kernels) if isinstance(found, str) else found.keys
 
 
-def _recompiled(host: HostClient, kernel: Kernel) -> CompiledCode | str:
-    return _asked(host, "recompile", CompiledCode, kernel=_as_asked(kernel))
+def _is_as_recorded(made: Recompiled | str, kernel: Kernel) -> bool:
+    return isinstance(made, Recompiled) and made.code == kernel.compiled
+
+
+def _recompiled(host: HostClient, kernel: Kernel) -> Recompiled | str:
+    return _asked(host, "recompile", Recompiled, kernel=_as_asked(kernel))
 
 
 def _as_asked(kernel: Kernel) -> dict[str, object]:

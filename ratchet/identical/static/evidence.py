@@ -17,7 +17,7 @@ from ratchet.core.errors import RecordError
 from ratchet.core.processes import run
 from ratchet.core.records.files import load, save
 from ratchet.core.records.run import SIDES, CaseRun, Policy, RunRecord, Side
-from ratchet.identical.static.records import CompiledCode, KernelChange, Recorded, StaticReport
+from ratchet.identical.static.records import KernelChange, Recompiled, Recorded, StaticReport
 from ratchet.identical.static.verdicts import OneSide, identical_cases, kernel_change, note_of, run_of, tree_difference, verdicts
 
 FOLDERS: Mapping[Side, str] = {"reference": "refs", "head": "head"}
@@ -70,7 +70,7 @@ def _verdict(folder: Path, bench: str, results: str) -> StaticReport:
     return claimed.model_copy(update={"cases": cases, "recorded": recorded.tree, "machine": machine})
 
 
-def _sides(claim: KernelChange | None) -> dict[Side, CompiledCode | str]:
+def _sides(claim: KernelChange | None) -> dict[Side, Recompiled | str]:
     made = {"reference": claim.reference, "head": claim.head} if claim else {}
     return {side: made.get(side) or "it was not compiled" for side in SIDES}
 

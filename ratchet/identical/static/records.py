@@ -38,6 +38,23 @@ class CompiledCode(Record):
     """Bytes of instructions."""
 
 
+class Instructions(Record):
+    """The instructions of a kernel, without padding."""
+
+    of: Literal["machine code", "PTX"]
+    """PTX where this machine has no ``nvdisasm``."""
+    counts: Annotated[dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,40}$")], Count], Field(max_length=1000)]
+    """By opcode, without what follows its first dot."""
+
+
+class Recompiled(Record):
+    """The answer of a worker: a recorded kernel as its tree has it."""
+
+    code: CompiledCode
+    instructions: Instructions | None = None
+    """None where it was not compiled, since nothing that it is made of differs from what was recorded."""
+
+
 class KernelKeys(Record):
     """The answer of a worker: for each kernel that it was asked about, what tells apart all that it is made of."""
 
@@ -104,9 +121,9 @@ class KernelChange(Record):
     """A kernel whose source changed, as Triton compiles it for each side."""
 
     kernel: str
-    reference: CompiledCode | None
+    reference: Recompiled | None
     """None: nothing could be compiled."""
-    head: CompiledCode | None
+    head: Recompiled | None
     same: bool
     """The head's is what was recorded on the GPU."""
     trouble: str = ""

@@ -17,9 +17,9 @@ from ratchet.core.units import plural
 from ratchet.identical.difference import TreeDifference, compare
 from ratchet.identical.footprint import Found, Touch, look
 from ratchet.identical.static.records import (
-    CompiledCode,
     Kernel,
     KernelChange,
+    Recompiled,
     Recorded,
     RecordedCase,
     StaticCase,
@@ -80,12 +80,12 @@ def _found(case: RecordedCase, imported: dict[Touch, str], side: OneSide) -> Fou
     return look(imported | case.touched.touches(), side.difference)
 
 
-def kernel_change(kernel: Kernel, of_side: Mapping[Side, CompiledCode | str], trouble: str = "") -> KernelChange:
+def kernel_change(kernel: Kernel, of_side: Mapping[Side, Recompiled | str], trouble: str = "") -> KernelChange:
     """Return how a kernel fared. It is the same only where both sides compile to what was recorded on the GPU."""
-    made = {side: one for side, one in of_side.items() if isinstance(one, CompiledCode)}
+    made = {side: one for side, one in of_side.items() if isinstance(one, Recompiled)}
     failed = [f"{side}: {one}" for side, one in of_side.items() if isinstance(one, str)]
-    same = len(made) == len(SIDES) and all(one == kernel.compiled for one in made.values())
-    if not (same or trouble or failed) and made["reference"] == made["head"]:
+    same = len(made) == len(SIDES) and all(one.code == kernel.compiled for one in made.values())
+    if not (same or trouble or failed) and made["reference"].code == made["head"].code:
         trouble = "here the compiler makes other code of the recorded source than it did on the GPU's machine"
     return KernelChange(
         kernel=kernel.label,
@@ -117,7 +117,7 @@ def identical_cases(recorded: Recorded, report: StaticReport) -> Iterator[CaseRu
     """Yield what a run has of each case that was proved identical."""
     for case in (case for case in report.cases if case.identical):
         workload, (benchmark, config) = recorded.cases[case.name].workload, case.name.split("/", 1)
-        code = [one.head.code for one in case.kernels if one.head]
+        code = [one.head.code.code for one in case.kernels if one.head]
         digest = hashlib.sha256("".join(code).encode()).hexdigest()
         yield CaseRun(
             name=case.name,
