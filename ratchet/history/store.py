@@ -11,13 +11,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import itertools
 import os
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -33,24 +30,19 @@ from ratchet.history.records import HistoryCase, HistoryRun, Series
 LARGEST_RUN_BYTES = 16 * 2**20
 """Of one file; 5,000 cases, the most that a run may have, take 2 MiB."""
 SUFFIX = ".json"
-LAYOUT = f"2 {__version__}"
+LAYOUT = f"3 {__version__}"
 """The layout of the tables, and the version that read the files: a newer one may read what this one refused."""
 _TABLES = """
 CREATE TABLE about (layout TEXT);
-CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, state TEXT, problem TEXT);
-CREATE TABLE runs (file INTEGER PRIMARY KEY, started_at TEXT, body TEXT, whole BLOB);
-CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT, hardware TEXT, UNIQUE (name, hardware));
-CREATE TABLE cases (series INTEGER, file INTEGER, body TEXT, PRIMARY KEY (series, file)) WITHOUT ROWID;
-CREATE TABLE links (
-    series INTEGER, file INTEGER, workload TEXT, anchor TEXT, anchor_ratio REAL, reference TEXT, reference_ratio REAL,
-    PRIMARY KEY (series, file)
+CREATE TABLE files (id INTEGER PRIMARY KEY, name TEXT UNIQUE, state TEXT, problem TEXT, placed_at TEXT, run TEXT);
+CREATE TABLE cases (
+    name TEXT, hardware TEXT, file INTEGER, place INTEGER,
+    workload TEXT, anchor TEXT, anchor_ratio REAL, reference TEXT, reference_ratio REAL, body TEXT,
+    PRIMARY KEY (name, hardware, file)
 ) WITHOUT ROWID;
+CREATE INDEX cases_of_file ON cases (file);
 """
-"""``links`` repeats the little of ``cases`` that all runs of a series are read for."""
-_COMMIT_EVERY = 500
-"""Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
-_MOST_ROWS = 100_000
-"""Cases that are held in memory at once."""
+"""``run`` is a run without its cases. The columns before ``body`` repeat the little that is read of all runs of a series."""
 _MANY_FILES = 2000
 """More new files than this take a second or longer to read, so it is said first."""
 _WAIT_S = 60.0
@@ -98,7 +90,6 @@ class History:
         self._runs: dict[int, HistoryRun] = {}
         wanted = [(place, place.listed()) for place in places]
         for path in (index, index, None):  # as it is; after it was damaged; after it could not be written
-            self._series: dict[tuple[str, str], int] = {}
             try:
                 self._database = _opened(path)
                 self._refresh(wanted)
@@ -113,25 +104,24 @@ class History:
 
     def cases(self) -> list[IndexedCase]:
         """Return every case of every kind of hardware, by name."""
-        rows = self._database.execute(
-            "SELECT name, hardware FROM series WHERE EXISTS (SELECT 1 FROM links WHERE series = id) ORDER BY name, hardware"
-        )
+        rows = self._database.execute("SELECT DISTINCT name, hardware FROM cases ORDER BY name, hardware")
         return [IndexedCase(*row) for row in rows]
 
     def series(self, name: str, hardware: str, last: int | None = None) -> Series:
         """Return all runs of a case on one kind of hardware, or the latest of them."""
         known = self._known_runs
-        number = self._database.execute("SELECT id FROM series WHERE name = ? AND hardware = ?", (name, hardware)).fetchone()
         found = self._database.execute(
-            "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM links WHERE series = ?", number or (0,)
+            "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM cases WHERE name = ? AND hardware = ?",
+            (name, hardware),
         )
-        # Only links are read of the runs that are not shown: there may be thousands.
+        # Only these columns are read of the runs that are not shown: there may be thousands.
         links = {file: link for file, *link in found}
         files = [file for file in known if file in links]  # another process may have entered more since
         places = places_of((Link(known[file].commit, known[file].machine, *links[file]) for file in files), last)
         latest = []
         for file in files[len(files) - len(places) :]:
-            ((body,),) = self._database.execute("SELECT body FROM cases WHERE series = ? AND file = ?", (*number, file))
+            one = (name, hardware, file)
+            ((body,),) = self._database.execute("SELECT body FROM cases WHERE name = ? AND hardware = ? AND file = ?", one)
             latest.append((known[file].name, self._run(file), HistoryCase.model_validate_json(body)))
         return placed_series(name, latest, places, len(files))
 
@@ -140,8 +130,8 @@ class History:
         """Every run by the number of its file, the oldest first."""
         machine = functools.cache(Fingerprint.model_validate_json)  # one value for all runs of a machine
         rows = self._database.execute(
-            "SELECT files.id, files.name, json_extract(body, '$.commit'), json_extract(body, '$.fingerprint') "
-            "FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name"
+            "SELECT id, name, json_extract(run, '$.commit'), json_extract(run, '$.fingerprint') "
+            "FROM files WHERE run IS NOT NULL ORDER BY placed_at, name"
         )
         return {file: _KnownRun(name, commit, machine(text)) for file, name, commit, text in rows}
 
@@ -149,79 +139,69 @@ class History:
         """Return what each run took of its devices, in the order in which they were measured."""
         machine = functools.cache(Fingerprint.model_validate_json)
         rows = self._database.execute(
-            "SELECT json_extract(body, '$.started_at') AS at, json_extract(body, '$.fingerprint'), "
-            "json_extract(body, '$.device_s') FROM runs"
-        ).fetchall()
+            "SELECT json_extract(run, '$.started_at'), json_extract(run, '$.fingerprint'), json_extract(run, '$.device_s') "
+            "FROM files WHERE run IS NOT NULL"
+        )
         found = [Duration(datetime.fromisoformat(at), machine(text).processor, seconds) for at, text, seconds in rows]
         return sorted(found, key=lambda one: one.started_at)
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
-        rows = self._database.execute("SELECT files.name FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name")
-        return [name for (name,) in rows]
+        return list(self._numbers)
 
     def run(self, name: str) -> HistoryRun:
         """Return a whole run by the name of its file."""
-        rows = self._database.execute("SELECT whole FROM runs JOIN files ON files.id = runs.file WHERE files.name = ?", (name,))
-        ((whole,),) = rows
-        return HistoryRun.model_validate_json(zlib.decompress(whole))
+        number = self._numbers[name]
+        bodies = self._database.execute("SELECT body FROM cases WHERE file = ? ORDER BY place", (number,))
+        return self._run(number).model_copy(update={"cases": tuple(HistoryCase.model_validate_json(body) for (body,) in bodies)})
+
+    @functools.cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {known.name: number for number, known in self._known_runs.items()}
 
     def _run(self, number: int) -> HistoryRun:
         """Return a run without its cases."""
         if number not in self._runs:
-            ((body,),) = self._database.execute("SELECT body FROM runs WHERE file = ?", (number,))
-            self._runs[number] = HistoryRun.model_validate_json(body)
+            ((text,),) = self._database.execute("SELECT run FROM files WHERE id = ?", (number,))
+            self._runs[number] = HistoryRun.model_validate_json(text)
         return self._runs[number]
 
     def _refresh(self, wanted: Sequence[tuple[RunFiles, Mapping[str, str]]]) -> None:
         """Forget the files that are gone or changed, and read those that are new."""
-        known = dict(self._database.execute("SELECT name, state FROM files"))
         listed = {name: state for _, states in reversed(wanted) for name, state in states.items()}
-        if stale := [(name,) for name, state in known.items() if listed.get(name) != state]:
-            with _transaction(self._database):
-                self._database.executemany("DELETE FROM files WHERE name = ?", stale)
-                self._database.execute("DELETE FROM runs WHERE file NOT IN (SELECT id FROM files)")
-                self._database.execute("DELETE FROM cases WHERE file NOT IN (SELECT id FROM files)")
-                self._database.execute("DELETE FROM links WHERE file NOT IN (SELECT id FROM files)")
-        new = listed.keys() - {name for name, state in known.items() if listed.get(name) == state}
-        if len(new) > _MANY_FILES:
-            self._announce(f"Reading {len(new)} new files of the history into its index, once")
-        for place, states in wanted:
-            own = sorted(new & states.keys())
-            new -= states.keys()
-            for start in range(0, len(own), _COMMIT_EVERY):
-                with _transaction(self._database):
-                    read = place.contents(own[start : start + _COMMIT_EVERY])
-                    rows = (row for name, content in read for row in self._enter(name, states[name], content))
-                    while part := list(itertools.islice(rows, _MOST_ROWS)):
-                        part.sort(key=itemgetter(0, 1))  # in the order of the table: twice as fast
-                        links, bodies = [row[:-1] for row in part], [(*row[:2], row[-1]) for row in part]
-                        self._database.executemany("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", links)
-                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", bodies)
+        if self._states() == listed:
+            return
+        with _transaction(self._database):
+            known = self._states()  # again: another process may have been first
+            stale = [(name,) for name, state in known.items() if listed.get(name) != state]
+            self._database.executemany("DELETE FROM cases WHERE file = (SELECT id FROM files WHERE name = ?)", stale)
+            self._database.executemany("DELETE FROM files WHERE name = ?", stale)
+            new = {name for name, state in listed.items() if known.get(name) != state}
+            if len(new) > _MANY_FILES:
+                self._announce(f"Reading {len(new)} new files of the history into its index, once")
+            for place, states in wanted:
+                own = sorted(new & states.keys())
+                new -= states.keys()
+                for name, content in place.contents(own):
+                    self._enter(name, states[name], content)
 
-    def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[object, ...]]:
-        """Enter a file; return the rows of its cases: a link and a body each."""
+    def _states(self) -> dict[str, str]:
+        return dict(self._database.execute("SELECT name, state FROM files"))
+
+    def _enter(self, name: str, state: str, content: bytes | RecordError) -> None:
         run, problem = _read(name, content)
-        known = (name, state, problem)
-        add = self._database.execute("INSERT OR IGNORE INTO files (name, state, problem) VALUES (?, ?, ?)", known)
-        if run is None or not add.rowcount:  # another process may have entered it just now
-            return []
-        body = run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
-        values = (add.lastrowid, run.at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
-        self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
-        hardware = run.fingerprint.hardware
-        series = [self._series_id(case.name, hardware) for case in run.cases]
-        return [
-            (number, add.lastrowid, *Link.of(run, case)[2:], case.model_dump_json(exclude_none=True))
-            for number, case in zip(series, run.cases, strict=True)
-        ]
-
-    def _series_id(self, name: str, hardware: str) -> int:
-        if (name, hardware) not in self._series:
-            self._database.execute("INSERT OR IGNORE INTO series (name, hardware) VALUES (?, ?)", (name, hardware))
-            rows = self._database.execute("SELECT name, hardware, id FROM series")
-            self._series = {(name, hardware): number for name, hardware, number in rows}
-        return self._series[name, hardware]
+        at = run and run.at.astimezone(UTC).isoformat()
+        text = run and run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
+        insert = "INSERT INTO files (name, state, problem, placed_at, run) VALUES (?, ?, ?, ?, ?)"
+        file = self._database.execute(insert, (name, state, problem, at, text)).lastrowid
+        if run:
+            hardware = run.fingerprint.hardware
+            rows = (
+                (case.name, hardware, file, place, *Link.of(run, case)[2:], case.model_dump_json(exclude_none=True))
+                for place, case in enumerate(run.cases)
+            )
+            # A file that somebody wrote by hand may have one case twice.
+            self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def _read(name: str, content: bytes | RecordError) -> tuple[HistoryRun | None, str | None]:

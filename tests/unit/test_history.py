@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Repository
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
 from ratchet.core.records.environment import Fingerprint, Peaks
-from ratchet.core.records.profile import Activity, Profile, ProfilerRule
+from ratchet.core.records.profile import Profile, ProfilerRule
 from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.untrusted import clean
 from ratchet.explain.report import tables
 from ratchet.history.anchors import anchors_of, by_anchor
-from ratchet.history.cli import history_command
 from ratchet.history.command import BranchFiles, case_histories
 from ratchet.history.judge import history_run, series_of, shortened
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo, Series
-from ratchet.history.report import TREND_RUNS, case_lines, overview_lines, problem_lines, trend
+from ratchet.history.report import case_lines, overview_lines, problem_lines, trend
 from ratchet.history.store import FolderFiles, History, append, name_of, text_of
 from tests.examples import (
     FINGERPRINT,
@@ -92,18 +89,6 @@ def test_runs_come_back_whole(tmp_path: Path) -> None:
     history = opened(tmp_path / "history")
     assert history.problems == ()
     assert [history.run(name) for name in history.names()] == [run]
-
-
-def test_twenty_writers_lose_nothing(tmp_path: Path) -> None:
-    """Twenty threads that append at the same time leave every run."""
-    runs = [run_at(0, number, case_of(None)) for number in range(1, 101)]
-    threads = [threading.Thread(target=lambda part=runs[i::20]: [append(tmp_path, run) for run in part]) for i in range(20)]  # type: ignore[misc]  # mypy cannot infer a lambda's default
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    history = History([FolderFiles(tmp_path)], None)
-    assert {history.run(name).commit for name in history.names()} == {run.commit for run in runs}
 
 
 def test_index_reads_new_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,33 +164,15 @@ def test_unreadable_files(tmp_path: Path, kind: str, words: str) -> None:
     assert bad.read_bytes() == content
 
 
-def test_a_history_of_many_files_is_announced_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before many new files are read there is a sentence, once; an interrupt keeps what was read, and nothing is read twice."""
+def test_a_history_of_many_files_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before many new files are read there is a sentence, and none where few are new."""
     monkeypatch.setattr("ratchet.history.store._MANY_FILES", 10)
-    monkeypatch.setattr("ratchet.history.store._COMMIT_EVERY", 4)
-    monkeypatch.setattr("ratchet.history.store._MOST_ROWS", 3)
-    folder, said, read = tmp_path / "history", [], []
-    runs = [run_at(day, 1 + day, case_of(to(1, 1.0))) for day in range(30)]
-    for run in runs:
-        append(folder, run)
-
-    class Interrupted(FolderFiles):
-        def contents(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | RecordError]]:
-            for name, content in super().contents(names):
-                read.append(name)
-                if len(read) == 20:
-                    raise KeyboardInterrupt
-                yield name, content
-
-    index = tmp_path / "index.sqlite"
-    with pytest.raises(KeyboardInterrupt):
-        History([Interrupted(folder)], index, said.append)
-    history = History([Interrupted(folder)], index, said.append)
-    assert [history.run(name).commit for name in history.names()] == [run.commit for run in runs]
-    assert len(read) == 20 + 14  # the part that was interrupted is read again
-    assert len(history.series(NAME, runs[0].fingerprint.hardware).points) == 30
-    History([Interrupted(folder)], index, said.append)
-    assert [line.split(" of ")[0] for line in said] == ["Reading 30 new files", "Reading 14 new files"]
+    folder, said = tmp_path / "history", []
+    for days in (range(30), range(30, 35)):
+        for day in days:
+            append(folder, run_at(day, 1 + day, case_of(to(1, 1.0))))
+        assert len(History([FolderFiles(folder)], tmp_path / "index.sqlite", said.append).names()) == days.stop
+    assert said == ["Reading 30 new files of the history into its index, once"]
 
 
 def test_a_history_of_mixed_versions(tmp_path: Path) -> None:
@@ -232,11 +199,6 @@ def test_where_no_file_can_be_read_a_sentence_says_so(tmp_path: Path) -> None:
         case_histories(opened(tmp_path / "history"), None)
     with pytest.raises(UsageError, match="There is no judged run of main yet"):
         case_histories(opened(tmp_path / "nothing"), None)
-
-
-def test_no_history_is_an_empty_one(tmp_path: Path) -> None:
-    """A folder that is not there holds no run."""
-    assert opened(tmp_path / "nothing").cases() == []
 
 
 # What is kept of a run.
@@ -339,28 +301,6 @@ def test_all_that_is_kept_of_a_profile() -> None:
     free = shortened(case_profile(head=Profile(tool="ncu", kernels=(kernel_profile(occupancy_limiter=None),)), reference=None))
     assert free.head is not None
     assert free.head.kernels[0].occupancy_limiter is None
-
-
-def test_a_launch_without_a_time_is_none_of_the_longest() -> None:
-    """Of four launches, the three that took any time are kept."""
-    untimed, *others = (kernel_profile(function=f"f{number}", duration_s=1e-6 if number else None) for number in range(4))
-    kept = shortened(case_profile(head=Profile(tool="ncu", kernels=(untimed, *others)), reference=Profile(tool="ncu")))
-    assert kept.head is not None
-    assert [kernel.function for kernel in kept.head.kernels] == ["f1", "f2", "f3"]
-
-
-def test_few_traced_times_are_kept_as_they_are() -> None:
-    """Five kernels and five kinds of copies stay; what ran how often, and the times of the CPU, do not."""
-    times = {f"{'k' * 500}{number}" if not number else f"k{number}": 1e-6 * (9 - number) for number in range(5)}
-    copies = {f"c{number}": 1e-6 for number in range(7)}
-    activity = Activity(calls=3, wall_s=1.0, kernels=times, copies=copies, ran={"k1": 3}, cpu_s={"aten::mm": 1.0})
-    bare = Profile(tool="torch")
-    kept = shortened(case_profile(head=Profile(tool="torch", activity=activity), reference=bare, findings=()))
-    assert kept.head is not None
-    assert kept.reference == bare
-    named = {clean(name): seconds for name, seconds in times.items()}
-    left = {f"c{number}": 1e-6 for number in range(5)} | {"all others": 2e-6}
-    assert kept.head.activity == Activity(calls=3, wall_s=1.0, kernels=named, copies=left)
 
 
 def test_what_is_kept_of_traced_times() -> None:
@@ -604,42 +544,6 @@ def test_the_index_reads_no_more_than_is_shown(tmp_path: Path, monkeypatch: pyte
     assert len(read) == len(series.points)
     assert len({point.segment for point in whole.points}) > 2
     assert {point.bridged for point in whole.points} == {True, False}
-
-
-@pytest.mark.no_cover
-@pytest.mark.parametrize("last", [1, 50])
-def test_the_lines_of_a_case_need_no_more_than_they_show(tmp_path: Path, last: int) -> None:
-    """Wherever a series ends, its latest points give the lines that all of its points give, with the anchor of their segment."""
-    runs = history_of_breaks(120)
-    titles = set()
-    for end in range(1, len(runs) + 1):
-        append(tmp_path / "history", runs[end - 1])
-        series = opened(tmp_path / "history").series(NAME, FINGERPRINT.hardware, max(last, TREND_RUNS))
-        lines = case_lines(series, last)
-        whole = only_series(runs[:end])
-        assert lines == case_lines(whole, last)
-        titles.add(lines[0].partition("; ")[2])
-        anchors = [point.case.anchor for point in whole.points if point.segment == whole.points[-1].segment]
-        assert series.origin == next((anchor.commit for anchor in anchors if anchor), None)
-    assert len(titles) > 2
-
-
-@pytest.mark.parametrize(("words", "read"), [([], 40), (["--last", "50"], 50), (["--json"], 60)])
-def test_a_command_reads_the_runs_that_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], read: int
-) -> None:
-    """The table of a case reads its rows and its trend; as JSON, the whole series is there."""
-    runs = [run_at(day, 2 + day, case_of(to(1, 1 + day / 100))) for day in range(60)]
-    new_repository(tmp_path / "repo", {f"results/history/{name_of(run)}": text_of(run) for run in runs})
-    monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))
-    command = [NAME, "--repo", str(tmp_path / "repo"), *words]
-    first = CliRunner().invoke(history_command, command)
-    bodies = []
-    real = HistoryCase.model_validate_json
-    monkeypatch.setattr(HistoryCase, "model_validate_json", lambda text: bodies.append(text) or real(text))
-    again = CliRunner().invoke(history_command, command)
-    assert again.output == first.output
-    assert len(bodies) == read
 
 
 def test_a_case_without_a_run_is_gone(tmp_path: Path) -> None:
