@@ -194,25 +194,19 @@ class _Links:
         """The anchor, the workload and the machine of the latest point with an index."""
         self._index: dict[str, float] = {}
         """Commit → its index in the present segment."""
-        self._waiting: list[Link] = []
-        """Runs that are not in it yet: only a seam asks, and most runs of a long series are never asked for."""
 
     def place(self, link: Link) -> SeriesPlace:
         """Return the place of the next run."""
         if link.anchor is None:
             return self._here
-        setting = (link.anchor, link.workload, link.machine)
-        if setting == self._last:
-            self._waiting.append(link)
-            return self._here
-        for run in self._waiting:
-            self._remember(run)
-        self._waiting = [link]
-        segment, seam, bridged = self._enter(link, link.anchor)
-        is_new = self._last is None or segment != self._here.segment
-        origin = link.anchor if is_new else self._here.origin
-        self._last, self._here = setting, SeriesPlace(self._index[link.anchor], segment, origin=origin)
-        return self._here._replace(seam=seam, bridged=bridged)
+        setting, seam, bridged = (link.anchor, link.workload, link.machine), None, False
+        if setting != self._last:
+            segment, seam, bridged = self._enter(link, link.anchor)
+            is_new = self._last is None or segment != self._here.segment
+            origin = link.anchor if is_new else self._here.origin
+            self._last, self._here = setting, SeriesPlace(self._index[link.anchor], segment, origin=origin)
+        self._remember(link)
+        return self._here._replace(seam=seam, bridged=bridged) if seam else self._here
 
     def _remember(self, link: Link) -> None:
         """Make the index of a run's commits known."""
