@@ -115,7 +115,7 @@ def cost_command(price: float | None, fetch: bool, **options: Any) -> int:
     with progressing(options) as progress:
         history = open_history(request_of((), options), progress, os.environ, fetch=fetch).history
         kept_cases(history)
-        every = costs(history.durations())
+        every = costs(history.runs())
     print_result([one.model_dump(mode="json") for one in every], cost_lines(every, price), as_json=options["as_json"])
     return int(Exit.PASS)
 

@@ -13,7 +13,7 @@ from ratchet.core import units
 from ratchet.core.records import Count, NotNegative, Record
 from ratchet.core.report.words import NOTHING, aligned
 from ratchet.core.untrusted import CELL, log_line
-from ratchet.history.store import Duration
+from ratchet.history.records import HistoryRun
 
 
 class MonthCost(Record):
@@ -38,18 +38,18 @@ class DeviceCost(Record):
     """The oldest first; none without runs."""
 
 
-def costs(durations: Sequence[Duration]) -> list[DeviceCost]:
-    """Return what each kind of hardware was used for, by its name. ``durations``: in the order in which they were measured."""
-    ordered = sorted(durations, key=lambda one: (one.hardware, one.started_at))
+def costs(runs: Sequence[HistoryRun]) -> list[DeviceCost]:
+    """Return what each kind of hardware was used for, by its name."""
+    ordered = sorted(runs, key=lambda run: (run.fingerprint.processor, run.started_at))
     found = []
-    for hardware, runs in itertools.groupby(ordered, key=lambda one: one.hardware):
-        months = itertools.groupby(runs, key=lambda one: f"{one.started_at:%Y-%m}")
+    for hardware, group in itertools.groupby(ordered, key=lambda run: run.fingerprint.processor):
+        months = itertools.groupby(group, key=lambda run: f"{run.started_at:%Y-%m}")
         found.append(DeviceCost(hardware=hardware, months=tuple(_month(month, list(part)) for month, part in months)))
     return found
 
 
-def _month(month: str, runs: Sequence[Duration]) -> MonthCost:
-    minutes = [run.seconds / 60 for run in runs if run.seconds is not None]
+def _month(month: str, runs: Sequence[HistoryRun]) -> MonthCost:
+    minutes = [run.device_s / 60 for run in runs if run.device_s is not None]
     return MonthCost(
         month=month,
         runs=len(runs),

@@ -83,7 +83,7 @@ def write_site(history: History, folder: Path, title: str, repository: str = "")
 
 def _pages(history: History, title: str, repository: str) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each file. One series or one run is in memory at a time, since there may be thousands."""
-    names, used = history.names(), cost_sentence(costs(history.durations()))
+    names, used = history.names(), cost_sentence(costs(history.runs()))
     site = Site(title, " ".join([f"{plural(len(names), 'run')}.", used, *problem_lines(history.problems)]), repository)
     yield ".nojekyll", b""  # GitHub Pages then takes the files as they are
     style = files("ratchet.core.report") / "templates" / "base.css"

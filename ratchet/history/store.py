@@ -14,7 +14,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -55,16 +55,6 @@ class IndexedCase(NamedTuple):
     name: str
     hardware: str
     """`Fingerprint.hardware`."""
-
-
-class Duration(NamedTuple):
-    """The time for which a run held its devices."""
-
-    started_at: datetime
-    hardware: str
-    """For people."""
-    seconds: float | None
-    """Of all devices, added up; None where it was not written down."""
 
 
 class _KnownRun(NamedTuple):
@@ -135,15 +125,9 @@ class History:
         )
         return {file: _KnownRun(name, commit, machine(text)) for file, name, commit, text in rows}
 
-    def durations(self) -> list[Duration]:
-        """Return what each run took of its devices, in the order in which they were measured."""
-        machine = functools.cache(Fingerprint.model_validate_json)
-        rows = self._database.execute(
-            "SELECT json_extract(run, '$.started_at'), json_extract(run, '$.fingerprint'), json_extract(run, '$.device_s') "
-            "FROM files WHERE run IS NOT NULL"
-        )
-        found = [Duration(datetime.fromisoformat(at), machine(text).processor, seconds) for at, text, seconds in rows]
-        return sorted(found, key=lambda one: one.started_at)
+    def runs(self) -> list[HistoryRun]:
+        """Return every run without its cases, the oldest first."""
+        return [self._run(number) for number in self._known_runs]
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
