@@ -11,13 +11,11 @@ import pytest
 
 from ratchet.core.errors import Exit, RatchetError
 from ratchet.github.check_run import check_output
-from ratchet.github.client import GitHub
 from ratchet.github.comment import run_id_of
 from ratchet.github.errors import ForgeError
-from ratchet.github.publish import PublishRequest, publish
 from tests.fake_github import Answer
 from tests.integration.playground import HARNESS, Finished
-from tests.integration.publish_scene import BOT, FIRST, RED, RUN, SAME, Scene
+from tests.integration.publish_scene import RED, RUN, SAME, Scene
 
 # ---- errors of GitHub's
 
@@ -85,41 +83,6 @@ def test_measurements_that_are_gone_leave_the_verdict(
     assert command("--run-id", str(RUN)).code == 0
     assert [check.conclusion for check in scene.state.checks.values()] == ["failure", "failure"]
     assert "No verdict" in scene.ours()[0]
-
-
-@pytest.mark.parametrize("answer", [Answer(502, done=True), Answer(cut=True, done=True)], ids=["502", "cut"])
-def test_a_comment_whose_answer_was_lost(scene: Scene, answer: Answer) -> None:
-    """A comment that was made, though GitHub's answer did not say so, is not made twice."""
-    scene.artifact(SAME)
-    scene.fake.script("POST", r"/issues/7/comments", [answer])
-    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert publish(PublishRequest(scene.place), client, scene.environ).failed is None
-    assert len(scene.ours()) == 1
-
-
-def test_a_comment_deleted_meanwhile(scene: Scene) -> None:
-    """A comment that somebody deletes between looking and writing is written anew."""
-    scene.artifact(SAME)
-    old = scene.state.add_comment(7, BOT, f"{FIRST}\nold")
-    scene.fake.script("PATCH", rf"/issues/comments/{old.id}", [Answer(404)])
-    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert publish(PublishRequest(scene.place), client, scene.environ).failed is None
-    assert len(scene.ours()) == 1
-
-
-def test_an_expired_token(scene: Scene, command: Callable[..., Finished]) -> None:
-    """A token that GitHub does not take is one sentence that does not show it, and exit code 2."""
-    scene.artifact(SAME)
-    done = command(GITHUB_TOKEN="ghs_expired0000")
-    assert done.code == 2
-    assert "ghs_expired0000" not in done.out + done.err
-    assert done.sentence
-
-
-def test_no_token(scene: Scene, command: Callable[..., Finished]) -> None:
-    """Without a token the command says which variable is missing, and exits with 2."""
-    done = command(GITHUB_TOKEN="")
-    assert (done.code, "GITHUB_TOKEN is not set." in done.sentence) == (2, True)
 
 
 def test_a_defect_exits_with_3(scene: Scene, command: Callable[..., Finished]) -> None:

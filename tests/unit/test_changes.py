@@ -178,15 +178,6 @@ def test_a_machine_that_is_another_one_in_each_session_is_no_change() -> None:
     assert sum(len(change_points(one.tolist())) for one in offsets) <= 1
 
 
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_few_points_come_and_go_in_noise_that_lasts() -> None:
-    """If somebody looks after each run, waves of lasting noise make a point in a thousand runs, and not ten."""
-    rng = np.random.default_rng(10)
-    assert study.false_alarms(study.ratchet, rng, study.persistent(0.5), 1000) <= 2
-    assert study.false_alarms(study.ratchet, rng, study.means_of(4), 1000) <= 2
-
-
 def test_a_short_series_is_taken_to_have_lasting_noise() -> None:
     """Twenty runs do not show whether noise lasts: a step of twelve spreads is a change there, one of two is not yet."""
     assert lasting_noise(_noise(1, 20), 0.002) == (1 + 0.5) / (1 - 0.5) ** 2
@@ -198,18 +189,6 @@ def test_a_level_of_a_few_runs_does_not_hide_itself() -> None:
     """Eight runs that are off by five spreads are two changes in nine of ten series, though noise that lasts looks like that."""
     found = [len(change_points(_stepped(seed, 80, {40: 0.01, 48: -0.01}))) for seed in range(50)]
     assert found.count(2) >= 45
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-@pytest.mark.parametrize(("size", "goal"), [(0.02, 0.95), (0.01, 0.9)])
-def test_the_goals_hold_in_few_histories(size: float, goal: float) -> None:
-    """What research/change_points.py shows with many histories, with ten: steps in noise of 0.4 % with outliers are found."""
-    rng = np.random.default_rng(9)
-    histories = [study.planted(rng, study.normal(0.004), size) for _ in range(10)]
-    assert study.f1(study.ratchet([one for one, _ in histories]), [places for _, places in histories]) >= goal
-    assert study.false_alarms(study.ratchet, rng, study.normal(0.004), 400) <= 2.5  # one point that comes and goes
-    assert np.median(study.delays(study.ratchet, rng, study.normal(0.004), size, 5)) <= 6
 
 
 def test_short_series_have_no_points() -> None:

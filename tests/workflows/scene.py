@@ -83,9 +83,7 @@ class Scene:
     def announce(self, sha: str, branch: str = "topic", title: str = "A change", *, fork: bool = False) -> dict[str, Any]:
         """Let GitHub know of a pull request; returns the event's payload."""
         owner = "a-contributor/kernels" if fork else self.fake.state.repository
-        self.fake.state.add_pull(
-            NUMBER, head_sha=sha, head_ref=branch, head_repository=owner, base_sha=self.main, title=title, files=["bench/adds.py"]
-        )
+        self.fake.state.add_pull(NUMBER, head_sha=sha, head_ref=branch, head_repository=owner, base_sha=self.main, title=title)
         head = {"sha": sha, "ref": branch, "repo": {"full_name": owner, "fork": fork}}
         base = {"sha": self.main, "ref": "main", "repo": {"full_name": self.fake.state.repository, "fork": False}}
         return {
@@ -106,8 +104,8 @@ class Scene:
     def run(self, name: str, event_name: str, event: Mapping[str, Any], **more: Any) -> Run:
         return self.actions.run(self.workflows / name, event_name, event, **more)
 
-    def report(self, run: Run, attempt: int = 1, **changes: Any) -> Run:
-        """Run ratchet_report.yml when another run has completed; a second attempt began after the artifacts were made."""
+    def report(self, run: Run, **changes: Any) -> Run:
+        """Run ratchet_report.yml when another run has completed."""
         pull = run.event.get("pull_request")
         here = {"sha": run.sha, "ref": run.ref.removeprefix("refs/heads/"), "repo": {"full_name": self.fake.state.repository}}
         head = pull["head"] if pull else here
@@ -115,10 +113,8 @@ class Scene:
         artifacts = list(self.actions.store.names.get(run.id, {}))
         fields = {"event": run.event_name, "head_sha": head["sha"], "head_branch": head["ref"], "conclusion": run.conclusion}
         self.fake.state.add_run(run.id, name=run.name, path=run.path, head_repository=owner, artifacts=artifacts, **fields)
-        if attempt > 1:
-            self.fake.state.runs[run.id].attempt, self.fake.state.runs[run.id].started_at = attempt, "2026-11-21T09:00:00Z"
         done = {"id": run.id, "name": run.name, "path": run.path, "head_repository": {"full_name": owner}}
-        done |= {"run_attempt": attempt}
+        done |= {"run_attempt": 1}
         done |= fields | {"pull_requests": [], "html_url": f"https://github.com/octo-org/kernels/actions/runs/{run.id}"} | changes
         event = {"action": "completed", "workflow_run": done, "workflow": {"name": run.name, "path": run.path}}
         return self.run("ratchet_report.yml", "workflow_run", event, sha=self.main)

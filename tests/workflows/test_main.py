@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from pathlib import Path
 
 import pytest
 
 from tests.workflows.results import Run
-from tests.workflows.scene import ADDS, FAST, QUIET, Scene, git
+from tests.workflows.scene import FAST, QUIET, Scene, git
 
 BASELINE = "results/baseline.json"
 
@@ -47,35 +45,6 @@ def test_an_improvement_on_main_moves_the_baseline(scene: Scene) -> None:
 
 
 @pytest.mark.slow
-def test_two_pushes_that_race_lose_no_step(scene: Scene) -> None:
-    """Two runs record at the same time, and main moves on meanwhile: both arrive, one after the other, and nothing is forced."""
-    pushed = [scene.main, scene.push({"bench/subs.py": ADDS.replace("def adds", "def subs")})]
-    runs: list[Run] = []
-    threads = [threading.Thread(target=lambda sha=sha: runs.append(recorded(scene, sha))) for sha in pushed]
-    for thread in threads:
-        thread.start()
-    moved = scene.push({"notes.txt": "main moves on\n"})
-    for thread in threads:
-        thread.join()
-    assert [run.conclusion for run in runs] == ["success", "success"], "\n".join(run.log for run in runs)
-    machines = json.loads(scene.on_main(BASELINE))["fingerprints"]
-    assert {name for machine in machines.values() for name in machine["configs"]} == {"adds/small", "subs/small"}
-    assert git(scene.origin, "merge-base", "--is-ancestor", moved, "main") == ""
-
-
-@pytest.mark.slow
-def test_a_protected_main_gets_a_pull_request(scene: Scene) -> None:
-    """Where a rule of main refuses the push, the baseline comes as a pull request, and main stays as it was."""
-    protect(scene.origin)
-    run = recorded(scene, scene.main)
-    assert run.conclusion == "success", run.log
-    assert git(scene.origin, "rev-parse", "main") == scene.main
-    pull = next(iter(scene.fake.state.pulls.values()))
-    assert (pull.head_ref, pull.base_ref, pull.author) == ("ratchet-baseline", "main", "github-actions[bot]")
-    assert steps(scene, "ratchet-baseline") == [("first", scene.main)]
-
-
-@pytest.mark.slow
 def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
     """It is entered there though the branch is not there yet, and found there by the next push, and by a pull request that says
     otherwise of it; main never has the file.
@@ -99,40 +68,11 @@ def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
     assert "results/baseline.json is that of ratchet-baseline." in scene.measure(pull).log
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["branch", "pull-request"])
-def test_a_dispatch_on_another_branch_moves_nothing(scene: Scene, mode: str) -> None:
-    """A feature branch makes no baseline of its own commit, and sends no file along: the job says that only main does."""
-    settings = (scene.repo / "pyproject.toml").read_text()
-    scene.push({"pyproject.toml": f'{settings}baseline_mode = "{mode}"\n'})
-    topic = scene.push({"bench/adds.py": FAST}, "topic")
-    before = git(scene.origin, "for-each-ref")
-    event = {"ref": "refs/heads/topic", "inputs": {}, "sender": {"login": "octocat"}}
-    run = scene.run("ratchet_baseline.yml", "workflow_dispatch", event, sha=topic, ref="refs/heads/topic")
-    assert run.jobs["record"].result == "failure"
-    assert "of the event workflow_dispatch on topic: only pushes to main, and dispatches on it, move the baseline." in run.log
-    assert git(scene.origin, "for-each-ref") == before
-    assert not scene.fake.state.pulls
-
-
 def test_a_dispatch_on_main_moves_the_baseline(scene: Scene) -> None:
     """Started by hand on the default branch, the workflow records what a push would."""
     run = scene.dispatch("ratchet_baseline.yml", {})
     assert run.conclusion == "success", run.log
     assert steps(scene) == [("first", scene.main)]
-
-
-@pytest.mark.slow
-def test_a_history_that_was_rewritten_records_nothing(scene: Scene) -> None:
-    """What was measured is on main no longer: the job says so, and main is left alone."""
-    measured = scene.push({"notes.txt": "a mistake\n"})
-    kept = git(scene.repo, "rev-parse", "HEAD~1")
-    other = git(scene.repo, "commit-tree", f"{kept}^{{tree}}", "-p", kept, "-m", "another history")
-    git(scene.repo, "push", "--quiet", "--force", "origin", f"{other}:refs/heads/main", f"{measured}:refs/heads/lost")
-    run = recorded(scene, measured)
-    assert run.jobs["record"].result == "failure"
-    assert "no longer" in run.log
-    assert git(scene.origin, "rev-parse", "main") == other
 
 
 def assert_only_the_record_can_push(scene: Scene, run: Run) -> None:
@@ -141,13 +81,3 @@ def assert_only_the_record_can_push(scene: Scene, run: Run) -> None:
     assert sorted(rights.values()) == [[], ["contents", "pull_requests"]]
     clone = next(path for path in (scene.actions.folder / f"run-{run.id}").iterdir() if path.name.endswith("measure"))
     assert "no-credentials" in git(clone / "work", "remote", "get-url", "--push", "origin")
-
-
-def protect(origin: Path) -> None:
-    """As a branch rule does: main takes no push."""
-    hook = origin / "hooks" / "pre-receive"
-    hook.write_text(
-        "#!/bin/sh\nwhile read before after ref; do\n  if [ $ref = refs/heads/main ]; then\n"
-        "    echo 'error: GH006: Protected branch update failed for refs/heads/main.' >&2\n    exit 1\n  fi\ndone\n"
-    )
-    hook.chmod(0o755)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,15 +144,6 @@ def test_an_app_with_a_wrong_key_writes_nothing(slow: Slow) -> None:
     assert not scene.fake.state.comments
 
 
-def test_a_fork_is_found_by_its_branch(slow: Slow) -> None:
-    """A fork's run names no pull request; its comment and check run come all the same."""
-    scene, run = slow
-    report = scene.report(replace(run, event=scene.announce(run.sha, fork=True)))
-    assert report.conclusion == "success", report.log
-    assert "adds/small" in scene.comment()
-    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
-
-
 @pytest.mark.slow
 def test_a_hostile_name_is_a_name(scene: Scene, tmp_path: Path) -> None:
     """Title and branch full of commands run nothing, command nothing, and appear in no comment."""
@@ -177,48 +167,6 @@ def test_a_gpu_job_that_died_is_told_of(scene: Scene) -> None:
     assert report.conclusion == "success", report.log
     assert (scene.check().status, scene.check().conclusion) == ("completed", "failure")
     assert "left no results" in scene.comment()
-
-
-@pytest.mark.slow
-def test_a_dispatch_of_the_head_against_itself_is_no_pass(slow: Slow) -> None:
-    """It would make a newer check run on the same commit. It is red, the comment says why, and what the older run says when it
-    comes again changes neither.
-    """
-    scene, run = slow
-    scene.report(run)
-    event = {"ref": "refs/heads/topic", "inputs": {"base": run.sha}}
-    itself = scene.run(
-        "cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=run.sha, ref=event["ref"], inputs=event["inputs"]
-    )
-    assert itself.conclusion == "success", itself.log
-    assert scene.report(itself).jobs["publish"].outputs["verdict"] == "unmeasured"
-    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
-    said = f"The run compares {run.sha[:10]} with itself: measure against another commit."
-    assert said in scene.comment()
-    assert scene.report(run).jobs["publish"].outputs["verdict"] == "older"
-    assert said in scene.comment()
-    assert len(scene.fake.state.checks) == 2
-
-
-def test_an_attempt_that_died_is_not_the_one_before(slow: Slow) -> None:
-    """The artifact of attempt 1 is still there when attempt 2 has died: that has no verdict, and says so."""
-    scene, run = slow
-    report = scene.report(run, attempt=2)
-    assert report.conclusion == "success", report.log
-    assert report.jobs["publish"].outputs["verdict"] == "unmeasured"
-    assert scene.check().conclusion == "failure"
-    assert "those of an earlier attempt: attempt 2 left none" in scene.comment()
-
-
-def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
-    """A run on main is judged and shown on its commit."""
-    scene, run = slow
-    git(scene.repo, "push", "--quiet", "origin", f"{run.sha}:refs/heads/main")
-    scene.fake.state.pulls[NUMBER].state = "closed"
-    report = scene.report(replace(run, event_name="push", event={}))
-    assert report.conclusion == "success", report.log
-    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
-    assert not scene.fake.state.comments
 
 
 @pytest.mark.slow
@@ -333,13 +281,3 @@ def test_a_pull_request_with_another_base_is_judged_again(slow: Slow) -> None:
     assert looked.conclusion == "success", looked.log
     assert scene.check().id != newest.id
     assert scene.check().conclusion == "action_required"
-
-
-def test_a_workflow_of_the_pull_request_publishes_nothing(slow: Slow) -> None:
-    """After the honest red run, another workflow of the same name uploads what it likes: the verdict stays, with one check."""
-    scene, run = slow
-    scene.report(run)
-    report = scene.report(replace(run, id=run.id + 1_000, path=".github/workflows/x.yml"))
-    assert report.jobs["publish"].outputs["verdict"] == "foreign"
-    assert scene.check().conclusion == "failure"
-    assert len(scene.fake.state.checks) == 1
