@@ -113,18 +113,13 @@ def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:
     return int(named)
 
 
-def subject_on(run: WorkflowRun, pull: Pull, github: GitHub) -> Subject:
-    """Return the run as one of this pull request, on the base that it has now."""
-    return Subject(run, pull.base_ref, pull, merge_base=github.merge_base(pull.base_ref, run.head_sha) or "")
-
-
 def _pull_subject(run: WorkflowRun, pulls: Sequence[Pull], github: GitHub) -> Subject:
     """Find the pull request whose head was measured, among those from its branch: GitHub names none for a fork."""
     measured = [pull for pull in pulls if pull.head_sha == run.head_sha]
     commit, default = run.head_sha[:10], github.default_branch()
     if measured:
         pull = min(measured, key=lambda pull: (pull.base_ref != default, pull.number))
-        return subject_on(run, pull, github)
+        return Subject(run, pull.base_ref, pull, merge_base=github.merge_base(pull.base_ref, run.head_sha) or "")
     if pulls:
         why = (
             f"{commit} was measured, but the head of #{pulls[0].number} is {pulls[0].head_sha[:10]} by now: its own run reports."

@@ -26,8 +26,6 @@ from ratchet.github.state import Gap, PublishedState
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
     from ratchet.github.client import GitHub
 
-STATIC_ARTIFACT = "benchmark-ratchet-static"
-"""The name under which the job without a GPU uploads."""
 MOST_FILES = 500
 """Files that are fetched from GitHub: each is one question."""
 LARGEST_FILE = 2**20
