@@ -14,8 +14,6 @@ MUTATED = $(subst /,.,$(or $(ONLY:.py=),ratchet))
 MUTMUT_STAMP := $(VENV)/.mutmut
 NODE := tests/workflows/node
 NODE_STAMP := $(NODE)/node_modules/.installed
-OTAVA := $(VENV)/otava
-OTAVA_STAMP := $(OTAVA)/.installed
 # Set PYTHON to choose an interpreter; otherwise the first of these that runs and is 3.11 to 3.13.
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 
@@ -27,13 +25,13 @@ check: $(STAMP)
 
 # Tests start many processes: compiled code is kept for them even where the environment asks for none.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
-test: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
+test: $(STAMP) $(NODE_STAMP) lint
 	@$(PYTEST) $(or $(TEST),-m "not slow")
 
 # Coverage is never paused: while a thread of a test still runs, it cannot be turned on again.
 # A test that failed beside others runs once more, alone: red is what fails twice, and what failed once stands in the log.
 AGAIN = || { echo "Once more, alone, what failed:"; $(PY) -m pytest $(LIMIT) --last-failed --last-failed-no-failures none --maxfail 1
-test-all: $(STAMP) $(NODE_STAMP) $(OTAVA_STAMP) lint
+test-all: $(STAMP) $(NODE_STAMP) lint
 	@$(PYTEST) --cache-clear -m "not no_cover" --cov --cov-report=term:skip-covered tests/unit $(AGAIN) -m "not no_cover" --cov --cov-append tests/unit; }
 	@$(PYTEST) --cache-clear -m no_cover $(AGAIN) -m no_cover; }
 
@@ -85,15 +83,4 @@ $(NODE_STAMP): $(NODE)/package.json $(NODE)/package-lock.json
 	  echo "Installing GitHub's parser of workflows into $(NODE)"; \
 	  npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --loglevel=error; \
 	  touch $@; \
-	fi
-
-# Apache Otava, whose change points ours are compared with. It pins another NumPy, so it has an environment of its own, with the
-# packages alone that its algorithm imports (80 MB to fetch). Without a network its tests are skipped, and say so.
-$(OTAVA_STAMP): $(STAMP) Makefile
-	@echo "Installing Apache Otava into $(OTAVA)"
-	@$(PY) -m venv --clear $(OTAVA)
-	@if $(OTAVA)/bin/pip install --disable-pip-version-check --quiet --no-deps apache-otava==0.8.0 numpy==2.2.0 scipy==1.16.3; then \
-	  touch $@; \
-	else \
-	  rm -rf $(OTAVA); echo "make: Apache Otava cannot be installed: the tests that need it are skipped" >&2; \
 	fi

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import change_points as study
 import numpy as np
@@ -233,41 +231,6 @@ def test_impossible_series_are_refused(values: list[float], errors: list[float] 
     """Values that are not finite, negative errors and other lengths are a mistake of the caller."""
     with pytest.raises(ValueError, match=r"^change points need finite values, and as many standard errors as values$"):
         change_points(values, errors)
-
-
-@pytest.fixture(scope="module")
-def otava() -> study.Finder:
-    """Apache Otava with its own settings, in its own environment."""
-    python = Path(sys.prefix) / "otava" / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"Apache Otava is not in {python.parents[1]}: `make test` and `make test-all` install it there.")
-    return study.otava(python)
-
-
-@pytest.mark.no_cover
-def test_apache_otava_sees_the_same_changes(otava: study.Finder) -> None:
-    """In quiet series without outliers both find every step; Otava has a point wherever we have one, and a few that are false."""
-    rng = np.random.default_rng(4)
-    every = [np.sort(rng.choice(np.arange(1, 6), 3, replace=False)) * 33 for _ in range(20)]
-    histories = [
-        study.SeriesNoise(
-            rng.normal(0, 0.002, 200) + sum(rng.choice([-1, 1]) * 0.02 * (np.arange(200) >= place) for place in places)
-        )
-        for places in every
-    ]
-    ours, theirs = study.ratchet(histories), otava(histories)
-    assert ours == [places.tolist() for places in every]
-    for points, others in zip(ours, theirs, strict=True):
-        assert all(min(abs(point - other) for other in others) <= 2 for point in points)
-
-
-def test_outliers_are_no_changes_as_they_are_to_apache_otava(otava: study.Finder) -> None:
-    """Where one run in a hundred is an outlier, Otava takes them for changes; we find as many steps without these."""
-    rng = np.random.default_rng(9)
-    histories, places = zip(*(study.planted(rng, study.normal(0.002), 0.02) for _ in range(10)), strict=True)
-    ours, theirs = study.f1(study.ratchet(histories), places), study.f1(otava(histories), places)
-    assert ours > 0.95
-    assert ours > theirs
 
 
 def test_the_cuts_are_those_of_ruptures() -> None:
