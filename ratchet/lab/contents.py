@@ -33,7 +33,7 @@ class CallContents:
         if maker is None:
             self.tree, self.parts = _described(specs)
             return
-        self.kinds = ("random",) * len(KINDS)  # only its author could make others
+        self.kinds = tuple(KINDS[0] for _ in KINDS)  # only its author could make others
         maker.fork(seed)
         made = maker.ask("make", MadeArguments, seed=seed)
         self.tree, self.parts = made.tree, made.parts
