@@ -6,9 +6,11 @@ to a temporary file; `restored` reads it in this process, without the constraint
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +24,7 @@ from ratchet.core.git import Repository
 from ratchet.core.machine import Machine, plan_of
 from ratchet.core.records.files import load
 from ratchet.core.records.run import CaseRun, Tree
-from ratchet.core.records.tuned import EARLIER, TUNING_FOLDER
+from ratchet.core.records.tuned import EARLIER, TUNED_FILE, TUNING_FOLDER
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs
 from ratchet.core.workload import Workload
@@ -248,7 +250,7 @@ def first_record(
         config=case.config.name,
         workload=space.workload,
         environment=environment,
-        head=_code(site.root, site.root / site.settings.results, folder),
+        head=_code(site.root, site.settings, folder),
         space=space.space,
         constraints=space.constraints,
         valid=space.count if space.exact else None,
@@ -265,13 +267,21 @@ def first_record(
     return record
 
 
-def _code(root: Path, results: Path, folder: Path) -> Tree:
-    """Return the checkout as it is, with a digest of its content; outside git nothing is known of it."""
+def _code(root: Path, settings: Settings, folder: Path) -> Tree:
+    """Return the checkout as it is, with a digest of its code; outside git nothing is known of it.
+
+    What searches and checks write is no code, committed or not; nor is prose.
+    """
     try:
         repository = Repository(root)
-        return repository.working_snapshot(own_output_globs(repository, results, folder)).tree
+        written = own_output_globs(repository, root / settings.results, folder)
+        snapshot = repository.working_snapshot(written)
+        files = repository.listing(snapshot.revision)
     except (GitError, UsageError):
         return Tree(commit="")
+    apart = (*written, f"{settings.bench}/{TUNED_FILE}", "*.md")
+    code = sorted((path, blob.hash) for path, blob in files.items() if not any(fnmatchcase(path, glob) for glob in apart))
+    return snapshot.tree.model_copy(update={"content": hashlib.sha256(repr(code).encode()).hexdigest()})
 
 
 def _earlier(path: Path, folder: Path, case: str) -> TuningRecord:

@@ -206,12 +206,14 @@ def test_resume_refuses_another_space(knobs: Callable[..., Playground]) -> None:
 
 @pytest.mark.slow
 def test_resume_refuses_other_code(knobs: Callable[..., Playground]) -> None:
-    """Evaluations of an edited tree do not join the earlier ones; what the search itself wrote is no edit."""
+    """Evaluations of edited code do not join the earlier ones; prose, tuned values and what the search wrote are none."""
     play = knobs()
-    for words in ((), ("--resume",)):
-        assert tune(play, "knobs/small", "--max-evaluations", "1", *words).code == 0
+    assert tune(play, "knobs/small", "--max-evaluations", "1").code == 0
+    assert not record_of(play).head.dirty
+    tuned = json.dumps({"schema_version": 1, "cases": {}})
+    commit(play.repo, "found", {"README.md": "Read this.", "bench/tuned.json": tuned, "tuning/earlier/x.json": "{}"})
+    assert tune(play, "knobs/small", "--max-evaluations", "1", "--resume").code == 0
     before = record_of(play)
-    assert not before.head.dirty
     play.repo.joinpath("bench/knobs.py").write_text(KNOBS.replace("out = x + 1", "out = 1 + x").replace(ALL_KINDS, '"ok",'))
     edited = tune(play, "knobs/small", "--resume")
     assert edited.code == 3
