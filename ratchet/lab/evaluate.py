@@ -206,7 +206,8 @@ def _sanitize(
     wanted: EvaluationRequest, inputs: Sequence[InputSpec], scratch: Path, environ: Mapping[str, str], folder: Path
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return what each tool says against the candidate, and what is only noted, since the baseline does it as well."""
-    program, notes, seed = sanitizer.find_sanitizer(environ), [], secrets.randbelow(2**31)
+    program, notes = sanitizer.find_sanitizer(environ), []
+    seed, status = secrets.randbelow(2**31), scratch / "status"
     commands = {
         source.sha256: child_command(
             "ratchet.lab.child.once",
@@ -217,12 +218,13 @@ def _sanitize(
             inputs=[one.model_dump_json() for one in inputs],
             device="cuda",
             seed=seed,
+            status=status,
         )
         for source in (wanted.baseline, wanted.candidate)
     }
     for tool in sanitizer.TOOLS:
         errors = [
-            sanitizer.sanitizer_errors(commands[source.sha256], scratch / f"{tool}.log", tool, program, folder, environ)
+            sanitizer.sanitizer_errors(commands[source.sha256], status, tool, program, folder, environ)
             for source in (wanted.candidate, wanted.baseline)
         ]
         if all(errors):

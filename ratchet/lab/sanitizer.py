@@ -38,7 +38,7 @@ def find_sanitizer(environ: Mapping[str, str]) -> Path:
 
 def sanitizer_errors(
     command: Sequence[str],
-    log: Path,
+    status: Path,
     tool: str,
     sanitizer: Path,
     folder: Path,
@@ -47,9 +47,11 @@ def sanitizer_errors(
 ) -> str:
     """Return the first error that a tool reports of a command, as a clause; empty where there is none.
 
-    Raises UnfitError where the command fails, or tool or command come to no end.
+    The command writes to ``status`` why it failed, or nothing. Raises UnfitError where tool or command come to no end.
     """
+    log = folder / f"{tool}.log"
     log.unlink(missing_ok=True)
+    status.unlink(missing_ok=True)
     ended = run(
         [str(sanitizer), "--tool", tool, *_OPTIONS, "--log-file", str(log), *command],
         environ=dict(environ) | _UNCACHED,
@@ -61,8 +63,9 @@ def sanitizer_errors(
     if summary is not None and int(summary[1] or summary[2]):
         said = [line.lstrip("= ") for line in lines if line.startswith("=") and _BANNER not in line and not _SUMMARY.match(line)]
         return clean(" ".join(said[:2]), 300) or "it reports an error"
-    if summary is not None and ended.status == 0:  # the tool ends as the command does
+    trouble = status.read_text(encoding="utf-8", errors="replace") if status.is_file() else None
+    if summary is not None and trouble == "":
         return ""
     last = "".join(last_lines(ended.output, 1))
-    why = f"it did not end within {limit_s:g} s" if ended.status is None else last or "it printed nothing"
+    why = f"it did not end within {limit_s:g} s" if ended.status is None else trouble or last or "the file was not called"
     raise UnfitError(f"compute-sanitizer --tool {tool} gave no result: {clean(why)}.", "Leave --sanitize out.")
