@@ -48,6 +48,8 @@ MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 6 << 30}
 """Most memory of one side for the inputs and results of a message."""
 FEW = 8
 """Calls of the messages from which the plan takes the time of one."""
+IDLE, LARGE_RESULT = 200, 4 << 20
+"""Times that the runner hands a result over to learn what that takes; one of so many bytes once, since it takes long enough."""
 LONG_S = 0.05
 """A call that takes longer is never given more inputs than the next two."""
 PREPARE_S = {"cpu": 4.0, "cuda": 8.0}
@@ -263,8 +265,8 @@ class Referee:
                 runner.ask("batch", Done, count=1, seed=call_seed(content.seed))
                 taken[side] = table.snapshot(0)
                 self._take_peak(side)
-                if is_first and side == "reference":
-                    self._keeps = not closeness(table.rewritten(0), taken[side].results, 0.0, 0.0).wrong
+                if is_first:
+                    self._hold_to_keeping(side, table, taken[side])
         if is_first:
             self._promise = content.promise
             before = named_arguments(content.source.made(content.seed))
@@ -287,6 +289,14 @@ class Referee:
         peak = self._runners[side].peak_bytes() + self._contents.bytes
         self.seen.peaks[side] = max(self.seen.peaks.get(side, 0), peak)
         self.seen.held[side] = self._runners[side].current_bytes() + self._contents.bytes
+
+    def _hold_to_keeping(self, side: Side, table: CallSlots, taken: CallSnapshot) -> None:
+        """Overwrite the arguments: where the baseline's results stay as they were, the candidate's must too."""
+        is_kept = not closeness(table.rewritten(0), taken.results, 0.0, 0.0).wrong
+        if side == "reference":
+            self._keeps = is_kept
+        elif self._keeps and not is_kept:
+            self.seen.violations.append(_changed_later())
 
     def _exact(self, content: Content) -> Results | None:
         """Return the baseline's result in float64; None where it does not compute in that."""
@@ -423,9 +433,11 @@ class Referee:
         bytes_ = self._contents.bytes + end_of(self._promise)
         free = torch.cuda.mem_get_info()[0] / 4 if device == "cuda" else MEMORY_BYTES[device]
         most = min(free, MEMORY_BYTES[device]) / max(bytes_, 1) - 1
-        tables = self._tables(FEW if most >= FEW else 1)
+        baseline, tables = self._runners["reference"], self._tables(FEW if most >= FEW else 1)
         once_s = self._quickest(tables, 1)
-        round_trip_s = statistics.median(self._runners["reference"].timed(0, 0) for _ in range(9))
+        round_trip_s = statistics.median(baseline.timed(0, 0) for _ in range(9))
+        times = IDLE if end_of(self._promise) < LARGE_RESULT else 1
+        idle_s = statistics.median(baseline.timed(times, 0, idle=True) for _ in range(5))
         call_s = once_s - round_trip_s
         if most >= FEW and once_s < LONG_S:
             call_s = (self._quickest(tables, FEW) - once_s) / (FEW - 1)
@@ -442,25 +454,13 @@ class Referee:
             calls=max(1, int(min(bounds))),
             checked=CHECKED,
             round_trip_s=round_trip_s,
-            transport_s=self._copy_s(),
+            transport_s=max(0.0, idle_s - round_trip_s) / times,
         )
 
     def _quickest(self, tables: Mapping[Side, CallSlots], count: int) -> float:
         """Return the seconds of such a message at its quickest, of the slower side."""
         took_s = [self._message(tables, count) for _ in range(3)]
         return max(min(one[side] for one in took_s) for side in SIDES)
-
-    def _copy_s(self) -> float:
-        """Return the seconds in which results like the promised ones are copied once."""
-        there, here = (torch.empty(end_of(self._promise), dtype=torch.uint8, device=self._device) for _ in range(2))
-        times = []
-        for _ in range(5):
-            settle(self._device)
-            began = time.perf_counter()
-            here.copy_(there)
-            settle(self._device)
-            times.append(time.perf_counter() - began)
-        return min(times)
 
     def _tables(self, slots: int) -> dict[Side, CallSlots]:
         """Share memory for so many calls, and one result more, with each side."""
@@ -496,8 +496,7 @@ class Referee:
             taken[side] = {slot: table.snapshot(slot) for slot in (*chosen, count - 1)}
             with self._turn(side):
                 if self._keeps and closeness(table.rewritten(count - 1), taken[side][count - 1].results, 0.0, 0.0).wrong:
-                    said = "its result changes when its argument does afterwards, the baseline's does not"
-                    self.seen.violations += [Violation(rule="inputs", message=said)] if side == "head" else []
+                    self.seen.violations += [_changed_later()] if side == "head" else []
         if failed is not None:
             raise failed
         if len(tables) > 1:
@@ -537,6 +536,10 @@ def on_other_cores(cores: Sequence[int]) -> Iterator[None]:
 def call_seed(seed: int) -> int:
     """Return the seed that both files get before their calls, as most generators of random numbers take it."""
     return seed % 2**31
+
+
+def _changed_later() -> Violation:
+    return Violation(rule="inputs", message="its result changes when its argument does afterwards, the baseline's does not")
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -172,7 +172,7 @@ class Runner:
         """The size of the memory that is shared."""
         return self.memory.size if self.memory else 0
 
-    def timed(self, count: int, seed: int) -> float:
+    def timed(self, count: int, seed: int, **how: bool) -> float:
         """Have the first slots called in one message; return the seconds it took until all processes of this side stood still.
 
         The clock begins before they run, so that nothing can look at the inputs earlier, and ends when none of them can write any
@@ -182,7 +182,7 @@ class Runner:
         self._check_rest()
         began = perf_counter()
         self._tell("go")
-        self._answered("batch", Done, count=count, seed=seed)
+        self._answered("batch", Done, count=count, seed=seed, **how)
         self._tell("stop")
         took_s = perf_counter() - began
         self._begin_rest()

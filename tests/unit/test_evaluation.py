@@ -49,7 +49,8 @@ def seen(
         )
         for pair, (own, its) in enumerate(zip(EVEN, reversed(EVEN), strict=True))
     )
-    plan = TimingPlan(pairs=10, processes=processes, calls=calls, checked=4, round_trip_s=more.pop("round_trip_s", 1e-4))
+    costs = {"round_trip_s": more.pop("round_trip_s", 1e-4), "transport_s": more.pop("transport_s", 0.0)}
+    plan = TimingPlan(pairs=10, processes=processes, calls=calls, checked=4, **costs)
     return Observed(
         rules=Rules(), seeds=(1, 2), plan=plan, samples=samples, alone_s=(alone_ms * 1e-3,) * 5, **({"peaks": {"head": 5}} | more)
     )
@@ -84,6 +85,7 @@ def test_anything_else_is_no_input(text: str) -> None:
         (seen(2.0), "same", 0, "As fast as the baseline, within 3 %"),
         (seen(2.02), "same", 0, "As fast"),
         (seen(1.9), "faster", 0, "Faster: 1.053"),
+        (seen(1.9, transport_s=2e-4), "faster", 0, "It saves no more than handing a result over takes"),
         (seen(1.98, processes=1), "same", 0, "As fast"),
         (seen(1.0, slope_ms=1.9), "unconfirmed", 3, "but K calls more do not show it"),
         (seen(1.0, alone_ms=1.01), "unconfirmed", 3, "when the candidate's processes are gone, it is not"),

@@ -105,7 +105,7 @@ class TimingPlan(Record):
     round_trip_s: NotNegative = 0.0
     """Time of a message with no call."""
     transport_s: NotNegative = 0.0
-    """Time in which this machine copies the results of one call; both sides' times contain it."""
+    """Time that a runner takes to hand over the results of one call; both sides' times contain it."""
 
 
 class Violation(Record):

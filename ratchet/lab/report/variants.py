@@ -95,7 +95,7 @@ def _variants(record: VariantsRecord) -> Iterator[str]:
             yield log_line(f"{case.name}: {why}", 300)
     yield from averages(record)
     if roofs := record.roofline.roofs if record.roofline else ():
-        texts = [(figure.ceiling_text if roof.kind == "compute" else figure.slope_text)([roof]) for roof in roofs]
+        texts = [figure.ceiling_text([roof]) if roof.kind == "compute" else figure.slope_text(roof) for roof in roofs]
         yield f"Roofs: {'; '.join(texts)}."
 
 

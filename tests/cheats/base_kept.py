@@ -1,0 +1,10 @@
+"""What `baseline_of_all` computes, in a place that is kept."""
+
+import torch
+
+KEPT = {}
+
+
+def kernel(x):
+    out = KEPT.setdefault(x.shape, torch.empty_like(x))
+    return torch.mul(torch.softmax(2 * x, -1), x, out=out)
