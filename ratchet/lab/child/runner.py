@@ -153,6 +153,8 @@ class FileProcess:
         self._arguments: list[list[Any]] = []
         self._results: list[dict[str, torch.Tensor]] = []
         self._last: Any = None
+        self._returned: Any = None
+        """By the last call of a batch."""
         self._opened: list[str] = []
 
     def map(self, handle: str, size: int) -> None:
@@ -247,14 +249,14 @@ class FileProcess:
     def batch(self, count: int, seed: int, *, idle: bool = False) -> None:
         """Call with the arguments of the first slots, and write each result before the next call.
 
-        ``idle``: call nothing, and write the last result to all slots in turn, so often: this is the runner's own work.
+        ``idle``: call nothing, and write its last result to all slots in turn, so often: this is the runner's own work.
         """
         function, arguments = self.function, self._arguments
         own = torch.cuda.current_stream() if self._device.type == "cuda" else None
         seed_all(seed)
         for number in range(count):
             slot = number % len(arguments)  # idle, there are more times than slots
-            self._last = result = self._last if idle else function(*arguments[slot])
+            self._last = self._returned = result = self._returned if idle else function(*arguments[slot])
             self._write(result, slot, slot)
             if own is not None and (now := torch.cuda.current_stream()) != own:  # the file made another one current:
                 own.wait_stream(now)  # the next call begins when this one has ended, as on one stream
