@@ -108,6 +108,9 @@ class Shapes:
     def label(self, name: str) -> dict[str, Any]:
         return fill("label", {"name": name, "id": _number(name), "color": "ededed", "description": ""})
 
+    def changed_file(self, path: str) -> dict[str, Any]:
+        return fill("diff-entry", {"filename": path, "status": "modified", "sha": blob_sha(path.encode())})
+
     def comment(self, comment: Comment) -> dict[str, Any]:
         known = {"id": comment.id, "body": comment.body, "user": self.user(comment.author) if comment.author != "ghost" else None}
         known |= {"created_at": _time(comment.created_at), "updated_at": _time(comment.updated_at)}
@@ -164,6 +167,10 @@ class Shapes:
             "encoding": "base64" if whole else "none", "content": base64.encodebytes(content).decode() if whole else "",
             "url": f"{self._api}/contents/{path}?ref={ref}",
         })  # fmt: skip
+
+    def workflow(self, name: str) -> dict[str, Any]:
+        known = {"id": _number(name), "name": name, "path": f".github/workflows/{name}", "state": "active"}
+        return fill("workflow", known | {"url": f"{self._api}/actions/workflows/{_number(name)}"})
 
     def _small(self, full_name: str) -> dict[str, Any]:
         owner, _, name = full_name.partition("/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +42,7 @@ class Pull:
     draft: bool = False
     body: str = ""
     labels: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     merge_commit_sha: str | None = None
     locked: bool = False
 
@@ -133,20 +135,51 @@ class State:
         """Names of the files that can be dispatched."""
         self.dispatches: list[dict[str, Any]] = []
         """``workflow``, ``ref``, ``inputs``, ``by`` of each workflow that was started."""
+        self.statuses: list[dict[str, Any]] = []
         self.runners: dict[int, dict[str, Any]] = {}
         """id → ``name`` and ``labels`` of those that are registered and have not done their one job."""
         self._trees: dict[str, str] = {}
         self._ids = itertools.count(1001)
         self._seconds = itertools.count()
 
+    @classmethod
+    def from_json(cls, seed: Mapping[str, Any]) -> State:
+        """From a seed: the same names as the attributes, lists of objects for pulls, comments and runs, text for files."""
+        origin = seed.get("origin")
+        state = cls(
+            seed.get("repository", "octo-org/kernels"), seed.get("default_branch", "main"), Path(origin) if origin else None
+        )
+        known = {"repository", "default_branch", "origin", "tokens", "permissions", "pulls", "comments", "runs", "files"}
+        known |= {"branches", "parents", "workflows"}
+        if unknown := set(seed) - known:
+            raise ValueError(f"the seed has unknown fields: {sorted(unknown)}; known are {sorted(known)}")
+        state.tokens |= {token: Token(**fields) for token, fields in seed.get("tokens", {}).items()}
+        state.permissions |= seed.get("permissions", {})
+        state.branches |= seed.get("branches", {})
+        state.parents |= seed.get("parents", {})
+        state.workflows += seed.get("workflows", [])
+        for fields in seed.get("pulls", []):
+            state.add_pull(**fields)
+        for fields in seed.get("comments", []):
+            state.add_comment(**fields)
+        for fields in seed.get("runs", []):
+            state.add_run(**fields)
+        for ref, files in seed.get("files", {}).items():
+            for path, text in files.items():
+                state.set_file(path, text.encode(), ref)
+        return state
+
     def add_pull(self, number: int, **fields: Any) -> Pull:
         self.pulls[number] = Pull(number, **fields)
         return self.pulls[number]
 
-    def add_comment(self, number: int, author: str, body: str) -> Comment:
-        """A comment of anybody's, made now."""
+    def add_comment(self, number: int, author: str, body: str, **fields: Any) -> Comment:
+        """A comment of anybody's; ``id``, ``created_at`` and ``updated_at`` may be given."""
         now = self.tick()
-        comment = Comment(self.fresh_id(), number, author, body, now, now)
+        times = {name: datetime.fromisoformat(value) if isinstance(value, str) else value for name, value in fields.items()
+                 if name in ("created_at", "updated_at")}  # fmt: skip
+        created = times.get("created_at", now)
+        comment = Comment(fields.get("id") or self.fresh_id(), number, author, body, created, times.get("updated_at", created))
         self.comments[comment.id] = comment
         return comment
 

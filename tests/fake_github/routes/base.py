@@ -91,4 +91,4 @@ def decoded(path: str, repository: str) -> str | None:
     prefix = f"/repos/{repository}"
     if path.casefold() == prefix.casefold() or path.casefold().startswith(f"{prefix}/".casefold()):
         return unquote(path[len(prefix) :])
-    return None
+    return path if path == "/rate_limit" else None

@@ -1,4 +1,4 @@
-"""Check runs, with their limits."""
+"""Check runs and statuses, with their limits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.fake_github.routes.base import ANNOTATIONS, LARGEST_CHECK_TEXT, MISSING, Call, Reply, Routes, route
 from tests.fake_github.script import error
+from tests.fake_github.shapes import fill
 from tests.fake_github.state import Check
 
 
@@ -51,6 +52,12 @@ def _checks(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     return Reply(200, {"total_count": len(rows), "check_runs": rows}, pages="check_runs")
 
 
+@route("GET", r"/check-runs/(\d+)")
+def _check(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    check = routes.state.checks.get(int(match[1]))
+    return Reply(200, routes.shapes.check(check)) if check else MISSING
+
+
 @route("PATCH", r"/check-runs/(\d+)", "checks")
 def _edit_check(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     check = routes.state.checks.get(int(match[1]))
@@ -84,3 +91,9 @@ def _write_check(check: Check, body: dict[str, Any]) -> Reply | None:
     elif "status" in body:
         check.status = body["status"]
     return None
+
+
+@route("POST", r"/statuses/([0-9a-f]{40})", "statuses")
+def _status(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
+    routes.state.statuses.append({"sha": match[1], **call.body})
+    return Reply(201, fill("status", {**call.body, "creator": routes.shapes.user(call.who.login)}))

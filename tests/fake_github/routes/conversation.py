@@ -1,4 +1,4 @@
-"""Comments and reactions of a pull request."""
+"""Comments, reactions and labels of a pull request."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def _edit_comment(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     return Reply(200, routes.shapes.comment(comment))
 
 
+@route("DELETE", r"/issues/comments/(\d+)", "issues|pull_requests")
+def _delete_comment(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    return Reply(204) if routes.state.comments.pop(int(match[1]), None) else MISSING
+
+
 def _refused_lock(routes: Routes, number: int) -> Reply | None:
     pull = routes.state.pulls.get(number)
     return Reply(403, error(403, "Unable to create comment because issue is locked.")) if pull and pull.locked else None
@@ -71,3 +76,18 @@ def _react(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     comment.reactions += [mine] * fresh
     body = {"id": 1, "node_id": "R", "user": routes.shapes.user(call.who.login), "content": call.body["content"]}
     return Reply(201 if fresh else 200, body | {"created_at": "2026-11-21T08:00:00Z"})
+
+
+@route("GET", r"/issues/(\d+)/labels")
+def _labels(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    pull = routes.pull(match[1])
+    return Reply(200, [routes.shapes.label(name) for name in pull.labels], pages="list") if pull else MISSING
+
+
+@route("POST", r"/issues/(\d+)/labels", "issues|pull_requests")
+def _add_labels(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
+    pull = routes.pull(match[1])
+    if pull is None:
+        return MISSING
+    pull.labels += [name for name in call.body["labels"] if name not in pull.labels]
+    return Reply(200, [routes.shapes.label(name) for name in pull.labels])

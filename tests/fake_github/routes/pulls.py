@@ -60,6 +60,12 @@ def _edit_pull(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     return Reply(200, routes.shapes.pull(pull))
 
 
+@route("GET", r"/pulls/(\d+)/files")
+def _files(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    pull = routes.pull(match[1])
+    return Reply(200, [routes.shapes.changed_file(path) for path in pull.files[:3000]], pages="list") if pull else MISSING
+
+
 @route("GET", r"/commits/([^/]+)/pulls")
 def _pulls_of_commit(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     sha = match[1]

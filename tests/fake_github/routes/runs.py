@@ -48,6 +48,11 @@ def _artifacts(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     return Reply(200, {"total_count": len(found), "artifacts": found}, pages="artifacts")
 
 
+@route("GET", r"/actions/workflows/([^/]+)")
+def _workflow(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    return Reply(200, routes.shapes.workflow(match[1])) if match[1] in routes.state.workflows else MISSING
+
+
 @route("POST", r"/actions/workflows/([^/]+)/dispatches", "actions")
 def _dispatch(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     state = routes.state
