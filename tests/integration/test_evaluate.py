@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ratchet.lab.child import containment
+from ratchet.lab.judge import HANDS_OVER
 from tests.integration.playground import Finished, Playground
 
 TESTS = Path(__file__).parents[1]
@@ -68,7 +69,7 @@ def write(place: Playground, **files: str) -> tuple[Path, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS, ids=name_of)
 def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
-    """One that names how it is caught breaks that rule (exit 1); others are not faster, or saves little if not covered."""
+    """One that names how it is caught breaks that rule (exit 1); others are not faster, or are told that they save too little."""
     if cheat.parent.name == "boundary" and not set(containment.available(place.repo)) >= NEEDED:
         pytest.skip("this machine lets a cheat reach other processes and files")
     shutil.copytree(cheat.parent, place.repo / "cheats")  # some would write there
@@ -77,7 +78,7 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
     done, record = evaluated(place, baseline, candidate, *words)
     if rules is None:
         taken_over = "# not covered: hands over" in cheat.read_text(encoding="utf-8")
-        assert record["verdict"] != "faster" or (taken_over and record["speedup"] < 2), done.out
+        assert record["verdict"] != "faster" or (taken_over and HANDS_OVER in record["headline"]), done.out
         assert "failed" not in [violation["rule"] for violation in record["violations"]]  # or it never came to its trick
         return
     assert (done.code, record["verdict"]) == (1, "violated"), done.out
