@@ -72,7 +72,7 @@ def record_one(
     with _GIT:
         site = worktrees(repository, head, None)
         trees = site.__enter__()
-    found: dict[str, static.Seen | str] = {}
+    found: dict[str, static.SeenCase | str] = {}
     launches: dict[str, str] = {}
     try:
         with static.Prover(repository, settings, Progress(), dict(os.environ)).hosts(machine, trees.head, head) as hosts:
@@ -89,7 +89,7 @@ def record_one(
     return f"{len(launches)} of {len(found)} cases, {len(recorded.kernels)} kernels, {time.monotonic() - began:.0f} s"
 
 
-def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static.Seen | str:
+def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static.SeenCase | str:
     try:
         worker = workers.fork("head", one_queue=True, watched=True)
         try:
@@ -97,7 +97,7 @@ def _seen(workers: Workers, name: str, launches: dict[str, str]) -> static.Seen 
             captured = worker.ask("capture", CaseCapture)
             identified = worker.ask("identify", Identified)
             launches[name] = identified.digest or f"{OPAQUE}{identified.opaque}"
-            return static.Seen(prepared, captured)
+            return static.SeenCase(prepared, captured)
         finally:
             workers.let_go(worker)
     except CaseTrouble as error:

@@ -91,7 +91,7 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
     return WrittenDown(results / STATIC)
 
 
-class Seen(NamedTuple):
+class SeenCase(NamedTuple):
     """A case as a worker has prepared it, and what it got at."""
 
     prepared: BuiltCase
@@ -185,7 +185,7 @@ class Prover:
             update={"tunes_each_process": True}
         )  # so that an autotuner tries all configurations, and the kernels of none are missing
         workers = Workers(hosts.sides, plan, None, {})
-        found: dict[str, Seen | str] = {}
+        found: dict[str, SeenCase | str] = {}
         for number, case in enumerate(cases, 1):
             self.progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
             why_not = case.skipped or next((failure.message for failure in case.failures), "")
@@ -298,12 +298,12 @@ class Prover:
         return {place: kernel_change(kernels[place], {side: made[side][place] for side in SIDES}) for place in wanted}
 
 
-def _captured(workers: Workers, name: str, seed: int) -> Seen | str:
+def _captured(workers: Workers, name: str, seed: int) -> SeenCase | str:
     """Return what a worker found out about a case, or why it could not."""
     try:
         worker = workers.fork("head", one_queue=True, watched=True)
         try:
-            return Seen(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", CaseCapture))
+            return SeenCase(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", CaseCapture))
         finally:
             workers.let_go(worker)
             workers.wait_for_ends()
@@ -311,11 +311,11 @@ def _captured(workers: Workers, name: str, seed: int) -> Seen | str:
         return error.message
 
 
-def joined(head: Snapshot, environment: Environment, plan: Plan, found: Mapping[str, Seen | str]) -> Recorded:
+def joined(head: Snapshot, environment: Environment, plan: Plan, found: Mapping[str, SeenCase | str]) -> Recorded:
     """Join what is known of the cases; a kernel of several cases stands there once."""
     kernels: dict[Kernel, int] = {}
     cases = {}
-    imported = next((one.captured.imported for one in found.values() if isinstance(one, Seen)), Footprint())
+    imported = next((one.captured.imported for one in found.values() if isinstance(one, SeenCase)), Footprint())
     for name, one in found.items():
         if isinstance(one, str):
             cases[name] = RecordedCase(unknown=clean(one))
