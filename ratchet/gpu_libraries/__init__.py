@@ -1,1 +1,1 @@
-"""What torch, Triton and packages built on them need from a process that forks others, or that others run beside."""
+"""Prepare hosts and workers for torch, Triton and packages built on them: facts at import, compilers, autotuners."""

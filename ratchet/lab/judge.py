@@ -265,6 +265,9 @@ SAME = 0.03
 AGREE = 0.5
 """Share of what a candidate saves (of its logarithm) that the interval of the slope between K and 2K calls has to reach, and that
 has to be there against the baseline's time when the candidate is gone."""
+COLD = 2.0
+"""Handing a result over takes at most this many times longer where a call has driven it out of the caches. A choice."""
+HANDS_OVER = "It saves no more than handing a result over takes, which a file that takes over its runner could leave out."
 FEWEST_ROUND_TRIPS = 5.0
 """Where a message of K calls of the slower side takes less than this many empty messages, calls are too short to be judged."""
 
@@ -323,7 +326,7 @@ def _timed_verdict(seen: Observed, comparison: Comparison, slope: Comparison | N
 def _faster(
     seen: Observed, comparison: Comparison, slope: Comparison | None, transport_ms: float
 ) -> tuple[EvaluationVerdict, str]:
-    """Return whether the slope and the baseline alone confirm what the pairs say, and what is to be thought of beside it."""
+    """Return whether the slope and the baseline alone confirm what the pairs say; ``transport_ms``: to hand a result over."""
     needed = comparison.ratio**AGREE
     if slope is None or slope.low > needed:
         return "unconfirmed", "Not confirmed: {}, but K calls more do not show it."
@@ -337,11 +340,6 @@ def _faster(
     if own_ms * (1 / comparison.high - 1) <= COLD * transport_ms:
         return "faster", f"Faster: {{}}. {HANDS_OVER}"
     return "faster", "Faster: {}."
-
-
-COLD = 2.0
-"""Handing over takes so much longer, at most, where a call has driven the memory of results out of the caches: a choice."""
-HANDS_OVER = "It saves no more than handing a result over takes, which a file that takes over its runner could leave out."
 
 
 def _call_ms(seconds: tuple[float, float], calls: int) -> float:

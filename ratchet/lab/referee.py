@@ -49,7 +49,7 @@ MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 6 << 30}
 FEW = 8
 """Calls of the messages from which the plan takes the time of one."""
 IDLE, LARGE_RESULT = 200, 4 << 20
-"""Times that the runner hands a result over to learn what that takes; one of so many bytes once, since it takes long enough."""
+"""How often a result is handed over to learn how long that takes; a result of this many bytes or more, once: it takes longer."""
 LONG_S = 0.05
 """A call that takes longer is never given more inputs than the next two."""
 PREPARE_S = {"cpu": 4.0, "cuda": 8.0}

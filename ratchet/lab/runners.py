@@ -176,7 +176,8 @@ class Runner:
         """Have the first slots called in one message; return the seconds it took until all processes of this side stood still.
 
         The clock begins before they run, so that nothing can look at the inputs earlier, and ends when none of them can write any
-        more: what a thread or another process would finish later is not there. Raises RunnerTrouble.
+        more: what a thread or another process would finish later is not there. ``how``: as `FileProcess.batch` takes it. Raises
+        RunnerTrouble.
         """
         used_bytes = self._used_bytes()
         self._check_rest()

@@ -172,7 +172,7 @@ class Both:
 
     @property
     def doubled(self) -> bool:
-        """Whether one side has at least twice as much as the other."""
+        """Return whether one side has at least twice as much as the other."""
         return self.most > 0 and self.most >= TWICE * self.least
 
     def text(self, write: Callable[[float], str]) -> str:
