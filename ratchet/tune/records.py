@@ -194,7 +194,7 @@ class TuningRecord(Record):
 
 def _named(tree: Tree) -> str:
     changed = " with changes" if tree.dirty else ""
-    return f"{tree.commit[:10]}{changed}" if tree.content else "unknown, since this is no git repository"
+    return f"{tree.commit[:10]}{changed}" if tree.content else "unknown"
 
 
 def _listed(values: tuple[Parameter, ...] | None) -> str:
