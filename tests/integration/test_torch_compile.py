@@ -59,8 +59,9 @@ PREPARED = """
 import os, sys, threading
 
 import torch
-from ratchet.core.bench.child import calls, libraries
+from ratchet.core.bench.child import calls
 from ratchet.core.processes import children
+from ratchet.gpu_libraries import libraries
 
 def refuse(name):
     def touched(*_):
