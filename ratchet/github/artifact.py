@@ -194,15 +194,16 @@ def _refuse_extremes(record: Record, name: str) -> None:
 def _refuse_bomb(path: Path, name: str, kind: type[Record]) -> None:
     """Read a large file once in a child with little memory and time. Raises ArtifactError."""
     # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. The four variables hold no secret.
-    command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind.__name__, str(MEMORY_BYTES), str(SECONDS)]
+    limits = (str(MEMORY_BYTES), str(SECONDS))
+    command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), f"{kind.__module__}:{kind.__qualname__}", *limits]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
     environ["OPENBLAS_NUM_THREADS"] = "1"  # what NumPy maps for each thread would count against the bound of memory
     ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)
     if ended.status == reading_child.REFUSED:
         raise ArtifactError(str(json.loads(ended.output.splitlines()[-1])).replace(str(path), name), _LOOK_AT_JOB)
     if ended.status != 0:
-        limits = f"{MEMORY_BYTES // 2**20} MiB of memory and {SECONDS} s of time"
-        raise ArtifactError(f"{name} cannot be read in {limits}.", f"{_SPLIT} If it is small: {_LOOK_AT_JOB}")
+        bound = f"{MEMORY_BYTES // 2**20} MiB of memory and {SECONDS} s of time"
+        raise ArtifactError(f"{name} cannot be read in {bound}.", f"{_SPLIT} If it is small: {_LOOK_AT_JOB}")
 
 
 # The files of an artifact by name: a folder or a zip archive. All names, kinds, numbers and sizes are checked before anything

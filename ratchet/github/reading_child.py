@@ -9,22 +9,19 @@ A file of its own, since it imports records alone: whatever else is in memory wo
 from __future__ import annotations
 
 import json
+import pkgutil
 import resource
 import sys
 from pathlib import Path
 from typing import cast
 
-from ratchet import tools
 from ratchet.core.errors import RecordError
-from ratchet.core.records import Record
 from ratchet.core.records.files import AnyRecord, load, run_of_lines
-from ratchet.core.records.profile import Profiles
 from ratchet.core.records.run import RunRecord
 from ratchet.core.records.samples import CHECKED
 
 REFUSED = 65
 """Exit status for an invalid record."""
-KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (RunRecord, Profiles, *tools.records().values())}
 LARGEST_RUN = 160 * 2**20
 """Bytes: 5,000 cases of 20 pairs of 300 samples each have two thirds of it."""
 LARGEST_WHOLE = 8 * 2**20
@@ -50,12 +47,12 @@ def read_record(path: Path, kind: type[AnyRecord], *, checked: bool) -> AnyRecor
 
 
 def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
-    """Return 0 for a record of that kind; else REFUSED, with the sentence as JSON on standard output."""
+    """Return 0 for a record of that kind (``module:class``); else REFUSED, with the sentence as JSON on standard output."""
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        read_record(Path(path), KINDS[kind], checked=False)
+        read_record(Path(path), pkgutil.resolve_name(kind), checked=False)
     except RecordError as error:
         sys.stdout.write(json.dumps(error.message))
         return REFUSED
