@@ -80,7 +80,7 @@ def record_one(
             for case in choose_cases(hosts.sides["head"].listing(), None, patterns):
                 why_not = case.skipped or next((failure.message for failure in case.failures), "")
                 found[case.name] = why_not or _seen(workers, case.name, launches)
-        recorded = static.joined(head, environment_of(machine, settings), workers.plan, found)
+        recorded = static.joined(head, environment_of(machine), workers.plan, found)
     finally:
         with _GIT:
             site.__exit__(None, None, None)

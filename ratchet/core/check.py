@@ -79,6 +79,8 @@ class CheckSuite:
     """The suite of a check, and the commit that most of its cases were compared with."""
 
     suite: Suite
+    policy: Policy
+    """The policy of the settings, with the gates that cases of this machine have."""
     reference: Tree | None
     best: Sequence[CaseRun] = ()
     """Cases that became a little slower, each measured against its best commit too."""
@@ -127,7 +129,9 @@ def compare_commits(
         reference = cast(Snapshot, plan.reference)
         suite = comparer.compare(reference, trees.reference, plan.patterns, explained="early")
         timing = began[0], time.monotonic() - began[1]
-        return _judge_and_explain(plan, command, (machine,), CheckSuite(suite, reference.tree), timing, explainer)
+        return _judge_and_explain(
+            plan, command, (machine,), CheckSuite(suite, comparer.policy, reference.tree), timing, explainer
+        )
 
 
 def _explainer_of(plan: CheckPlan, machine: Machine, trees: Trees, progress: Progress) -> Any:
@@ -161,8 +165,7 @@ def _judge_and_explain(
     )
     cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
     environment = record.environment.model_copy(update={"cards": cards})
-    policy = with_case_gates(plan.settings.policy, plan.gating.entries(environment.fingerprint))
-    record = record.model_copy(update={"environment": environment, "policy": policy})
+    record = record.model_copy(update={"environment": environment, "policy": measured.policy})
     done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save_run(done)
@@ -225,8 +228,8 @@ class Comparer:
         """``explainer`` is what `_explainer_of` returns; None: nobody explains what changed."""
         self._plan, self._settings, self._machines, self._trees = plan, plan.settings, machines, trees
         self._progress, self._explainer = progress, explainer
-        self._fingerprint = environment_of(machines[0], plan.settings).fingerprint
-        self._policy = with_case_gates(plan.settings.policy, plan.gating.entries(self._fingerprint))
+        self._fingerprint = environment_of(machines[0]).fingerprint
+        self.policy = with_case_gates(plan.settings.policy, plan.gating.entries(self._fingerprint))
 
     def measure(self) -> CheckSuite:
         """Build the head, and measure it against the plan's reference, or against the baseline's commits.
@@ -239,13 +242,13 @@ class Comparer:
             failure = Failure(side="head", stage="build", message=broken.message)
             case = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
             unbuilt = Suite((case,), torch=installed_version("torch") or "", cuda=None, triton=None)
-            return CheckSuite(unbuilt, plan.reference.tree if plan.reference else None)
+            return CheckSuite(unbuilt, self.policy, plan.reference.tree if plan.reference else None)
         stored = {**plan.baseline.carried(self._fingerprint), **plan.baseline.entries(self._fingerprint)}
         if plan.reference is None:
             return self._against_baseline(stored)
         drifts = drifting(stored, plan.reference.tree, plan.head.tree)
         suite = self.compare(plan.reference, trees.reference, plan.patterns, drifts=drifts, shard=plan.shard, explained="early")
-        return CheckSuite(suite, plan.reference.tree, self._against_best(suite.cases, drifts))
+        return CheckSuite(suite, self.policy, plan.reference.tree, self._against_best(suite.cases, drifts))
 
     def _variables(self, side: Side) -> Mapping[str, str]:
         return self._machines[0].pythons.variables(side, self._plan.environ)
@@ -283,7 +286,7 @@ class Comparer:
             sides = plan.head.tree, snapshots[0].tree
             history = tools.part("anchors")
             anchors = history.against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
-        return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
+        return CheckSuite(suite, self.policy, snapshots[0].tree, anchors=anchors)
 
     def _against_commit(self, commit: str, names: Sequence[str], pairs: int) -> list[CaseRun]:
         """Measure these cases against a commit, with so many pairs of each.
@@ -297,7 +300,7 @@ class Comparer:
     def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
         """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
         measured: list[CaseRun] = []
-        for commit, names in suspects(cases, self._policy, self._settings.pairs, drifts).items():
+        for commit, names in suspects(cases, self.policy, self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
             try:
                 best = self._plan.snapshot(commit)
@@ -338,7 +341,7 @@ class Comparer:
                 raise unbuilt
         built = None if unbuilt else tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        policy = self._policy.for_one_of(len(machines))
+        policy = self.policy.for_one_of(len(machines))
         explainer = self._explainer if explained != "no" else None
         early = explained == "early" and len(machines) == 1 and built is not None
 

@@ -55,7 +55,7 @@ def record_of(
         started_at=timing[0],
         wall_s=timing[1],
         command=command,
-        environment=environment_of(machine, settings, suite),
+        environment=environment_of(machine, suite),
         plan=plan_of(settings, machine.device, sessions=kind == "check"),
         policy=settings.policy,
         head=head,

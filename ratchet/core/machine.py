@@ -61,6 +61,7 @@ class Machine:
     """Further GPUs, which each process of a command uses as well."""
     pythons: SidePythons = ONE_FOR_BOTH
     """The Python environment of each side, where they differ."""
+    cpu_threads: int = 1
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -97,7 +98,7 @@ def machine_of(
         if settings.pairs < FEW_PAIRS:
             few = f"With pairs = {settings.pairs}, the confidence intervals are too narrow to trust. Use {FEW_PAIRS} or more."
             warnings = (*warnings, few)
-        yield Machine(device, gpu, warnings, idle)
+        yield Machine(device, gpu, warnings, idle, cpu_threads=settings.cpu_threads)
 
 
 @contextlib.contextmanager
@@ -118,7 +119,7 @@ def machines_of(
             stack.enter_context(machine_of(replace(choice, gpu=number), settings, what, progress, environ))
             for number in _numbers(choice, settings, environ)
         )
-        first, *others = (environment_of(machine, settings).fingerprint for machine in machines)
+        first, *others = (environment_of(machine).fingerprint for machine in machines)
         for machine, other in zip(machines[1:], others, strict=True):
             if other != first:
                 both = f"{_called(machines[0])} and {_called(machine)}"
@@ -174,7 +175,7 @@ def choose(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str])
     return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)
 
 
-def environment_of(machine: Machine, settings: Settings, suite: Suite | None = None) -> Environment:
+def environment_of(machine: Machine, suite: Suite | None = None) -> Environment:
     """Describe the machine and its software: as the trees' processes reported it, or before there are any, as installed."""
     environment = describe(
         machine.gpu,
@@ -182,7 +183,7 @@ def environment_of(machine: Machine, settings: Settings, suite: Suite | None = N
         torch_version=suite.torch if suite else None,
         cuda_version=suite.cuda if suite else None,
         triton_version=suite.triton if suite else None,
-        cpu_threads=settings.cpu_threads,
+        cpu_threads=machine.cpu_threads,
         l2_bytes=suite.l2_bytes if suite else None,
     )
     return environment.model_copy(update={"differs": machine.pythons.differs})

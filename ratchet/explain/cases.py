@@ -72,7 +72,7 @@ def profile(
         if reference and trees.reference:
             unbuilt = build(settings, "reference", trees.reference, reference, progress, environ)
         listed = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
-        environment = environment_of(machine, settings)
+        environment = environment_of(machine)
         stored = baseline.entries(environment.fingerprint)
         options = NcuOptions(set_name, settings.cache == "cold")
         wanted = []

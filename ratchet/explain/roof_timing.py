@@ -32,7 +32,7 @@ def roofs_of(machine: Machine, settings: Settings, results: Path, progress: Prog
 
     Raises as `measure_suite` does.
     """
-    if known := stored_roofs(results, environment_of(machine, settings).fingerprint):
+    if known := stored_roofs(results, environment_of(machine).fingerprint):
         return known
     progress.stage("Measuring the roofs of this machine")
     few = {"bench": "roofs", "pairs": PAIRS, "blocks": min(settings.blocks, BLOCKS), "placements": 1}

@@ -84,7 +84,7 @@ def _measured_here(
     _, settings = settings_of(request, environ)
     settings = settings.model_copy(update={"device": fingerprint.device, "pairs": max(settings.pairs, PAIRS)})
     with machine_of(request.devices, settings, "ratchet variants --roofline", progress, environ) as machine:
-        if environment_of(machine, settings).fingerprint != fingerprint:
+        if environment_of(machine).fingerprint != fingerprint:
             raise UnfitError(
                 f"these times are of another machine ({fingerprint.key}).", "Run `ratchet variants --roofline` there."
             )

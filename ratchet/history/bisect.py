@@ -127,7 +127,7 @@ def bisect(
             bad=site.snapshot(ends[1]).tree,
             package=package,
             benchmarks=head.tree.content if package else repository.tree_of(f"{head.revision}:{settings.bench}") or "",
-            fingerprint=environment_of(machine, settings).fingerprint,
+            fingerprint=environment_of(machine).fingerprint,
             plan=plan_of(settings, machine.device, sessions=True),
             error=ERROR,
             commits=tuple(commits),

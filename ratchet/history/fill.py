@@ -226,7 +226,7 @@ class _Walk:
             return done(result="identical", reason=reason, same=same, run=run)
         self._forget()
         machine = self._device()
-        fingerprint = environment_of(machine, site.settings).fingerprint
+        fingerprint = environment_of(machine).fingerprint
         try:
             trees = self._trees(head, reference)
             if broken := build(site.settings, "head", trees.head, head, site.progress, site.environ):

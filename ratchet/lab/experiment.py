@@ -84,7 +84,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         started_at=started,
         command=request.command,
         case=found.case,
-        environment=environment_of(machine, settings),
+        environment=environment_of(machine),
         start=code.tree,
         tests=tests,
         test_limit_s=wanted.test_limit_s,

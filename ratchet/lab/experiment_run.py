@@ -67,7 +67,7 @@ def run(
     results = writable(repository.root / settings.results)
     with machine_of(request.devices, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine:
         session = open_session(results)
-        here = environment_of(machine, settings).fingerprint
+        here = environment_of(machine).fingerprint
         if not here.is_same_hardware(session.environment.fingerprint):
             raise UsageError("The session was begun on another device.", "Run it there, or begin another one with start --again.")
         left = _refuse_over(session)

@@ -92,7 +92,7 @@ def variants(
         started_at=started,
         wall_s=time.monotonic() - clock,
         command=request.command,
-        environment=environment_of(machine, settings, suites[0] if suites else None),
+        environment=environment_of(machine, suites[0] if suites else None),
         plan=plan,
         cases=tuple(_case(case, found) for case in found.cases),
         claims=claims,
@@ -109,7 +109,7 @@ def _roofs(
     cases = [case for suite in found.suites.values() for case in suite.cases]
     if not any(case.workload and case.workload.declares_work for case in cases):
         return ()
-    pure, sheet = tools.part("roofline"), printed_peaks(environment_of(machine, settings).fingerprint)
+    pure, sheet = tools.part("roofline"), printed_peaks(environment_of(machine).fingerprint)
     measured = tools.part("roofs").roofs_of(machine, settings, results, progress, environ)
     return (*(pure.roofs_from("datasheet", sheet) if sheet else ()), *pure.roofs_measured(measured))
 

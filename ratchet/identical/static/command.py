@@ -190,14 +190,14 @@ class Prover:
             self.progress.stage(f"Writing down {case.name} ({number} of {len(cases)})")
             why_not = case.skipped or next((failure.message for failure in case.failures), "")
             found[case.name] = why_not or _captured(workers, case.name, self.settings.seed)
-        return joined(head, environment_of(machine, self.settings), plan, found)
+        return joined(head, environment_of(machine), plan, found)
 
     def holding(self, content: bytes, machine: Machine, names: Collection[str], tree: Path) -> Tree | None:
         """Return the commit of a record that still says all there is to say of a tree; None for any other record."""
         try:
             recorded = loads(content, STATIC, Recorded)
             base = self.repository.commit_snapshot(recorded.tree.commit)
-            fingerprint = environment_of(machine, self.settings).fingerprint
+            fingerprint = environment_of(machine).fingerprint
             if recorded.environment.fingerprint != fingerprint or recorded.cases.keys() != set(names):
                 return None
             with self._trees(head=base) as trees:
