@@ -35,7 +35,7 @@ EXITS = {"publish": (0,), "queue": (0,), "models": (0,), "static": (0,), "baseli
 JOBS = (*(job for job in EXITS if job != "static"), "command", "recheck")
 PUBLISHES = ("publish", "queue", "models", "static")
 ONE_IN = {"baseline": 4, "propose": 3}
-"""All jobs read an archive by the same code: ``publish`` tries every attack, these each so many-th, and what is for them alone."""
+"""All jobs read an archive by the same code: ``publish`` tries every attack, these one in so many, and what is for them alone."""
 CASES = [
     (job, attack)
     for place, attack in enumerate(attacks())
