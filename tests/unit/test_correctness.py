@@ -58,11 +58,7 @@ def test_right() -> None:
         (tensor(3.0, 3.0), tensor(3.0, -math.inf), "the output and the expected result are infinite in different places"),
         (tensor(4.0, math.inf), tensor(3.0, math.inf), "the output is off by"),
         (tensor(3.0), tensor(math.nan), "the reference of the output holds NaN: draw inputs"),
-        (
-            tensor(math.nan, math.nan),
-            tensor(3.0, 4.0),
-            "the output is NaN everywhere, .*: run wrote nothing to it, or NaN",
-        ),
+        (tensor(math.nan, math.nan), tensor(3.0, 4.0), "the output is NaN everywhere, .*: run wrote nothing to it, or NaN"),
         (tensor(math.nan), tensor(math.nan), "the reference of the output holds NaN"),
         (tensor(3.0, 4.0), tensor(3.0), r"the output has shape \(2,\), the expected result \(1,\)"),
         (tensor(3.0, 4.0), tensor(3.0, 4.0).reshape(2, 1), r"the expected result \(2, 1\)"),

@@ -219,11 +219,7 @@ def no_gain(whole: str, stage: str = ZERO, more: str = "") -> str:
         ),
         ("a stage, not measured again", "The gain of h2d could not be measured again.", ""),
         ("a stage whose mean clears", no_gain(ZERO, "−10.3 %, interval [−10.8, −9.8] %, bound −9.6 %"), ""),
-        (
-            "a micro-benchmark of a hot stage",
-            "The micro-benchmark takes at least 29.3 % less time, and h2d is hot.",
-            HIDDEN,
-        ),
+        ("a micro-benchmark of a hot stage", "The micro-benchmark takes at least 29.3 % less time, and h2d is hot.", HIDDEN),
         (
             "a micro-benchmark of a cold stage",
             no_gain(ZERO, more="; the micro-benchmark is faster, but h2d is only 1.0 % of the whole call"),

@@ -55,12 +55,7 @@ def refusal(path: Path, text: str | bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("record", "kind"),
-    [
-        (examples.run_record(), RunRecord),
-        (examples.baseline(), Baseline),
-        (Baseline(), Baseline),
-    ],
+    ("record", "kind"), [(examples.run_record(), RunRecord), (examples.baseline(), Baseline), (Baseline(), Baseline)]
 )
 def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:
     """What was saved loads as the same record."""
@@ -157,11 +152,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         ('"median_ms": 0.053,', '"median_ms" 0.053,', "is not JSON: Expecting ':' delimiter at line 20, column 23"),
         ("[0.0529, 0.053, 0.0531]", "[0.0529, 0]", f"{FIELD}.pair_medians_ms[1]: Input should be greater than 0: found 0"),
         ("[0.0529, 0.053, 0.0531]", "[]", f"{FIELD}.pair_medians_ms: Tuple should have at least 1 item"),
-        (
-            '"scale": 0.125',
-            '"scale": null',
-            f"{FIELD}.workload.parameters.scale: a value of an unexpected kind: found null",
-        ),
+        ('"scale": 0.125', '"scale": null', f"{FIELD}.workload.parameters.scale: a value of an unexpected kind: found null"),
         ('"scale": 0.125', '"scale": 1e999', f"{FIELD}.workload.parameters.scale: a value of an unexpected kind"),
         ("2026-03-14T15:09:26Z", "2026-03-14T15:09:26", f"{FIELD}.timestamp: Input should have timezone info"),
         ("9e8d7c6b5a", "--upload-pack", f"{FIELD}.git_commit: String should match pattern"),

@@ -270,8 +270,7 @@ def test_a_process_that_is_slow_keeps_a_total_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "opens"),
-    [(0.51, "   "), (0.49, "2  "), (0.31, "2  "), (0.29, "23 "), (0.11, "23 "), (0.09, "234")],
+    ("level", "opens"), [(0.51, "   "), (0.49, "2  "), (0.31, "2  "), (0.29, "23 "), (0.11, "23 "), (0.09, "234")]
 )
 def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
     """A total that chance explains is not looked at again: half of them at the second number, nine in ten at the fourth."""

@@ -375,11 +375,7 @@ def test_more_days_do_not_hide_a_slowdown(known: int) -> None:
 
 @pytest.mark.parametrize(
     ("hours", "medians", "by_day"),
-    [
-        ((), (), []),
-        ((1, 2, 3), (1.0, 3.0, 1.5), [1.5]),
-        ((1, 25, 26, 49), (1.0, 2.0, 4.0, 5.0), [1.0, 3.0, 5.0]),
-    ],
+    [((), (), []), ((1, 2, 3), (1.0, 3.0, 1.5), [1.5]), ((1, 25, 26, 49), (1.0, 2.0, 4.0, 5.0), [1.0, 3.0, 5.0])],
 )
 def test_one_value_a_day(hours: Sequence[int], medians: Sequence[float], by_day: list[float]) -> None:
     """Measured several times on one date, a day still counts once, with its median."""

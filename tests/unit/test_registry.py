@@ -117,10 +117,7 @@ def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
     assert (found["broken"], found["torch"]) == ({}, False)
 
 
-@pytest.mark.parametrize(
-    ("device", "constant"),
-    [("cuda", {"constant/small", "constant/large"}), ("cpu", {"constant/tiny"})],
-)
+@pytest.mark.parametrize(("device", "constant"), [("cuda", {"constant/small", "constant/large"}), ("cpu", {"constant/tiny"})])
 def test_a_missing_module(device: str, constant: set[str], tmp_path: Path) -> None:
     """A file that needs a module which is not installed is skipped by name: literal configs, constants, cpu_configs, name=."""
     files = {"bench/needy.py": MISSING.format(module="triton_missing_xyz.language"), "bench/softmax.py": plain("softmax")}

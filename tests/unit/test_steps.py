@@ -218,11 +218,7 @@ FULL_NAMES = "Name each as benchmark/config, without patterns."
     [
         ("gemm/2k", "a/b", f"The baseline has no case gemm/2k. {FULL_NAMES}"),
         ("training_512", "a/b", f"The baseline has no case training_512. Did you mean {NAME}? {FULL_NAMES}"),
-        (
-            NAME,
-            "copy/long",
-            f"copy/long has a chain of 2 steps of its own on {examples.FINGERPRINT.key}. Choose another name.",
-        ),
+        (NAME, "copy/long", f"copy/long has a chain of 2 steps of its own on {examples.FINGERPRINT.key}. Choose another name."),
         *((NAME, name, f"{name} is not a new name for a case. {NEW_NAME}") for name in (NAME, "a", "a/", "/a", "a/b/c", "a/*")),
     ],
 )

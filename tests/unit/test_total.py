@@ -381,10 +381,7 @@ def total(**changes: object) -> Total:
     ("changes", "said"),
     [
         ({}, "The mean of all calls is +10 % [+2, +20]."),
-        (
-            {"slow_calls": (100, 0), "call_factor": 50.0},
-            "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 50×.",
-        ),
+        ({"slow_calls": (100, 0), "call_factor": 50.0}, "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 50×."),
         ({"slow_calls": (100, 50), "call_factor": 50.0}, "The mean of all calls is +10 % [+2, +20]."),  # both have them
         (
             {"calls": (500, 2000), "slow_calls": (500, 900), "call_factor": 50.0},  # all of the head's, and less than half
@@ -392,10 +389,7 @@ def total(**changes: object) -> Total:
         ),
         ({"calls": (2000, 500), "slow_calls": (500, 100)}, "The mean of all calls is +10 % [+2, +20]."),
         ({"calls": (0, 0)}, "The mean of all calls is +10 % [+2, +20]."),  # of a report that counted none
-        (
-            {"slow_calls": (101, 50), "call_factor": 2.0},
-            "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 2.0×.",
-        ),
+        ({"slow_calls": (101, 50), "call_factor": 2.0}, "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 2.0×."),
         (
             {"slow_processes": (8, 1), "process_factor": 1.5},
             "The mean of all calls is +10 % [+2, +20]: 8 of 40 processes take 1.5×, of the reference 1 "

@@ -80,11 +80,7 @@ REPORTS = {
         "3 of 3 cases faster, none slower by over 3 %; best: a/y −20 %.",
         "pass",
     ),
-    "one slower": (
-        (named("c++/x", *slower(4)),),
-        "1 of 1 case slower; worst: c++/x +4.0 %.",
-        "regression",
-    ),
+    "one slower": ((named("c++/x", *slower(4)),), "1 of 1 case slower; worst: c++/x +4.0 %.", "regression"),
     "three slower": (
         (named("a/x", *slower(4)), named("a/y", *slower(120)), named("a/z", *slower(5)), named("f/x", failures=(CRASH,))),
         "3 of 4 cases slower, 1 failed; worst: a/y +120 % (2.2×).",
@@ -149,11 +145,7 @@ REPORTS = {
         "pass",
     ),
     "none fit": ((named("a/x", *SAME, unfit="Hot."),), "Nothing was measured: 1 unfit: a/x. Hot.", "not measured"),
-    "identical": (
-        (named("a/x", identity={"head": "a", "reference": "a"}),),
-        "Nothing changed: 1 identical.",
-        "pass",
-    ),
+    "identical": ((named("a/x", identity={"head": "a", "reference": "a"}),), "Nothing changed: 1 identical.", "pass"),
 }
 
 
@@ -317,10 +309,7 @@ def test_the_smallest_slowdown_is_of_the_plan(pairs: int, known: bool) -> None:
 @pytest.mark.parametrize("head_median", [1.0, 3.0])
 def test_times_differ_by_the_change(head_median: float) -> None:
     """The times of both sides differ by exactly the change that the pairs show, and rates and shares go with them."""
-    performances = {
-        "performance": examples.performance(head_median),
-        "reference_performance": examples.performance(1.2),
-    }
+    performances = {"performance": examples.performance(head_median), "reference_performance": examples.performance(1.2)}
     (found,) = judged(named("a/x", *slower(5), **performances)).cases
     head, reference, comparison = found.head, found.reference, found.comparison
     assert head.median_ms / reference.median_ms == pytest.approx(comparison.ratio, rel=1e-12)
