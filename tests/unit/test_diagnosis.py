@@ -52,19 +52,13 @@ def keys(findings: tuple[Finding, ...]) -> list[str]:
 
 @pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
 def test_top_finding_names_the_planted_cause(path: Path) -> None:
-    """Of a recorded pair, the first finding is the cause that was planted, held with confidence."""
+    """Of a recorded pair it is the cause that was planted, held with confidence; removed, nobody is told to change anything."""
     good, bad, key = planted(path)
     top = diagnose(bad, good)[0]
     assert (top.key, top.confidence) == (key, "high")
     assert 1 < top.weight <= 2
-
-
-@pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
-def test_a_removed_cause_is_named_too(path: Path) -> None:
-    """Where the head is the good side, the same cause comes first, and nobody is told to change anything."""
-    good, bad, key = planted(path)
-    top = diagnose(good, bad)[0]
-    assert (top.key, top.advice) == (key, ADVICE_WHEN_FASTER)
+    removed = diagnose(good, bad)[0]
+    assert (removed.key, removed.advice) == (key, ADVICE_WHEN_FASTER)
 
 
 @pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
