@@ -197,15 +197,8 @@ NOISY_HOST = (0.7, 1.5, 1.2, 0.8, 1.6, 0.9, 1.3, 0.75) * 3
 def _with_kernels(ratio: float, *calls: float) -> CaseRun:
     """A host-bound case whose calls take ``calls`` times those of the reference, and its kernels ``ratio`` times 0.4 ms."""
     case = examples.waiting(examples.compared(*calls), head=1.0, reference=1.0)
-    taken = {"head": 0.4 * ratio, "reference": 0.4}
-    return case.model_copy(
-        update={
-            side: tuple(
-                dataclasses.replace(one, kernels_ms=(kernel_ms * (1 + 1e-3 * (one.pair % 3)),)) for one in getattr(case, side)
-            )
-            for side, kernel_ms in taken.items()
-        }
-    )
+    sides = {"head": 0.4 * ratio, "reference": 0.4}
+    return examples.with_kernels(case, **{side: lambda pair, ms=ms: ms * (1 + 1e-3 * (pair % 3)) for side, ms in sides.items()})
 
 
 def test_slower_kernels_decide_where_the_host_hides_them() -> None:
