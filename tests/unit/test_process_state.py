@@ -197,23 +197,15 @@ def measured_after(spec: TreeSpec, expression: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEAKS])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in {**LEAKS, **HELD_OUT} if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_no_case_begins_in_the_state_that_another_one_left(tmp_path: Path, name: str) -> None:
     """What a build leaves changed is named, and is restored before the next case, or the worker is spent."""
-    build, expression = LEAKS[name]
-    check_leak(tmp_path, build, expression)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", HELD_OUT)
-def test_no_case_begins_in_a_state_that_was_set_aside(tmp_path: Path, name: str) -> None:
-    """The same of states that were thought of when the code was finished."""
-    check_leak(tmp_path, *HELD_OUT[name])
-
-
-def check_leak(folder: Path, build: str, expression: str) -> None:
+    build, expression = {**LEAKS, **HELD_OUT}[name]
     files = {"bench/aa.py": bench_file("leaks", top="import acme.settings", build=build), "acme/settings.py": "FAST = False\n"}
-    found = measured_after(spec_of(folder, files), expression)
+    found = measured_after(spec_of(tmp_path, files), expression)
     assert found["before"] != found["during"]
     assert found["after"] == found["before"]
     assert found["named"]
