@@ -60,7 +60,7 @@ def test_exactly_right(out: torch.Tensor, ref: torch.Tensor) -> None:
 
 
 def test_right() -> None:
-    """A result within its tolerance passes; the error is the relative one, or where the right result is zero, the absolute one."""
+    """Within its tolerance a result passes; the error is the relative one, or the absolute one where the reference is zero."""
     assert checked(tensor(3.0, 4.0 + 5e-5), tensor(3.0, 4.0, dtype=torch.float64)) == pytest.approx(1e-5, rel=0.01)
     assert checked(tensor(3e-5, 4e-5), tensor(0.0, 0.0)) == pytest.approx(5e-5)
 
