@@ -102,8 +102,6 @@ def test_several_at_once_or_none() -> None:
 
 
 AGAIN = "Fix that, measure again, then accept."
-
-
 WRONG = (Failure(side="head", stage="check", message="wrong result"),)
 UNTIMED = examples.compared(skipped="needs x", workload=None)
 THROTTLED = timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),))
