@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -303,6 +303,12 @@ def waiting(case: CaseRun, **shares: float) -> CaseRun:
             replace(worker, blocks=tuple(replace(block, exposed=next(numbers) < most) for block in worker.blocks))
             for worker in workers
         )
+    return case.model_copy(update=update)
+
+
+def with_kernels(case: CaseRun, **taken: Callable[[int], float]) -> CaseRun:
+    """The case whose kernels, timed alone, take as many milliseconds in each pair of ``head`` and ``reference`` as these say."""
+    update = {side: tuple(replace(one, kernels_ms=(ms(one.pair),)) for one in getattr(case, side)) for side, ms in taken.items()}
     return case.model_copy(update=update)
 
 

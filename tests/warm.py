@@ -126,13 +126,7 @@ def _text_of(file: IO[bytes]) -> str:
 
 
 def connect(
-    address: str,
-    words: Sequence[str],
-    environ: Mapping[str, str],
-    folder: str,
-    files: Sequence[int],
-    *,
-    safe_path: bool,
+    address: str, words: Sequence[str], environ: Mapping[str, str], folder: str, files: Sequence[int], *, safe_path: bool
 ) -> IO[str]:
     """Ask a server for a command. It answers with the process's number in a line, and, at its end, with its status in another."""
     body = json.dumps({"words": list(words), "environ": dict(environ), "folder": folder, "safe_path": safe_path}).encode()

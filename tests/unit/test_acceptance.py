@@ -53,50 +53,33 @@ def test_an_acknowledgement_is_one_line_that_later_versions_read() -> None:
     assert read_acknowledgement(f"{text}\r\nMore.") == (acceptance(),)
 
 
-def test_an_acceptance_holds() -> None:
-    """One that a person who may write said of this very head is believed."""
-    assert believed([acceptance()], {5: comment()}, WRITES, HEAD, ()) == (acceptance(),)
-
-
 @pytest.mark.parametrize("permission", ["admin", "maintain", "write"])
-def test_who_may_write(permission: str) -> None:
-    """Whoever may write may accept."""
-    assert believed([acceptance()], {5: comment()}, {PERSON: permission}, HEAD, ())
+def test_an_acceptance_holds(permission: str) -> None:
+    """One that a person who may write said of this very head is believed."""
+    assert believed([acceptance()], {5: comment()}, {PERSON: permission}, HEAD, ()) == (acceptance(),)
 
 
-@pytest.mark.parametrize(
-    ("given", "comments", "permissions", "head"),
-    [
-        (acceptance(), {5: comment()}, WRITES, "4e" * 20),
-        (acceptance(), {5: comment()}, {PERSON: "triage"}, HEAD),
-        (acceptance(), {5: comment()}, {PERSON: "read"}, HEAD),
-        (acceptance(), {5: comment()}, {}, HEAD),
-        (acceptance(), {}, WRITES, HEAD),
-        (acceptance(), {5: comment(author="octocat")}, WRITES, HEAD),
-        (acceptance(), {5: comment(updated_at=examples.STARTED + timedelta(seconds=1))}, WRITES, HEAD),
-        (acceptance(), {5: comment(f"/ratchet accept {CASE} other words")}, WRITES, HEAD),
-        (acceptance(), {5: comment("/ratchet accept gemm/2k masks")}, WRITES, HEAD),
-        (acceptance(), {5: comment(f"> /ratchet accept {CASE} masks")}, WRITES, HEAD),
-        (acceptance(), {5: comment(f"/ratchet profile {CASE}")}, WRITES, HEAD),
-        (acceptance(comment=None), {5: comment()}, WRITES, HEAD),
-    ],
-    ids=[
-        "moved",
-        "triage",
-        "read",
-        "unknown",
-        "deleted",
-        "another",
-        "edited",
-        "words",
-        "case",
-        "quoted",
-        "profile",
-        "label-gone",
-    ],
-)
-def test_what_is_not_believed(given: Acceptance, comments: dict[int, Comment], permissions: dict[str, str], head: str) -> None:
+LATER = examples.STARTED + timedelta(seconds=1)
+NOT_BELIEVED: dict[str, tuple[Acceptance, dict[int, Comment], dict[str, str], str]] = {
+    "moved": (acceptance(), {5: comment()}, WRITES, "4e" * 20),
+    "triage": (acceptance(), {5: comment()}, {PERSON: "triage"}, HEAD),
+    "read": (acceptance(), {5: comment()}, {PERSON: "read"}, HEAD),
+    "unknown": (acceptance(), {5: comment()}, {}, HEAD),
+    "deleted": (acceptance(), {}, WRITES, HEAD),
+    "another": (acceptance(), {5: comment(author="octocat")}, WRITES, HEAD),
+    "edited": (acceptance(), {5: comment(updated_at=LATER)}, WRITES, HEAD),
+    "words": (acceptance(), {5: comment(f"/ratchet accept {CASE} other words")}, WRITES, HEAD),
+    "case": (acceptance(), {5: comment("/ratchet accept gemm/2k masks")}, WRITES, HEAD),
+    "quoted": (acceptance(), {5: comment(f"> /ratchet accept {CASE} masks")}, WRITES, HEAD),
+    "profile": (acceptance(), {5: comment(f"/ratchet profile {CASE}")}, WRITES, HEAD),
+    "label-gone": (acceptance(comment=None), {5: comment()}, WRITES, HEAD),
+}
+
+
+@pytest.mark.parametrize("why", NOT_BELIEVED)
+def test_what_is_not_believed(why: str) -> None:
     """It takes the same head, a person who may write, and a comment of theirs that is there, unedited, and says the same."""
+    given, comments, permissions, head = NOT_BELIEVED[why]
     assert believed([given], comments, permissions, head, ("bug",)) == ()
 
 

@@ -127,21 +127,14 @@ def test_many_configurations_are_looked_at_before_the_best_are_timed(tuner: Any)
     assert many.timed == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_an_author_s_own_way_of_timing_is_kept(tuner: Any) -> None:
-    """It may take other arguments, and time something else."""
+@pytest.mark.parametrize("each_process", [False, True])
+def test_all_are_timed_where_that_is_what_users_get(tuner: Any, each_process: bool) -> None:
+    """An author's own way of timing may take other arguments; each process times all where users have no cache."""
     watch = AutotuneWatch()
-    watch.forget(crowded=False)
+    watch.forget(crowded=False, each_process=each_process)
     many = tuner({number: 1.0 + number for number in range(40)})
-    many._do_bench = many.do_bench
-    assert many.run("k") == 0
-    assert len(many.timed) == 40
-
-
-def test_each_process_that_chooses_anew_times_all(tuner: Any) -> None:
-    """That is what users without a cache get."""
-    watch = AutotuneWatch()
-    watch.forget(crowded=False, each_process=True)
-    many = tuner({number: 1.0 + number for number in range(40)})
+    if not each_process:
+        many._do_bench = many.do_bench
     assert many.run("k") == 0
     assert len(many.timed) == 40
 

@@ -366,12 +366,6 @@ def test_smallest_slowdown_by_hand() -> None:
     assert smallest_slowdown(0.01, replace(one, level=0.05), 40) == pytest.approx(math.expm1(quiet))
 
 
-def test_two_sessions_must_agree() -> None:
-    """A bar of two sessions asks for a larger slowdown than one of a single session."""
-    one = CaseThresholds(Policy(regression=0.001), 0.001)
-    assert (smallest_slowdown(0.01, replace(one, sessions=2), 20) or 0) > (smallest_slowdown(0.01, one, 20) or 0)
-
-
 @pytest.mark.no_cover
 def test_what_the_test_needs_proves_as_often_as_it_is_meant_to() -> None:
     """Where the randomisation test binds, it proves the needed change in 89 of 100 runs: the root of four in five."""
@@ -388,7 +382,7 @@ def test_the_median_of_three_pairs_scatters_less() -> None:
 
 
 def test_smallest_slowdown_grows_and_shrinks() -> None:
-    """It is never below the gate, grows with spread, cases, persistence and resolution, shrinks with pairs, and is finite."""
+    """Never below the gate and finite, it grows with spread, cases, sessions, persistence and resolution, shrinks with pairs."""
     bar = pair_examples.bar()
     assert smallest_slowdown(0.0, bar, 100) == pytest.approx(0.03, rel=1e-3)
     by_spread = [smallest_slowdown(spread, bar, 100) or 0 for spread in (0.0, 0.003, 0.02, 0.1, 5.0, 500.0)]
@@ -400,6 +394,8 @@ def test_smallest_slowdown_grows_and_shrinks() -> None:
     assert smallest_slowdown(0.0, bar, 100, resolution=0.1) == pytest.approx(1.03 * math.exp(0.1) - 1, rel=1e-3)
     margin = smallest_slowdown(0.02, bar, 100, margin=0.06) or 0
     assert margin == pytest.approx((1 + (smallest_slowdown(0.02, bar, 100) or 0)) * math.exp(0.06) - 1)
+    one = CaseThresholds(Policy(regression=0.001), 0.001)
+    assert (smallest_slowdown(0.01, replace(one, sessions=2), 20) or 0) > (smallest_slowdown(0.01, one, 20) or 0)
 
 
 def test_few_pairs_can_prove_no_slowdown() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from ratchet.common.baseline_update import CARRIED, record
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, StepKind
@@ -24,25 +28,16 @@ def entered(baseline: Baseline, run):
     return after.entries(run.environment.fingerprint).get(NAME)
 
 
-def test_the_best_commit_outlives_an_update():
-    """A run against the best commit of the older software enters that commit, with figures of today, and says why."""
-    run = history_examples.check_of(history_examples.timed(1.01), day=1, head=9, reference=7)
-    entry = entered(known(), run)
-    assert entry.git_commit == history_examples.commit(7)
-    assert [(step.kind, step.reason) for step in entry.steps] == [(StepKind.FIRST, CARRIED)]
-
-
-def test_the_heads_benchmarks_do_not_carry_it_over():
-    """A run with the head's benchmarks on both sides has no figures of the best commit's own: its head enters."""
-    run = history_examples.check_of(history_examples.timed(1.01), day=1, head=9, reference=7, bench_from="head")
-    entry = entered(known(), run)
-    assert entry.git_commit == history_examples.commit(9)
-
-
-def test_another_commit_is_entered_where_the_best_one_was_not_measured():
-    """A run against some other commit enters its head, as on a machine that nothing is known of."""
-    entry = entered(known(), history_examples.check_of(history_examples.timed(1.0), day=1, head=9, reference=8))
-    assert entry.git_commit == history_examples.commit(9)
+@pytest.mark.parametrize(
+    ("run", "enters"),
+    [({"reference": 7}, 7), ({"reference": 7, "bench_from": "head"}, 9), ({"reference": 8}, 9)],
+    ids=["against the best commit", "with the head's benchmarks, so without figures of its own", "against some other commit"],
+)
+def test_the_best_commit_outlives_an_update(run: dict[str, Any], enters: int):
+    """Measured under today's software, the best commit under older software enters and says why; else the run's head does."""
+    entry = entered(known(), history_examples.check_of(history_examples.timed(1.01), day=1, head=9, **run))
+    assert entry.git_commit == history_examples.commit(enters)
+    assert [(step.kind, step.reason) for step in entry.steps] == [(StepKind.FIRST, CARRIED if enters == 7 else None)]
 
 
 def test_other_hardware_carries_nothing():

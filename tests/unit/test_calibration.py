@@ -80,8 +80,7 @@ def test_a_favoured_side_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bias", "spread", "biased"),
-    [(0.0031, 0.001, True), (-0.0031, 0.001, True), (0.0029, 0.001, False), (0.01, 0.1, False)],
+    ("bias", "spread", "biased"), [(0.0031, 0.001, True), (-0.0031, 0.001, True), (0.0029, 0.001, False), (0.01, 0.1, False)]
 )
 def test_a_bias_takes_proof_and_a_tenth_of_the_gate(bias: float, spread: float, biased: bool) -> None:
     """A mean that chance explains, or that is less than 0.3 % for a gate of 3 %, favours nobody."""

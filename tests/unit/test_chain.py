@@ -145,29 +145,22 @@ def test_any_edited_field_is_found(field: str, tmp_path: Path) -> None:
 def test_an_edit_is_told_once_and_where() -> None:
     """One edit gives one line: the case, the machine, the step, and what to do."""
     undo = "Undo the edit, or restore the file from git."
+    of_entry = ": its candidate, its days, its merges, its digest or its list of steps was edited."
+    step, apart = "it is not as it was written for this case and machine.", "it does not follow the step before it."
     last = len(ENTRY.steps)
-    assert [step.kind.value for step in ENTRY.steps] == ["first", "improved", "renamed", "accepted"]
+    assert [each.kind.value for each in ENTRY.steps] == ["first", "improved", "renamed", "accepted"]
     for changes, said in (
         ({"median_ms": ENTRY.median_ms * 1.0001}, f": its figures are not those that step {last} (accepted, 2026-03-18) set."),
-        ({"days": ENTRY.days[1:]}, ": its candidate, its days, its merges, its digest or its list of steps was edited."),
-        ({"candidate": None}, ": its candidate, its days, its merges, its digest or its list of steps was edited."),
-        ({"digest": "0" * 32}, ": its candidate, its days, its merges, its digest or its list of steps was edited."),
-        (step_with(0, commit=commit(7)), ", step 1 (first, 2026-03-14): it is not as it was written for this case and machine."),
-        (
-            step_with(1, digest="0" * 32),
-            ", step 2 (improved, 2026-03-16): it is not as it was written for this case and machine.",
-        ),
-        (
-            step_with(2, previous_name="a/b"),
-            ", step 3 (renamed, 2026-03-17): it is not as it was written for this case and machine.",
-        ),
-        (step_with(3, reason="x"), ", step 4 (accepted, 2026-03-18): it is not as it was written for this case and machine."),
-        ({"steps": ENTRY.steps[1:]}, ", step 1 (improved, 2026-03-16): it does not follow the step before it."),
-        (
-            {"steps": (*ENTRY.steps[:1], *ENTRY.steps[2:])},
-            ", step 2 (renamed, 2026-03-17): it does not follow the step before it.",
-        ),
-        ({"steps": ENTRY.steps[2:3]}, ", step 1 (renamed, 2026-03-17): it does not follow the step before it."),
+        ({"days": ENTRY.days[1:]}, of_entry),
+        ({"candidate": None}, of_entry),
+        ({"digest": "0" * 32}, of_entry),
+        (step_with(0, commit=commit(7)), f", step 1 (first, 2026-03-14): {step}"),
+        (step_with(1, digest="0" * 32), f", step 2 (improved, 2026-03-16): {step}"),
+        (step_with(2, previous_name="a/b"), f", step 3 (renamed, 2026-03-17): {step}"),
+        (step_with(3, reason="x"), f", step 4 (accepted, 2026-03-18): {step}"),
+        ({"steps": ENTRY.steps[1:]}, f", step 1 (improved, 2026-03-16): {apart}"),
+        ({"steps": (*ENTRY.steps[:1], *ENTRY.steps[2:])}, f", step 2 (renamed, 2026-03-17): {apart}"),
+        ({"steps": ENTRY.steps[2:3]}, f", step 1 (renamed, 2026-03-17): {apart}"),
     ):
         (line, *more) = problems(examples.stored({NAME: ENTRY.model_copy(update=changes)}))
         assert line == f"{NAME} [{KEY}]{said} {undo}"

@@ -10,14 +10,7 @@ import pytest
 from ratchet.core.judge.comparison import performance
 from ratchet.core.records.run import CaseRun, LostWorker, RunRecord, Shard
 from ratchet.core.report.page import MOST_CASES
-from ratchet.github.contradictions import (
-    MOST_BLOCKS,
-    MOST_FAILURES,
-    MOST_LIGHT,
-    MOST_PAIRS,
-    MOST_WARNINGS,
-    with_own_figures,
-)
+from ratchet.github.contradictions import MOST_BLOCKS, MOST_FAILURES, MOST_LIGHT, MOST_PAIRS, MOST_WARNINGS, with_own_figures
 from tests import examples, pages
 from tests.examples import blocks, compared, run_of
 from tests.history_examples import gone, new, timed

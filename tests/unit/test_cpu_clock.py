@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
@@ -21,13 +22,17 @@ def test_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 3
 
 
-def test_a_sample_of_a_long_call_needs_no_other_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the untimed call nothing is called or restored that is not timed."""
-    order: list[str] = []
-    clock = CpuClock(lambda: order.append("call"), lambda: order.append("restore"))
-    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: order.append("now") or 5)
-    clock.take(1, untimed=False)
-    assert order == ["restore", "now", "call", "now"]
+@pytest.mark.parametrize(
+    ("untimed", "order"),
+    [(True, "restore call restore settle now call settle now"), (False, "restore settle now call settle now")],
+)
+def test_what_comes_before_a_call_is_not_timed(untimed: bool, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore comes before each call, outside of the sample; what waits for it is inside. A long call needs no untimed one."""
+    happened: list[str] = []
+    clock = CpuClock(*(partial(happened.append, what) for what in ("call", "restore", "settle")))
+    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: happened.append("now") or 5)
+    clock.take(1, untimed=untimed)
+    assert " ".join(happened) == order
 
 
 def test_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,15 +41,6 @@ def test_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     found = CpuClock(lambda: None).take(3)
     assert found.times_ms == (1e-6, 1e-6, 1e-6)
     assert not found.exposed
-
-
-def test_what_comes_before_a_call_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore comes before each call, the untimed one too, and outside of the sample; what waits for the call is inside."""
-    order: list[str] = []
-    clock = CpuClock(lambda: order.append("call"), lambda: order.append("restore"), lambda: order.append("settle"))
-    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: order.append("now") or 5)
-    clock.take(1)
-    assert order == ["restore", "call", "restore", "settle", "now", "call", "settle", "now"]
 
 
 def test_made_by_name() -> None:

@@ -83,6 +83,13 @@ class Told(Rule):
         return self._totals[look]
 
 
+def failing(side: Side, pair: int, fault: Fault, most: int = 99) -> Machine:
+    """Workers of which that of one side of a pair fails, in so many tries."""
+    return Machine(
+        lambda at, number, tries: fault if (at, number) == (side, pair) and tries <= most else None, step_s=step_s(fault)
+    )
+
+
 def alone(machine: Machine, sides: tuple[Side, ...] = SIDES, **more: Any) -> CaseRun:
     """One case in a few pairs."""
     case = measured(duet_of(machine, sides=sides, **more), [CASE], Rule((PAIRS,)))[CASE]
@@ -147,7 +154,7 @@ def test_pairs_follow_the_order_that_was_drawn() -> None:
 
 def test_a_repeat_exchanges_the_sides() -> None:
     """A pair that is repeated has the other side first, so that what always takes the first one is not the code's doing."""
-    machine = Machine(lambda side, pair, tries: "killed" if (side, pair) == ("head", 1) and tries <= 2 else None)
+    machine = failing("head", 1, "killed", 2)
     alone(machine)
     head_first = ["head", "reference", "head", "head", "reference"]
     reference_first = ["reference", "head", "head", "reference", "head"]
@@ -174,9 +181,7 @@ def test_which_pairs_are_checked_after_timing(share: float, order_seed: int, few
 @pytest.mark.parametrize(("side", "losses", "fault"), [*(("head", 1, each) for each in LOSSES), ("reference", 2, "killed")])
 def test_a_lost_pair_is_measured_again(side: Side, losses: int, fault: Fault) -> None:
     """Whichever side was lost, and how: the pair is repeated with fresh workers, nothing fails, and the record says so."""
-    case = alone(
-        Machine(lambda at, pair, tries: fault if (at, pair) == (side, 1) and tries <= losses else None, step_s=step_s(fault))
-    )
+    case = alone(failing(side, 1, fault, losses))
     assert (case.failures, case.unfit) == ((), None)
     assert pairs(case) == pairs(case, "reference") == list(range(PAIRS))
     assert [(one.side, one.pair, one.how) for one in case.lost] == [(side, 1, SAID[fault])] * losses
@@ -187,7 +192,7 @@ def test_what_a_pair_waits_for_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
     for module in ("wire", "ready.workers"):
         monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
     shown: list[str] = []
-    duet = duet_of(Machine(lambda at, pair, _: "silent" if (at, pair) == ("head", 1) else None, step_s=step_s("silent")))
+    duet = duet_of(failing("head", 1, "silent"))
     duet.workers.in_work.show = shown.append
     measured(duet, [CASE], Rule((PAIRS,)))
     assert {line.partition(" at ")[2] for line in shown} == {f"{CASE} (head)"}
@@ -200,7 +205,7 @@ def test_a_head_that_is_always_lost_fails(fault: Fault) -> None:
 
     Silence is repeated once, since each try takes the time limit of a case; other losses are repeated twice.
     """
-    machine = Machine(lambda at, pair, _: fault if (at, pair) == ("head", 1) else None, step_s=step_s(fault))
+    machine = failing("head", 1, fault)
     case = alone(machine)
     (failure,) = case.failures
     assert (failure.side, case.unfit) == ("head", None)
@@ -213,7 +218,7 @@ def test_a_head_that_is_always_lost_fails(fault: Fault) -> None:
 @pytest.mark.parametrize("fault", LOSSES)
 def test_a_reference_that_is_always_lost_is_no_verdict(fault: Fault) -> None:
     """Where the reference is lost each time the case could not be measured: it says so, and what to do."""
-    machine = Machine(lambda at, pair, _: fault if (at, pair) == ("reference", 1) else None, step_s=step_s(fault))
+    machine = failing("reference", 1, fault)
     case = alone(machine)
     assert case.failures == ()
     assert case.unfit
@@ -630,17 +635,15 @@ def test_light_pairs_end_with_their_time(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_light_pairs_need_both_sides() -> None:
     """Nobody looks at more processes of a case that is timed alone, or of which a side failed."""
     rule = Told(6, undecided=(), processes=(10,), totals=[[CASE]])
-    broken = Machine(lambda at, pair, _: "raises" if (at, pair) == ("reference", 5) else None)
-    assert not any(worker.is_light for worker in measured(duet_of(broken, plan(6)), [CASE], rule)[CASE].head)
+    broken = measured(duet_of(failing("reference", 5, "raises"), plan(6)), [CASE], rule)[CASE]
+    assert not any(worker.is_light for worker in broken.head)
     assert pairs(measured(duet_of(Machine(), plan(6), sides=("head",)), [CASE], rule)[CASE]) == list(range(6))
 
 
 def test_trouble_in_a_light_pair() -> None:
     """A light pair is as good as any for what goes wrong in it; a host that is lost there costs the rest of them only."""
     rule = Told(6, undecided=(), processes=(10,), totals=[[CASE]])
-    case = measured(duet_of(Machine(lambda at, pair, _: "raises" if (at, pair) == ("head", 7) else None), plan(6)), [CASE], rule)[
-        CASE
-    ]
+    case = measured(duet_of(failing("head", 7, "raises"), plan(6)), [CASE], rule)[CASE]
     assert [(failure.side, failure.message) for failure in case.failures] == [("head", "ValueError: no such layout")]
     duet = duet_of(Machine(), plan(6))
     real = duet.hosts["head"].fork

@@ -274,22 +274,20 @@ def test_fast_outliers_that_are_too_many_do_not_lower_the_bound() -> None:
 # What the order says
 
 
-def test_differences_below_a_millionth_have_no_correlation() -> None:
-    """What is smaller than the least spread that values are taken to have says nothing by its order."""
-    assert estimate([0.0, 1e-8] * 10, 0.95).correlation == 0
-    assert estimate([0.0, 1e-5] * 10, 0.95).correlation == pytest.approx(-0.9)
-
-
-def test_correlation_by_hand() -> None:
-    """Products of neighbours about the mean over the sum of squares, and 1/n for its bias."""
-    assert estimate([1.0, 2.0, 3.0, 4.0, 5.0], 0.95).correlation == pytest.approx(4 / 10 + 1 / 5)
-    assert estimate([0.01, -0.01] * 4, 0.95).correlation == pytest.approx(-7 / 8 + 1 / 8)
-
-
-def test_correlation_of_few_or_equal_values_is_none() -> None:
-    """Fewer than five values, or values that agree, say nothing about it."""
-    assert estimate([1.0, 2.0, 3.0, 4.0], 0.95).correlation == 0
-    assert estimate([0.1] * 20, 0.95).correlation == 0
+@pytest.mark.parametrize(
+    ("values", "correlation"),
+    [
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 4 / 10 + 1 / 5),  # products of neighbours about the mean over the sum of squares, and 1/n
+        ([0.01, -0.01] * 4, -7 / 8 + 1 / 8),
+        ([1.0, 2.0, 3.0, 4.0], 0),  # too few
+        ([0.1] * 20, 0),
+        ([0.0, 1e-8] * 10, 0),  # smaller than the least spread that values are taken to have
+        ([0.0, 1e-5] * 10, -0.9),
+    ],
+)
+def test_correlation_by_hand(values: list[float], correlation: float) -> None:
+    """It is that of neighbours, without its bias; few values, or differences below a millionth, say nothing by their order."""
+    assert estimate(values, 0.95).correlation == pytest.approx(correlation)
 
 
 @pytest.mark.no_cover
@@ -350,17 +348,12 @@ def test_the_interval_holds_in_noise_that_stays() -> None:
 
 
 def test_nearly_all_are_nine_in_ten() -> None:
-    """Of nine values none may be left out, of ten to nineteen one at either end."""
+    """Of nine values none may be left out, of ten to nineteen one at either end, of twenty two, outliers or not."""
     for count, left_out in ((9, 0), (10, 1), (19, 1), (20, 2)):
         values = [0.001 * number for number in range(count)]
         assert estimate(values, 0.95).decile_bounds == (values[left_out], values[-1 - left_out])
-
-
-def test_outliers_are_in_what_nearly_all_show() -> None:
-    """Of twenty values two may be others than nine in ten say, outliers or not, on either end."""
     found = estimate([0.5, 0.4, *[0.02] * 8, *[0.01] * 8, -0.3, -0.5], 0.95)
-    assert found.decile_bounds == (0.01, 0.02)
-    assert found.outliers == 4
+    assert (found.decile_bounds, found.outliers) == ((0.01, 0.02), 4)
 
 
 # One side alone

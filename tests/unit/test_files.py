@@ -55,12 +55,7 @@ def refusal(path: Path, text: str | bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("record", "kind"),
-    [
-        (examples.run_record(), RunRecord),
-        (examples.baseline(), Baseline),
-        (Baseline(), Baseline),
-    ],
+    ("record", "kind"), [(examples.run_record(), RunRecord), (examples.baseline(), Baseline), (Baseline(), Baseline)]
 )
 def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:
     """What was saved loads as the same record."""
@@ -129,14 +124,10 @@ def test_a_missing_folder_is_made(tmp_path: Path) -> None:
     assert load(tmp_path / "results" / "deep" / "x.json", Baseline) == Baseline()
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    """A file that is not there is said to be not there."""
+def test_what_is_no_file(tmp_path: Path) -> None:
+    """A file that is not there is said to be not there, and a folder in its place is refused with the system's words."""
     with pytest.raises(RecordError, match=r"none\.json does not exist"):
         load(tmp_path / "none.json", Baseline)
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    """A folder in the file's place is refused with the system's words."""
     with pytest.raises(RecordError, match="cannot be read: Is a directory"):
         load(tmp_path, Baseline)
 
@@ -157,11 +148,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         ('"median_ms": 0.053,', '"median_ms" 0.053,', "is not JSON: Expecting ':' delimiter at line 20, column 23"),
         ("[0.0529, 0.053, 0.0531]", "[0.0529, 0]", f"{FIELD}.pair_medians_ms[1]: Input should be greater than 0: found 0"),
         ("[0.0529, 0.053, 0.0531]", "[]", f"{FIELD}.pair_medians_ms: Tuple should have at least 1 item"),
-        (
-            '"scale": 0.125',
-            '"scale": null',
-            f"{FIELD}.workload.parameters.scale: a value of an unexpected kind: found null",
-        ),
+        ('"scale": 0.125', '"scale": null', f"{FIELD}.workload.parameters.scale: a value of an unexpected kind: found null"),
         ('"scale": 0.125', '"scale": 1e999', f"{FIELD}.workload.parameters.scale: a value of an unexpected kind"),
         ("2026-03-14T15:09:26Z", "2026-03-14T15:09:26", f"{FIELD}.timestamp: Input should have timezone info"),
         ("9e8d7c6b5a", "--upload-pack", f"{FIELD}.git_commit: String should match pattern"),
@@ -222,42 +209,38 @@ def fail_with(number: int) -> Any:
     return fail
 
 
-@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_a_refusing_disk_changes_nothing(call: str, number: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed save the old file is whole, nothing else lies beside it, and the error says what to do."""
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt("interrupted")
+
+
+REAL_OPEN = os.open
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+
+
+@pytest.mark.parametrize(
+    ("call", "fails", "error", "said"),
+    [
+        *(
+            (call, fail_with(number), OutputError, f"cannot be written: {os.strerror(number)}")
+            for call in ("open", "fsync", "replace")
+            for number in (errno.ENOSPC, errno.EROFS, errno.EACCES)
+        ),
+        pytest.param(  # a real disk without space, which refuses what is written
+            "open", lambda *_, **__: REAL_OPEN("/dev/full", os.O_WRONLY), OutputError, "No space left on device", marks=FULL
+        ),
+        ("fsync", interrupted, KeyboardInterrupt, "interrupted"),
+    ],
+)
+def test_a_save_that_fails_changes_nothing(
+    call: str, fails: Any, error: type[BaseException], said: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old file is whole, nothing else lies beside it, and the error of a disk says what to do."""
     before = path.read_bytes()
-    monkeypatch.setattr(os, call, fail_with(number))
-    with pytest.raises(OutputError, match="cannot be written: ") as caught:
+    monkeypatch.setattr(os, call, fails)
+    with pytest.raises(error, match=said) as caught:
         save(path, Baseline())
     monkeypatch.undo()
-    assert caught.value.hint
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real "no space left on device" during the writing leaves the old file."""
-    before, real_open = path.read_bytes(), os.open
-    monkeypatch.setattr(os, "open", lambda *_, **__: real_open("/dev/full", os.O_WRONLY))
-    with pytest.raises(OutputError, match="No space left on device"):
-        save(path, Baseline())
-    monkeypatch.undo()
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_an_interrupted_save_cleans_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C during a save leaves the old file and nothing beside it."""
-    before = path.read_bytes()
-
-    def interrupt(_: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        save(path, Baseline())
+    assert getattr(caught.value, "hint", True)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 

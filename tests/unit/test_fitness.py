@@ -49,12 +49,7 @@ def telemetry(foreign: int = 0, reasons: tuple[str, ...] = ()) -> Telemetry:
 
 
 @pytest.mark.parametrize(
-    "condition",
-    [
-        Condition(0),
-        Condition(0, utilization=0.0, uncorrected_ecc=0),
-        Condition(0, utilization=0.05),
-    ],
+    "condition", [Condition(0), Condition(0, utilization=0.0, uncorrected_ecc=0), Condition(0, utilization=0.05)]
 )
 def test_fit(condition: Condition) -> None:
     """A free GPU, or one that tells nothing, is fit."""

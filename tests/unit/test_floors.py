@@ -30,10 +30,7 @@ FLOORS: dict[str, int] = {
     **dict.fromkeys(("records", "config", "units", "errors", "workload", "cache", "untrusted", "processes"), 0),
 }
 """Of each module or package of the core; a higher floor may import a lower one. What a tool imports: test_parts.py."""
-NEIGHBOURS = (
-    COMMAND_MODULES,
-    ("bench", "device"),
-)
+NEIGHBOURS = (COMMAND_MODULES, ("bench", "device"))
 """Packages of one floor that import each other."""
 PURE = re.compile(
     r"ratchet\.(core\.judge\..*|common\.baseline_\w+|\w+\.judge|trust\.replay_rule|github\.(contradictions|event|state|notice)|history\.(bisection|changes))"
@@ -153,13 +150,7 @@ def test_pure_modules() -> None:
 def test_torch_loads_where_something_is_timed() -> None:
     """Only hosts, clocks, workers, the referee, and what these alone use, import torch when they are imported."""
     modules = {each.module for each in all_imports() if within(each, "torch", "triton") and each.at_start}
-    names = (
-        "host",
-        "worker",
-        "calls",
-        "outputs",
-        "correctness",
-    )
+    names = ("host", "worker", "calls", "outputs", "correctness")
     allowed = {
         "ratchet.core.bench.clocks",
         "ratchet.tune.child",

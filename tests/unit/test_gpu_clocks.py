@@ -11,9 +11,16 @@ from ratchet.core.bench import clocks
 
 
 class Stream:
-    """A stream on which everything takes one millisecond."""
+    """A stream on which things take their time, which writes down what they were."""
 
     now = 0.0
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+
+    def note(self, name: str, ms: float) -> None:
+        self.order.append(name)
+        self.now += ms
 
 
 class Event:
@@ -75,29 +82,16 @@ def test_graph_clock(stream: Stream) -> None:
 
 def test_what_comes_before_a_call_is_not_timed(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call comes after a restore of its inputs and then the flush, and neither is between the events."""
-    order: list[str] = []
-
-    def note(name: str, ms: float) -> None:
-        order.append(name)
-        stream.now += ms
-
-    class Flush:
-        def __call__(self) -> None:
-            note("flush", 50.0)
-
-    monkeypatch.setattr(clocks, "L2Flush", Flush)
+    note = stream.note
+    monkeypatch.setattr(clocks, "L2Flush", lambda: lambda: note("flush", 50.0))
     clock = clocks.EventClock(lambda: note("call", 1.0), "cold", before=lambda: note("restore", 100.0))
     assert clock.take(2).times_ms == (1.0, 1.0)
-    assert order == ["restore", "call", *["restore", "flush", "call"] * 2]
+    assert stream.order == ["restore", "call", *["restore", "flush", "call"] * 2]
 
 
 def test_graph_with_a_restore_holds_one_call(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """With something to restore, a sample is one replay of one call; the restore comes before it on the stream, untimed."""
-    order: list[str] = []
-
-    def note(name: str, ms: float) -> None:
-        order.append(name)
-        stream.now += ms
+    order, note = stream.order, stream.note
 
     class Context:
         def __init__(self, *_: object) -> None: ...

@@ -448,10 +448,7 @@ FILES: dict[str, Callable[[Entries], tuple[Any, int]]] = {
         3 * len(dict(all_)),
     ),
     "json": lambda all_: ({"unit": "ms", "benchmarks": {name: [time] for name, time in all_}}, len(dict(all_))),
-    "seed": lambda all_: (
-        [{"config": {"name": name}, "performance": {"mean_time_ms": time}} for name, time in all_],
-        len(all_),
-    ),
+    "seed": lambda all_: ([{"config": {"name": name}, "performance": {"mean_time_ms": time}} for name, time in all_], len(all_)),
     "triton": lambda all_: (table(all_, ["N", "Triton (ms)", "Torch [fp8] (ms)", "Speedup"], ","), 2 * len(all_) + 1),
     "triton, units at the end": lambda all_: (table(all_, ["N", "latency_ms", "Torch-GB/s", "Speedup"], ","), 2 * len(all_) + 1),
     "triton, tritonbench": lambda all_: (

@@ -28,6 +28,10 @@ pathlib.Path(sys.argv[1]).write_text(json.dumps({"unit": "ms", "benchmarks": {"a
 """
 
 
+def task_of(pairs: int = 3, patterns: tuple[str, ...] = ()) -> CaseTask:
+    return CaseTask(Plan(pairs=pairs, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), patterns, 0.95, Rule((pairs,)))
+
+
 class Trees:
     """Two trees whose command is a script that counts its own runs; ``action`` may do something at one of them."""
 
@@ -44,10 +48,8 @@ class Trees:
         return tree
 
     def measure(self, pairs: int = 3, time_limit_s: float = 60.0, patterns: tuple[str, ...] = ()) -> Suite:
-        plan = Plan(pairs=pairs, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm")
-        task = CaseTask(plan, patterns, 0.95, Rule((pairs,)))
         command = Harness((sys.executable, "-S", "bench.py", "{out}"), "json", time_limit_s)
-        return measure_harness(self.specs, command, task, Progress(), ENVIRON)
+        return measure_harness(self.specs, command, task_of(pairs, patterns), Progress(), ENVIRON)
 
 
 @pytest.fixture
@@ -190,9 +192,8 @@ def test_a_path_into_the_checkout_is_refused_unless_it_is_an_environment(trees: 
     (checkout / ".venv" / "bin" / "python").symlink_to(sys.executable)
     command = Harness((str(checkout / ".venv/bin/python"), "-S", "bench.py", "{out}"), None, 60.0)
     assert list_harness(trees.specs["head"], command, (), ENVIRON)
-    task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
     with pytest.raises(UsageError, match="the same file for both sides"):
-        measure_harness(trees.specs, Harness((str(checkout / "bench"), "{out}"), None, 60.0), task, Progress(), ENVIRON)
+        measure_harness(trees.specs, Harness((str(checkout / "bench"), "{out}"), None, 60.0), task_of(), Progress(), ENVIRON)
 
 
 HYPERFINE = """\
@@ -206,9 +207,8 @@ def test_a_skip_that_ends_leaves_no_samples_of_a_skipped_case(trees: Trees) -> N
     """A record with samples of a case that was skipped would contradict itself, and no other job would take it in."""
     trees.add("reference", HYPERFINE.replace("NONE", "-1"))
     trees.add("head", HYPERFINE.replace("NONE", "0"))
-    task = CaseTask(Plan(pairs=3, blocks=1, block_ms=1, seed=0, clock="cpu", cache="warm"), (), 0.95, Rule((3,)))
     harness = Harness((sys.executable, "-S", "bench.py", "{out}"), "hyperfine", 60.0)
-    cases = {case.name: case for case in measure_harness(trees.specs, harness, task, Progress(), ENVIRON).cases}
+    cases = {case.name: case for case in measure_harness(trees.specs, harness, task_of(), Progress(), ENVIRON).cases}
     assert cases["a/default"].skipped
     assert (cases["a/default"].head, cases["a/default"].reference) == ((), ())
     assert len(cases["b/default"].head) == 3

@@ -172,11 +172,7 @@ WRONG: list[tuple[Any, str | None, str]] = [
     ({"meta": {}, "benchmarks": [{"name": "a"}]}, None, "has no benchmark that can be read: a: it has no states"),
     ({"unit": "ms", "benchmarks": [{"name": "a"}]}, None, "is no file of a harness that ratchet knows"),
     ({"version": "1.0", "benchmarks": [{"runs": [{"values": [0.1]}]}]}, None, "is no file of a harness that ratchet knows"),
-    (
-        "Benchmark,Device,N,Skipped,Samples,CPU Time (sec)\na,0,8,No,52,0.1\n",
-        None,
-        "is a table of NVBench. Let the program",
-    ),
+    ("Benchmark,Device,N,Skipped,Samples,CPU Time (sec)\na,0,8,No,52,0.1\n", None, "is a table of NVBench. Let the program"),
     ("name,iterations,real_time,cpu_time,time_unit\na,9,1.5,1.5,ns\n", None, "is a table of Google Benchmark. Let the program"),
     ("command,mean,stddev,median,user,system,min,max\na,1,1,1,1,1,1,1\n", None, "is a table of hyperfine. Let hyperfine write"),
     ("name,min,max,mean,stddev,rounds,ops\na,1,1,1,1,5,1\n", "triton", "it is a table of pytest-benchmark. Let pytest write"),

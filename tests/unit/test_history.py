@@ -431,35 +431,22 @@ def test_a_case_without_a_run_has_an_empty_series() -> None:
     assert series_of(NAME, []) == Series(case=NAME, hardware="", points=(), runs=0, origin=None)
 
 
-def test_new_anchor_that_was_measured_before() -> None:
-    """An anchor that no longer builds is followed by a commit that was measured against it, so the index goes on."""
-    runs = [run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(to(2, 1.5)))]
-    first, second = only_series(runs).points
-    assert first.index == 1.2
-    assert second.index == pytest.approx(1.8)
-    assert second.bridged
-    assert second.segment == 0
-    assert "the anchor was" in (second.seam or "").lower()
-
-
-def test_new_anchor_that_was_a_reference_before() -> None:
-    """A commit that a run knew as its reference alone has an index, too: that of the run by its ratio to it."""
-    runs = [run_at(0, 2, case_of(to(1, 1.2), reference=to(7, 1.5))), run_at(1, 3, case_of(to(7, 2.0)))]
-    _, second = only_series(runs).points
-    assert (second.index, second.bridged) == (pytest.approx(1.2 / 1.5 * 2), True)
-
-
-def test_new_anchor_that_nothing_links() -> None:
-    """An anchor that was never measured beside the old one starts the index again, in a new segment."""
-    _, second = only_series([run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(to(9, 1.5)))]).points
-    assert (second.index, second.segment, second.bridged) == (1.5, 1, False)
-    assert "starts anew" in (second.seam or "")
-
-
-def test_other_workload_is_never_bridged() -> None:
-    """Where the work itself changed, times do not compare, whatever was measured."""
-    _, second = only_series([run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(to(2, 1.5), workload="x"))]).points
-    assert (second.index, second.segment, second.bridged) == (1.5, 1, False)
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (to(1, 1.2), case_of(to(2, 1.5)), (pytest.approx(1.2 * 1.5), 0, True)),  # its head was measured before
+        (to(1, 1.2), case_of(to(7, 2.0)), (pytest.approx(1.2 / 1.5 * 2), 0, True)),  # and its reference
+        (to(1, 1.2), case_of(to(9, 1.5)), (1.5, 1, False)),  # this one never was
+        (to(1, 1.2), case_of(to(2, 1.5), workload="x"), (1.5, 1, False)),  # other work does not compare, whatever was measured
+    ],
+    ids=["a head", "a reference", "unknown", "other work"],
+)
+def test_a_new_anchor(first: RatioTo, second: HistoryCase, expected: tuple[float, int, bool]) -> None:
+    """After an anchor that no longer builds the index goes on by a commit that was measured beside it, and else starts anew."""
+    runs = [run_at(0, 2, case_of(first, reference=to(7, 1.5))), run_at(1, 3, second)]
+    _, found = only_series(runs).points
+    assert (found.index, found.segment, found.bridged) == expected
+    assert ("starts anew" in found.seam) is not found.bridged
 
 
 def test_a_seam_says_all_that_changed() -> None:

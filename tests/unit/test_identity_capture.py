@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -153,11 +154,32 @@ def test_equal_launches_are_one_identity(gpu: Gpu) -> None:
     assert not any(gpu.collected)
 
 
-def test_what_no_graph_holds_is_opaque(gpu: Gpu) -> None:
-    """A launch on a stream of one's own is found by the time that it takes, also beside launches that are captured."""
-    found = of(gpu, lambda: [gpu.launch(), gpu.launch_elsewhere()])
-    assert "stream of its own" in found.opaque
+def in_turns(gpu: Gpu) -> Callable[[], object]:
+    turns = itertools.cycle(("nvjet_two", "nvjet_one"))
+    return lambda: gpu.launch(Node("kernel", next(turns), function=1))
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda gpu: lambda: [gpu.launch(), gpu.launch_elsewhere()], "stream of its own"),
+        (in_turns, "two calls of it do not launch the same: launch 1 of 1 (nvjet_t"),
+        (lambda gpu: lambda: None, "a CUDA graph sees no launch of it"),
+        (lambda gpu: lambda: gpu.launch(Node("kernel", "made_as_it_ran", function=2)), "the code of made_as_it_ran was found no"),
+    ],
+    ids=["a launch that no graph holds", "kernels in turns", "no launch", "code that is nowhere"],
+)
+def test_what_is_not_known_is_opaque(gpu: Gpu, call: Callable[[Gpu], Callable[[], object]], why: str) -> None:
+    """A call that cannot be known whole, beside launches that are captured too, says why, and spends no process."""
+    found = of(gpu, call(gpu))
+    assert why in found.opaque
     assert not found.spent
+
+
+def test_a_slow_host_is_opaque(gpu: Gpu) -> None:
+    """Where the GPU cannot sleep as long as a call takes to queue, what it does meanwhile is not known."""
+    gpu.awake = True
+    assert of(gpu, gpu.launch).opaque == "its launches take too long to queue"
 
 
 def test_a_capture_that_fails_is_opaque_and_spends_the_process(gpu: Gpu) -> None:
@@ -174,30 +196,3 @@ def test_a_capture_that_fails_is_opaque_and_spends_the_process(gpu: Gpu) -> None
     assert found.spent
     assert gpu.capturing is None
     assert of(gpu, lambda: 1 // 0).opaque.startswith("looking at its launches failed: ZeroDivisionError")
-
-
-def test_a_call_that_differs_from_the_next_is_opaque(gpu: Gpu) -> None:
-    """A workload whose calls take turns between two kernels is not known by one of them."""
-    turns = iter(range(99))
-
-    def call() -> None:
-        gpu.launch(Node("kernel", "nvjet_one" if next(turns) % 2 else "nvjet_two", function=1))
-
-    assert of(gpu, call).opaque.startswith("two calls of it do not launch the same: launch 1 of 1 (nvjet_t")
-
-
-def test_no_launch_is_opaque(gpu: Gpu) -> None:
-    """A workload that launches nothing is not equal to another one that launches nothing."""
-    assert of(gpu, lambda: None).opaque == "a CUDA graph sees no launch of it"
-
-
-def test_a_slow_host_is_opaque(gpu: Gpu) -> None:
-    """Where the GPU cannot sleep as long as a call takes to queue, what it does meanwhile is not known."""
-    gpu.awake = True
-    assert of(gpu, gpu.launch).opaque == "its launches take too long to queue"
-
-
-def test_code_that_is_nowhere_is_opaque(gpu: Gpu) -> None:
-    """A kernel whose code is in no file is named."""
-    found = of(gpu, lambda: gpu.launch(Node("kernel", "made_while_it_ran", function=2)))
-    assert found.opaque == "the code of made_while_it_ran was found nowhere"

@@ -39,6 +39,14 @@ def entry_of(done: BaselineUpdate, name: str = NAME) -> BaselineEntry:
     return done.baseline.entries(examples.FINGERPRINT)[name]
 
 
+def merge(
+    ratio: float, head: int, day: float | None = None, reference: int = 1, bench_from: str | None = None, **changes: object
+) -> RunRecord:
+    """A run of main after a merge, against the commit of the baseline."""
+    case = timed(ratio, **changes)
+    return check_of(case, day=head if day is None else day, head=head, reference=reference, bench_from=bench_from)
+
+
 FIRST = recorded(Baseline(), check_of(timed(1.0), day=0, head=1)).baseline
 """The case at commit 1."""
 
@@ -67,11 +75,11 @@ def test_an_unchanged_case_stays(reference: int | None) -> None:
 
 def test_two_measurements_move() -> None:
     """Proven faster than the baseline commit twice, the head takes its place: the first time it only waits."""
-    once = recorded(FIRST, check_of(timed(0.80), day=1, head=2, reference=1))
+    once = recorded(FIRST, merge(0.80, 2, day=1))
     waiting = entry_of(once).candidate
     assert kinds(once) == [MoveKind.CANDIDATE]
     assert (waiting.commit, entry_of(once).git_commit) == (commit(2), commit(1))
-    twice = recorded(once.baseline, check_of(timed(0.82), day=2, head=2, reference=1))
+    twice = recorded(once.baseline, merge(0.82, 2))
     entry = entry_of(twice)
     assert kinds(twice) == [MoveKind.IMPROVED]
     assert (entry.git_commit, entry.candidate, len(entry.steps)) == (commit(2), None, 2)
@@ -84,17 +92,18 @@ def test_two_measurements_move() -> None:
     assert (move.before, move.after) == (entry_of(once), entry)
 
 
-def test_both_measurements_at_once() -> None:
-    """Runs given together are taken in the order of their time, whatever the order they are named in."""
-    runs = [check_of(timed(0.8), day=day, head=2, reference=1) for day in (2, 1)]
-    done = recorded(FIRST, *runs)
+@pytest.mark.parametrize("bench_from", [None, "head"])
+def test_both_measurements_at_once(bench_from: str | None) -> None:
+    """Runs given together are taken in the order of their time; both sides run the same benchmarks, wherever those are from."""
+    done = recorded(FIRST, *(merge(0.8, 2, day=day, bench_from=bench_from) for day in (2, 1)))
     assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
+    assert entry_of(done).git_commit == commit(2)
     assert entry_of(done).timestamp == examples.STARTED + timedelta(days=2)
 
 
 def test_the_same_run_counts_once() -> None:
     """A run recorded again is no second measurement."""
-    run = check_of(timed(0.8), day=1, head=2, reference=1)
+    run = merge(0.8, 2, day=1)
     done = recorded(FIRST, run, run)
     assert kinds(done) == [MoveKind.CANDIDATE]
     assert recorded(done.baseline, run).baseline is done.baseline
@@ -111,39 +120,34 @@ def test_runs_that_overlap_count_once(minutes: float) -> None:
     assert recorded(recorded(FIRST, runs[0]).baseline, runs[1]).moves == ()
 
 
-def test_a_contradicted_candidate_is_dropped() -> None:
-    """A second measurement of the same commit that shows no improvement ends its candidacy."""
-    done = recorded(
-        FIRST, *(check_of(timed(ratio), day=day, head=2, reference=1) for day, ratio in enumerate((0.8, 0.99, 0.8), 1))
-    )
+WRONG = Failure(side="head", stage="check", message="wrong")
+
+
+@pytest.mark.parametrize(
+    "second",
+    [timed(0.99), examples.compared(*(0.8,) * 8), timed(1.0, failures=(WRONG,))],
+    ids=["no faster", "faster in few pairs", "a wrong result"],
+)
+def test_a_contradicted_candidate_is_dropped(second: CaseRun) -> None:
+    """A second measurement of the same commit that shows no improvement, or fails, ends its candidacy; a third is a new one."""
+    runs = [check_of(case, day=day, head=2, reference=1) for day, case in enumerate((timed(0.8), second, timed(0.8)), 1)]
+    done = recorded(FIRST, *runs)
     assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.DROPPED, MoveKind.CANDIDATE]
     assert entry_of(done).git_commit == commit(1)
     assert done.moves[1].note == "0002000200 is not shown to be faster a second time"
-
-
-def test_a_candidate_that_few_pairs_confirm_is_dropped() -> None:
-    """A second measurement by too few pairs shows no improvement, however fast they were."""
-    few = examples.compared(*(0.8,) * 8)
-    done = recorded(FIRST, *(check_of(case, day=day, head=2, reference=1) for day, case in enumerate((timed(0.8), few), 1)))
-    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.DROPPED]
-
-
-def test_a_candidate_that_fails_is_dropped() -> None:
-    """A wrong result of the same commit ends its candidacy."""
-    wrong = timed(1.0, failures=(Failure(side="head", stage="check", message="wrong"),))
-    once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1))
-    assert kinds(recorded(once.baseline, check_of(wrong, day=2, head=2, reference=7))) == [MoveKind.DROPPED]
+    elsewhere = check_of(timed(1.0, failures=(WRONG,)), day=2, head=2, reference=7)
+    assert kinds(recorded(FIRST, runs[0], elsewhere)) == [MoveKind.CANDIDATE, MoveKind.DROPPED]
 
 
 def test_what_does_not_contradict_a_candidate() -> None:
     """An unfit machine, a run that is no later, another reference and another commit say nothing about it."""
-    once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1)).baseline
+    once = recorded(FIRST, merge(0.8, 2, day=1)).baseline
     for run in (
         check_of(timed(1.0, unfit="Hot."), day=2, head=2, reference=1),
-        check_of(timed(1.0), day=0.5, head=2, reference=1),
-        check_of(timed(1.0), day=1, head=2, reference=1),
+        merge(1.0, 2, day=0.5),
+        merge(1.0, 2, day=1),
         check_of(timed(1.0), day=1.2, head=2, reference=7),
-        check_of(timed(1.0), day=1.2, head=3, reference=1),
+        merge(1.0, 3, day=1.2),
     ):
         done = recorded(once, run)
         assert done.moves == ()
@@ -152,7 +156,7 @@ def test_what_does_not_contradict_a_candidate() -> None:
 
 def test_the_best_commit_contradicts_too() -> None:
     """A case measured once more against the baseline commit refutes a candidate that is not faster than it, and no other."""
-    once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1)).baseline
+    once = recorded(FIRST, merge(0.8, 2, day=1)).baseline
     for ratio, moves in ((1.0, [MoveKind.DROPPED]), (0.8, [])):
         best = timed(ratio, reference_tree=Tree(commit=commit(1)))
         assert kinds(recorded(once, check_of(timed(1.01), day=2, head=2, reference=7, best=(best,)))) == moves
@@ -160,18 +164,18 @@ def test_the_best_commit_contradicts_too() -> None:
 
 def test_another_candidate_takes_the_place() -> None:
     """A later commit's improvement replaces the candidate; one of the same time or earlier does not."""
-    done = recorded(FIRST, *(check_of(timed(0.8), day=day, head=head, reference=1) for day, head in ((1, 2), (2, 3))))
+    done = recorded(FIRST, *(merge(0.8, head, day=day) for day, head in ((1, 2), (2, 3))))
     waiting = entry_of(done).candidate
     assert waiting.commit == commit(3)
     for day in (1.5, 2):
-        assert recorded(done.baseline, check_of(timed(0.8), day=day, head=4, reference=1)).moves == ()
+        assert recorded(done.baseline, merge(0.8, 4, day=day)).moves == ()
 
 
-@pytest.mark.parametrize("reference", [7, None])
-def test_an_improvement_over_another_commit_stays(reference: int | None) -> None:
-    """Faster than some other commit, twice, proves nothing about the baseline's."""
-    runs = [check_of(timed(0.8), day=day, head=2, reference=reference, kind="check") for day in (0.1, 0.2)]
-    assert recorded(FIRST, *runs).baseline is FIRST
+@pytest.mark.parametrize(("head", "reference"), [(2, 7), (2, None), (1, 1)])
+def test_only_an_improvement_over_the_baseline_commit_counts(head: int, reference: int | None) -> None:
+    """Faster than some other commit, twice, proves nothing about the baseline's, which does not improve on itself either."""
+    runs = [check_of(timed(0.8), day=day, head=head, reference=reference, kind="check") for day in (0.1, 0.2)]
+    assert recorded(FIRST, *runs).moves == ()
 
 
 def test_the_reference_of_a_case_counts() -> None:
@@ -181,11 +185,6 @@ def test_the_reference_of_a_case_counts() -> None:
         MoveKind.CANDIDATE,
         MoveKind.IMPROVED,
     ]
-
-
-def test_the_baseline_commit_does_not_improve_on_itself() -> None:
-    """However fast the baseline commit was in a run against itself, it is no candidate."""
-    assert recorded(FIRST, check_of(timed(0.8), day=1, head=1, reference=1)).moves == ()
 
 
 def test_small_wins_accumulate() -> None:
@@ -220,19 +219,14 @@ def test_a_thousand_unchanged_merges_move_nothing() -> None:
     assert problems(baseline) == []
 
 
-def merge(ratio: float, head: int, day: float | None = None, reference: int = 1, **changes: object) -> RunRecord:
-    """A run of main after a merge, against the commit of the baseline."""
-    return check_of(timed(ratio, **changes), day=head if day is None else day, head=head, reference=reference)
-
-
 def merges_of(done: BaselineUpdate) -> list[tuple[str, float]]:
     return [(each.commit, round(each.measurement.ratio, 3)) for each in entry_of(done).merges]
 
 
 def test_merges_slower_than_the_baseline_are_kept() -> None:
-    """Merges that are slower than the baseline commit by a quarter of the gate or more stand in its entry, oldest first."""
-    done = recorded(FIRST, merge(1.0076, 2), merge(1.012, 3), merge(1.02, 4))
-    assert merges_of(done) == [(commit(2), 1.008), (commit(3), 1.012), (commit(4), 1.02)]
+    """Merges that are slower than the baseline commit by a quarter of the gate, or past it, stand in its entry, oldest first."""
+    done = recorded(FIRST, merge(1.0076, 2), merge(1.012, 3), merge(1.1, 4))
+    assert merges_of(done) == [(commit(2), 1.008), (commit(3), 1.012), (commit(4), 1.1)]
     assert (done.moves, entry_of(done).git_commit, len(entry_of(done).steps)) == ((), commit(1), 1)
     assert [each.measurement.reference for each in entry_of(done).merges] == [commit(1)] * 3
 
@@ -251,19 +245,19 @@ def test_only_the_latest_merges_are_kept() -> None:
     assert [each for each, _ in merges_of(done)] == [commit(number) for number in range(8, 18)]
 
 
-def test_the_best_commit_of_a_check_counts_as_a_merge_s_reference() -> None:
-    """Where a check measured a case once more against the baseline commit, that is what its merge is measured by."""
+def test_the_best_commit_of_a_check_counts() -> None:
+    """Where a check measured a case once more against the baseline commit, that is its merge's measure, and tells of the day."""
     best = timed(1.02, reference_tree=Tree(commit=commit(1)))
     done = recorded(FIRST, check_of(timed(1.005), day=5, head=5, reference=4, best=(best,)))
     assert merges_of(done) == [(commit(5), 1.02)]
+    assert len(entry_of(done).days) == 2
 
 
 def test_what_is_no_measurement_of_a_merge() -> None:
     """A failure, an unfit machine, another reference, the baseline commit itself and a run that is no later leave the merges."""
     crept = recorded(FIRST, merge(1.02, 3)).baseline
-    wrong = (Failure(side="head", stage="check", message="wrong"),)
     for run in (
-        merge(1.05, 4, failures=wrong),
+        merge(1.05, 4, failures=(WRONG,)),
         merge(1.05, 4, unfit="Hot."),
         merge(1.05, 4, reference=7),
         merge(1.01, 1, day=4),
@@ -280,11 +274,6 @@ def test_a_step_forgets_the_merges() -> None:
     faster = recorded(crept.baseline, *(merge(0.8, 3, day=day) for day in (3, 4)))
     assert kinds(faster) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
     assert merges_of(faster) == []
-
-
-def test_a_regression_of_main_is_a_merge_too() -> None:
-    """Main past the gate is remembered as such, so that the next pull request is held to the best commit at once."""
-    assert merges_of(recorded(FIRST, merge(1.1, 2))) == [(commit(2), 1.1)]
 
 
 def test_merges_leave_the_digests_of_entries_without_them() -> None:
@@ -310,9 +299,9 @@ def test_a_run_that_adds_nothing_seals_nothing() -> None:
 def test_days_are_learnt_from_references() -> None:
     """A run against the baseline commit adds its reference's median, one a day; so does a run of that commit alone."""
     runs = [
-        check_of(timed(1.1), day=0.1, head=2, reference=1),
-        check_of(timed(1.1), day=1, head=2, reference=1),
-        check_of(timed(1.1), day=1.1, head=3, reference=1),
+        merge(1.1, 2, day=0.1),
+        merge(1.1, 2, day=1),
+        merge(1.1, 3, day=1.1),
         check_of(timed(1.2), day=2, head=1, reference=None),
         check_of(timed(1.2), day=3, head=4, reference=7),
         check_of(timed(1.2, unfit="Hot."), day=4, head=4, reference=1),
@@ -322,13 +311,6 @@ def test_days_are_learnt_from_references() -> None:
     assert [day.median_ms for day in entry.days] == pytest.approx([1.0, 1.0, 1.2], rel=2e-3)
     assert [(day.timestamp - examples.STARTED).days for day in entry.days] == [0, 1, 2]
     assert len(entry.steps) == 1
-
-
-def test_days_of_the_best_commit() -> None:
-    """Where a case was measured once more against the baseline commit, that side tells of the day."""
-    best = timed(1.0, reference_tree=Tree(commit=commit(1)))
-    entry = entry_of(recorded(FIRST, check_of(timed(1.02), day=1, head=5, reference=4, best=(best,))))
-    assert len(entry.days) == 2
 
 
 def test_other_work_enters() -> None:
@@ -369,14 +351,6 @@ def test_a_reference_with_the_heads_benchmarks() -> None:
     assert (entry_of(done).git_commit, entry_of(done).workload) == (commit(2), OTHER_WORK)
 
 
-def test_the_heads_benchmarks_prove_an_improvement() -> None:
-    """Both sides run the same benchmarks, so two such runs move the baseline to the head like any others."""
-    runs = [check_of(timed(0.8), day=day, head=2, reference=1, bench_from="head") for day in (1, 2)]
-    done = recorded(FIRST, *runs)
-    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
-    assert entry_of(done).git_commit == commit(2)
-
-
 def test_a_removed_case_keeps_its_chain() -> None:
     """A case that only the reference has is removed once, its figures stay, and nothing waits for a second measurement."""
     done = recorded(FIRST, *(check_of(gone(), day=day, head=2, reference=1) for day in (1, 2)))
@@ -384,7 +358,7 @@ def test_a_removed_case_keeps_its_chain() -> None:
     assert kinds(done) == [MoveKind.REMOVED]
     assert entry.removed
     assert (entry.median_ms, len(entry.steps)) == (FIRST.entries(examples.FINGERPRINT)[NAME].median_ms, 2)
-    waiting = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1))
+    waiting = recorded(FIRST, merge(0.8, 2, day=1))
     assert entry_of(waiting).candidate is not None
     assert entry_of(recorded(waiting.baseline, check_of(gone(), day=2, head=3, reference=1))).candidate is None
 
@@ -398,8 +372,7 @@ def test_a_case_that_returns() -> None:
         assert not entry_of(done).removed
         assert entry_of(done).git_commit == commit(1)
     assert kinds(recorded(removed, check_of(new(workload=OTHER_WORK), day=2, head=3))) == [MoveKind.CHANGED]
-    wrong = new(failures=(Failure(side="head", stage="check", message="wrong"),))
-    assert recorded(removed, check_of(wrong, day=2, head=3)).moves == ()
+    assert recorded(removed, check_of(new(failures=(WRONG,)), day=2, head=3)).moves == ()
 
 
 @pytest.mark.parametrize("day", [-1, 0])
@@ -411,12 +384,6 @@ def test_an_older_run_changes_nothing(case: CaseRun, day: float) -> None:
     assert recorded(removed, check_of(new(), day=0.5, head=3)).baseline is removed
 
 
-def test_a_case_that_was_not_selected_stays() -> None:
-    """A run of other cases says nothing about this one."""
-    done = recorded(FIRST, check_of(timed(1.0, "copy/a"), day=1, head=2, reference=1))
-    assert entry_of(done) == FIRST.entries(examples.FINGERPRINT)[NAME]
-
-
 def test_a_likely_renaming_is_told() -> None:
     """A case that went and one that came with the same work are recorded as such, and named together."""
     renamed = check_of(gone(), new("attention/train"), day=1, head=2, reference=1)
@@ -426,14 +393,10 @@ def test_a_likely_renaming_is_told() -> None:
     assert recorded(FIRST, renamed, check_of(timed(1.0, "attention/train"), day=2, head=2)).renames == done.renames
 
 
-def crashed() -> Failure:
-    return Failure(side="head", stage="check", message="wrong result")
-
-
 @pytest.mark.parametrize(
     "case",
     [
-        timed(1.0, failures=(crashed(),)),
+        timed(1.0, failures=(WRONG,)),
         timed(1.0, unfit="Hot."),
         timed(1.2),
         examples.compared(),
@@ -476,10 +439,11 @@ def test_runs_that_no_baseline_can_name_are_refused(changes: dict[str, object], 
 
 
 def test_order_of_the_file() -> None:
-    """Cases stand in the file by name, so that a new one does not move the others."""
+    """Cases stand in the file by name, so that a new one does not move the others; one that was not selected stays."""
     done = recorded(FIRST, check_of(timed(1.0, "softmax/b"), timed(1.0, "copy/a"), day=1, head=2))
     assert [move.case for move in done.moves] == ["softmax/b", "copy/a"]
     assert list(done.baseline.entries(examples.FINGERPRINT)) == [NAME, "copy/a", "softmax/b"]
+    assert entry_of(done) == FIRST.entries(examples.FINGERPRINT)[NAME]
 
 
 def test_machines_live_side_by_side() -> None:
@@ -487,7 +451,7 @@ def test_machines_live_side_by_side() -> None:
     elsewhere = examples.ENVIRONMENT.model_copy(update={"fingerprint": OTHER})
     both = recorded(FIRST, check_of(timed(1.0), day=0, head=3, environment=elsewhere)).baseline
     assert both.fingerprints[KEY] is FIRST.fingerprints[KEY]
-    runs = [check_of(timed(0.8), day=day, head=2, reference=1) for day in (1, 2)]
+    runs = [merge(0.8, 2, day=day) for day in (1, 2)]
     after = recorded(both, *runs).baseline
     assert after.fingerprints[OTHER.key] is both.fingerprints[OTHER.key]
     assert after.entries(OTHER)[NAME].git_commit == commit(3)

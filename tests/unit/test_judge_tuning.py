@@ -145,16 +145,19 @@ def test_a_share_is_a_share(costs: dict[int, list[float]]) -> None:
     assert share is None or 0 <= share <= 1
 
 
-def test_everything_and_nothing_explained() -> None:
+@pytest.mark.parametrize(
+    ("costs", "share"),
+    [
+        ({0: [1.0, 1.0], 1: [2.0, 2.0]}, 1.0),  # without overlap
+        ({0: [1.0, 2.0], 1: [1.0, 2.0]}, 0.0),
+        ({0: [1.0, 1.0], 1: [1.0, 1.0]}, 0.0),
+        # Logs 0 and 2 beside 4 and 6: squares of 20 in all and of 4 within, so 1 − 4 / 2 × 3 / 20 is explained.
+        ({0: [1.0, math.exp(2)], 1: [math.exp(4), math.exp(6)]}, pytest.approx(0.7)),
+    ],
+)
+def test_a_share_is_kelley_s(costs: dict[int, list[float]], share: float) -> None:
     """Two values without overlap explain everything, two of the same times nothing."""
-    assert variance_explained({0: [1.0, 1.0], 1: [2.0, 2.0]}) == 1.0
-    assert variance_explained({0: [1.0, 2.0], 1: [1.0, 2.0]}) == 0.0
-    assert variance_explained({0: [1.0, 1.0], 1: [1.0, 1.0]}) == 0.0
-
-
-def test_a_share_is_kelley_s() -> None:
-    """Logs 0 and 2 beside 4 and 6: squares of 20 in all and of 4 within, so 1 − 4 / 2 × 3 / 20 is explained."""
-    assert variance_explained({0: [1.0, math.exp(2)], 1: [math.exp(4), math.exp(6)]}) == pytest.approx(0.7)
+    assert variance_explained(costs) == share
 
 
 @pytest.mark.parametrize("costs", [{}, {0: [1.0, 2.0]}, {0: [1.0], 1: [2.0]}])

@@ -175,11 +175,9 @@ def test_urgent_cases_lack_sessions() -> None:
 def test_kernels_that_are_known_not_to_be_slower(percent: float, pairs: int, settled: bool) -> None:
     """They are settled as a case is that is unchanged: with an interval below the gate. Other cases have no kernels to time."""
     case = examples.waiting(examples.compared(*SAME[:pairs], name="a/waits"), head=1.0, reference=1.0)
-    sides = {
-        "head": tuple(replace(one, kernels_ms=(0.4 * (1 + percent / 100) * (1 + 2e-3 * (one.pair % 2)),)) for one in case.head),
-        "reference": tuple(replace(one, kernels_ms=(0.4,)) for one in case.reference),
-    }
-    cases = [case.model_copy(update=sides), suspect("a/no kernels", 0)]
+    head = 0.4 * (1 + percent / 100)
+    timed = examples.with_kernels(case, head=lambda pair: head * (1 + 2e-3 * (pair % 2)), reference=lambda _: 0.4)
+    cases = [timed, suspect("a/no kernels", 0)]
     assert GATE.kernels_settled(cases) == ({"a/waits"} if settled else set())
 
 
@@ -270,8 +268,7 @@ def test_a_process_that_is_slow_keeps_a_total_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "opens"),
-    [(0.51, "   "), (0.49, "2  "), (0.31, "2  "), (0.29, "23 "), (0.11, "23 "), (0.09, "234")],
+    ("level", "opens"), [(0.51, "   "), (0.49, "2  "), (0.31, "2  "), (0.29, "23 "), (0.11, "23 "), (0.09, "234")]
 )
 def test_totals_are_open_up_to_a_level(level: float, opens: str) -> None:
     """A total that chance explains is not looked at again: half of them at the second number, nine in ten at the fourth."""
@@ -343,11 +340,8 @@ def test_look_changed(case: CaseRun, changed: bool) -> None:
 def test_kernels_that_look_slower_are_a_change(percent: float, changed: bool) -> None:
     """So does a host-bound case whose kernels are slower, whatever the host hides; faster kernels alone change no verdict."""
     case = examples.waiting(suspect("a/waits", 0), head=1.0, reference=1.0)
-    sides = {
-        side: tuple(replace(one, kernels_ms=(ms,)) for one in getattr(case, side))
-        for side, ms in (("head", 0.4 * (1 + percent / 100)), ("reference", 0.4))
-    }
-    assert GATE.changed([case.model_copy(update=sides)]) == (["a/waits"] if changed else [])
+    timed = examples.with_kernels(case, head=lambda _: 0.4 * (1 + percent / 100), reference=lambda _: 0.4)
+    assert GATE.changed([timed]) == (["a/waits"] if changed else [])
 
 
 def test_what_is_slow_now_and_then_is_urgent() -> None:

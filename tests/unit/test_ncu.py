@@ -45,12 +45,17 @@ def take_all(
     return ncu.take(path, tasks, options or ncu.NcuOptions(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
 
 
+def asked(tmp_path: Path, options: ncu.NcuOptions | None = None) -> str:
+    """The words that ncu is called with."""
+    said = tmp_path / "said"
+    report = take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
+    assert report.read_bytes() == b"report"
+    return said.read_text(encoding="utf-8")
+
+
 def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
     """The profiler starts switched off, leaves the clocks alone, looks at one process, and gets the command as it is."""
-    said = tmp_path / "said"
-    report = take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}")
-    assert report.read_bytes() == b"report"
-    words = said.read_text(encoding="utf-8")
+    words = asked(tmp_path)
     for option in (
         "--set full",
         "--clock-control none",
@@ -58,7 +63,7 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
         "--target-processes application-only",
         "--cache-control all",
         f"--launch-count {ncu.MOST_KERNELS}",
-        f"--export {report}",
+        f"--export {tmp_path / 'head.ncu-rep'}",
     ):
         assert option in words
     assert words.endswith(" target --case a/b")
@@ -67,10 +72,7 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
 
 def test_only_the_wanted_kernels_are_replayed(tmp_path: Path) -> None:
     """Kernels are named by a pattern that holds for their whole bare names, and signs in a name stand for themselves."""
-    said = tmp_path / "said"
-    options = ncu.NcuOptions(kernels=("softmax", "fused.gemm"), launches=34)
-    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
-    words = said.read_text(encoding="utf-8")
+    words = asked(tmp_path, ncu.NcuOptions(kernels=("softmax", "fused.gemm"), launches=34))
     assert r"--kernel-name-base function --kernel-name regex:^(softmax|fused\.gemm)$ --launch-count 34" in words
 
 
@@ -80,9 +82,7 @@ def test_only_the_wanted_kernels_are_replayed(tmp_path: Path) -> None:
 )
 def test_sections_in_place_of_a_set(tmp_path: Path, options: ncu.NcuOptions, sections: tuple[str, ...]) -> None:
     """Where time is short, the sections that the diagnosis reads stand in for the set; one that ncu dropped has its own."""
-    said = tmp_path / "said"
-    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
-    words = said.read_text(encoding="utf-8").split()
+    words = asked(tmp_path, options).split()
     assert "--set" not in words
     assert tuple(word for before, word in pairwise(words) if before == "--section") == sections
 

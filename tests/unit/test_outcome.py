@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -41,22 +42,29 @@ def judged(case: CaseRun, stored: BaselineEntry | None = None, policy: Policy = 
     return judge_case(case, compared(case, policy.confidence), pair_examples.bar(policy), stored)
 
 
-def slower(percent: float, pairs: int = 24) -> CaseRun:
+def slower(percent: float, pairs: int = 24, **changes: Any) -> CaseRun:
     """Pairs of a head that takes this much longer."""
-    return examples.compared(*(ratio * (1 + percent / 100) for ratio in SAME[:pairs]))
+    return examples.compared(*(ratio * (1 + percent / 100) for ratio in SAME[:pairs]), **changes)
 
 
+ALIKE, UNLIKE = {"head": "a", "reference": "a"}, {"head": "a", "reference": "b"}
+WRONG, UNTIMED, NO_SLOWER = (
+    "Check: the result is wrong.",
+    "Nothing was measured.",
+    "Any slowdown is smaller than the gate of 3 %.",
+)
+DIFFERS = "The workload itself differs, so times do not compare (dtype: bfloat16 → float16; flops: 34360000000.0 → 1.0{})."
 CASES = {
     "failed on both sides": (
-        slower(0).model_copy(update={"failures": (HEAD_BROKEN, REFERENCE_BROKEN)}),
+        slower(0, failures=(HEAD_BROKEN, REFERENCE_BROKEN)),
         Outcome.FAILED,
-        "Check: the result is wrong. The reference fails, too.",
+        f"{WRONG} The reference fails, too.",
     ),
-    "failed": (slower(0).model_copy(update={"failures": (HEAD_BROKEN,)}), Outcome.FAILED, "Check: the result is wrong."),
+    "failed": (slower(0, failures=(HEAD_BROKEN,)), Outcome.FAILED, WRONG),
     "failed before skipped": (
-        slower(0).model_copy(update={"failures": (HEAD_BROKEN,), "skipped": "needs x", "unfit": "Hot.", "in_head": False}),
+        slower(0, failures=(HEAD_BROKEN,), skipped="needs x", unfit="Hot.", in_head=False),
         Outcome.FAILED,
-        "Check: the result is wrong.",
+        WRONG,
     ),
     "skipped": (
         examples.compared(skipped="needs triton, which is not installed", unfit="Hot.", in_head=False),
@@ -69,54 +77,33 @@ CASES = {
         "Runs on cpu only, not on CUDA-X.",
     ),
     "missing": (examples.compared(in_head=False, unfit="Hot."), Outcome.MISSING, "The head no longer has this case."),
-    "unfit": (
-        slower(0).model_copy(update={"unfit": "The GPU was hot; let it cool."}),
-        Outcome.UNFIT,
-        "The GPU was hot; let it cool.",
-    ),
-    "unfit before new": (slower(0).model_copy(update={"unfit": "Hot", "in_reference": False}), Outcome.UNFIT, "Hot."),
-    "nothing measured": (examples.compared(), Outcome.UNFIT, "Nothing was measured."),
+    "unfit": (slower(0, unfit="The GPU was hot; let it cool."), Outcome.UNFIT, "The GPU was hot; let it cool."),
+    "unfit before new": (slower(0, unfit="Hot", in_reference=False), Outcome.UNFIT, "Hot."),
+    "nothing measured": (examples.compared(), Outcome.UNFIT, UNTIMED),
     "identical": (
-        examples.compared(identity={"head": "a", "reference": "a"}),
+        examples.compared(identity=ALIKE),
         Outcome.IDENTICAL,
         "The same machine code, launched in the same way on both sides; it was not timed.",
     ),
-    "identical and timed": (
-        slower(5).model_copy(update={"identity": {"head": "a", "reference": "a"}}),
-        Outcome.REGRESSED,
-        "Slower by 5.00 %, past the gate of 3 %.",
-    ),
-    "other code and not timed": (
-        examples.compared(identity={"head": "a", "reference": "b"}),
-        Outcome.UNFIT,
-        "Nothing was measured.",
-    ),
+    "identical and timed": (slower(5, identity=ALIKE), Outcome.REGRESSED, "Slower by 5.00 %, past the gate of 3 %."),
+    "other code and not timed": (examples.compared(identity=UNLIKE), Outcome.UNFIT, UNTIMED),
     "the same host code": (
-        examples.compared(identity={"head": "a", "reference": "b"}, host_same=True),
+        examples.compared(identity=UNLIKE, host_same=True),
         Outcome.IDENTICAL,
         "All that it runs and reads in the tree is the same on both sides; it was not timed.",
     ),
-    "one digest only": (examples.compared(identity={"head": "a"}), Outcome.UNFIT, "Nothing was measured."),
-    "identical code of other work": (
-        examples.compared(identity={"head": "a", "reference": "a"}, workload=OTHER_WORK),
-        Outcome.UNFIT,
-        "Nothing was measured.",
-    ),
+    "one digest only": (examples.compared(identity={"head": "a"}), Outcome.UNFIT, UNTIMED),
+    "identical code of other work": (examples.compared(identity=ALIKE, workload=OTHER_WORK), Outcome.UNFIT, UNTIMED),
     "new": (
-        slower(50).model_copy(update={"in_reference": False, "reference": (), "reference_workload": None}),
+        slower(50, in_reference=False, reference=(), reference_workload=None),
         Outcome.NEW,
         "The reference has no such case; it is timed alone.",
     ),
-    "changed": (
-        slower(50).model_copy(update={"workload": OTHER_WORK}),
-        Outcome.CHANGED,
-        "The workload itself differs, so times do not compare (dtype: bfloat16 → float16; flops: 34360000000.0 → 1.0).",
-    ),
+    "changed": (slower(50, workload=OTHER_WORK), Outcome.CHANGED, DIFFERS.format("")),
     "changed in many ways": (
-        slower(0).model_copy(update={"workload": OTHER_WORK.model_copy(update={"bytes": 2.0, "cache": "warm"})}),
+        slower(0, workload=OTHER_WORK.model_copy(update={"bytes": 2.0, "cache": "warm"})),
         Outcome.CHANGED,  # the first three are told
-        "The workload itself differs, so times do not compare "
-        "(dtype: bfloat16 → float16; flops: 34360000000.0 → 1.0; bytes: 67100000.0 → 2.0).",
+        DIFFERS.format("; bytes: 67100000.0 → 2.0"),
     ),
     "too few pairs": (
         examples.compared(1.0, 1.0),
@@ -135,11 +122,11 @@ CASES = {
         "Slower, but not proven: +5.02 % [+4.93, +5.10]; pairs scatter by 0.1 %. "
         "A regression needs 20 pairs, and this case has 12: raise --budget, or --pairs if that was the limit.",
     ),
-    "improved in few pairs": (slower(-10, 12), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
+    "improved in few pairs": (slower(-10, 12), Outcome.UNCHANGED, NO_SLOWER),
     "improved": (slower(-10), Outcome.IMPROVED, "Takes 10.00 % less time, past the threshold of 5 %."),
-    "unchanged": (slower(0), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
-    "a little faster": (slower(-4), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
-    "a little slower": (slower(2), Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
+    "unchanged": (slower(0), Outcome.UNCHANGED, NO_SLOWER),
+    "a little faster": (slower(-4), Outcome.UNCHANGED, NO_SLOWER),
+    "a little slower": (slower(2), Outcome.UNCHANGED, NO_SLOWER),
 }
 
 
@@ -210,15 +197,8 @@ NOISY_HOST = (0.7, 1.5, 1.2, 0.8, 1.6, 0.9, 1.3, 0.75) * 3
 def _with_kernels(ratio: float, *calls: float) -> CaseRun:
     """A host-bound case whose calls take ``calls`` times those of the reference, and its kernels ``ratio`` times 0.4 ms."""
     case = examples.waiting(examples.compared(*calls), head=1.0, reference=1.0)
-    taken = {"head": 0.4 * ratio, "reference": 0.4}
-    return case.model_copy(
-        update={
-            side: tuple(
-                dataclasses.replace(one, kernels_ms=(kernel_ms * (1 + 1e-3 * (one.pair % 3)),)) for one in getattr(case, side)
-            )
-            for side, kernel_ms in taken.items()
-        }
-    )
+    sides = {"head": 0.4 * ratio, "reference": 0.4}
+    return examples.with_kernels(case, **{side: lambda pair, ms=ms: ms * (1 + 1e-3 * (pair % 3)) for side, ms in sides.items()})
 
 
 def test_slower_kernels_decide_where_the_host_hides_them() -> None:
@@ -273,13 +253,6 @@ def test_kernels_do_not_overrule_a_call_whose_time_is_known() -> None:
     assert judged(_with_kernels(1.05, *(1.0, 1.002, 0.998) * 8))[0] is Outcome.UNCHANGED
 
 
-def test_the_share_of_the_kernels_is_told() -> None:
-    """A host-bound case says how long its kernels take, of how long the call takes, and how that changed."""
-    assert "Its kernels take 420.4 µs of 1.000 ms, and changed by +5.00 % [" in host_bound(
-        _with_kernels(1.05, *(1.0, 1.002, 0.998) * 8), 0.95
-    )
-
-
 def test_reports_tell_the_share_of_the_kernels() -> None:
     """A host-bound case of a check, of two runs, or held to the best commit says how its kernels changed."""
     then, now = (examples.run_of(_with_kernels(ratio, *(1.0, 1.002, 0.998) * 8)) for ratio in (1.0, 1.05))
@@ -298,8 +271,8 @@ def test_a_host_that_varies_is_named() -> None:
 
 def test_nothing_to_compare() -> None:
     """Without a reference, or with other work on it, there is no comparison, and else it is over the pairs of the case."""
-    assert compared(slower(0).model_copy(update={"reference": ()}), 0.95) is None
-    assert compared(slower(0).model_copy(update={"workload": OTHER_WORK}), 0.95) is None
+    assert compared(slower(0, reference=()), 0.95) is None
+    assert compared(slower(0, workload=OTHER_WORK), 0.95) is None
     found = compared(slower(5), 0.9)
     assert (found.ratio, found.pairs, found.confidence) == (pytest.approx(1.05, abs=1e-5), 24, 0.9)
 
@@ -395,11 +368,7 @@ def test_more_days_do_not_hide_a_slowdown(known: int) -> None:
 
 @pytest.mark.parametrize(
     ("hours", "medians", "by_day"),
-    [
-        ((), (), []),
-        ((1, 2, 3), (1.0, 3.0, 1.5), [1.5]),
-        ((1, 25, 26, 49), (1.0, 2.0, 4.0, 5.0), [1.0, 3.0, 5.0]),
-    ],
+    [((), (), []), ((1, 2, 3), (1.0, 3.0, 1.5), [1.5]), ((1, 25, 26, 49), (1.0, 2.0, 4.0, 5.0), [1.0, 3.0, 5.0])],
 )
 def test_one_value_a_day(hours: Sequence[int], medians: Sequence[float], by_day: list[float]) -> None:
     """Measured several times on one date, a day still counts once, with its median."""
@@ -411,7 +380,7 @@ def test_one_value_a_day(hours: Sequence[int], medians: Sequence[float], by_day:
 
 
 def test_two_times_are_held_to_more() -> None:
-    """Between two times only a whole interval past the gate is red, of however few values; what else the rule says stays."""
+    """Only a whole interval past the gate is red, of however few values, unless chance could give it; what else is said stays."""
     bar = pair_examples.bar()
     apart = {"source": "stored", "pairs": 6}
     near, past = (reports.comparison(1.04, low=low, high=1.05, **apart) for low in (1.03, 1.031))
@@ -423,12 +392,8 @@ def test_two_times_are_held_to_more() -> None:
     assert decide_apart(past, bar) == decide(past, bar) == (Outcome.REGRESSED, "Slower by 4.0 %, past the gate of 3 %.")
     for other in (reports.comparison(1.0), reports.comparison(0.9), reports.comparison(1.0, 0.2)):
         assert decide_apart(other, bar) == decide(other, bar)
-
-
-def test_two_times_without_proof() -> None:
-    """A whole interval past the gate that chance could have given is slower without proof, and a check is what can prove it."""
-    found = reports.comparison(1.2, low=1.05, high=1.3, p_value=0.02, source="stored")
-    outcome, reason = decide_apart(found, pair_examples.bar())
+    by_chance = reports.comparison(1.2, low=1.05, high=1.3, p_value=0.02, source="stored")
+    outcome, reason = decide_apart(by_chance, bar)
     assert outcome is Outcome.SLOWER
     assert reason.endswith("The two sides were measured at different times: `ratchet check` compares them side by side.")
 
@@ -437,70 +402,47 @@ def test_alone() -> None:
     """A case of `ratchet run` is measured, failed, skipped or unfit, and never compared."""
     assert judge_alone(slower(50), POLICY) == (Outcome.MEASURED, "Timed alone.", None)
     assert judge_alone(examples.compared(skipped="needs x"), POLICY)[0] is Outcome.SKIPPED
-    assert judge_alone(slower(0).model_copy(update={"failures": (HEAD_BROKEN,)}), POLICY)[0] is Outcome.FAILED
-    assert judge_alone(slower(0).model_copy(update={"unfit": "Hot."}), POLICY)[0] is Outcome.UNFIT
+    assert judge_alone(slower(0, failures=(HEAD_BROKEN,)), POLICY)[0] is Outcome.FAILED
+    assert judge_alone(slower(0, unfit="Hot."), POLICY)[0] is Outcome.UNFIT
 
 
 # At the thresholds
 
 
+ACROSS = "The interval reaches from −1.0 % to +{} %, across the gate of 3 %."
+
+
 @pytest.mark.parametrize(
-    ("ratio", "low", "high", "outcome"),
+    ("ratio", "low", "high", "more", "outcome", "said"),
     [
-        (1.03, 1.02, 1.04, Outcome.INCONCLUSIVE),  # exactly the gate is not past it
-        (1.0301, 1.02, 1.04, Outcome.REGRESSED),
-        (1.0301, 1.0, 1.06, Outcome.INCONCLUSIVE),  # the interval must exclude no change
-        (1.0301, 1.0001, 1.06, Outcome.REGRESSED),
-        (1.02, 1.01, 1.03, Outcome.INCONCLUSIVE),  # and must end below the gate to prove its absence
-        (1.02, 1.01, 1.0299, Outcome.UNCHANGED),
-        (0.95, 0.94, 0.96, Outcome.IMPROVED),  # exactly the threshold is an improvement
-        (0.9501, 0.94, 0.96, Outcome.UNCHANGED),
-        (0.95, 0.9, 1.0, Outcome.UNCHANGED),
-        (0.95, 0.8, 1.05, Outcome.INCONCLUSIVE),
-        (0.5, 0.4, 0.9999, Outcome.IMPROVED),
+        (1.03, 1.02, 1.04, {}, Outcome.INCONCLUSIVE, ""),  # exactly the gate is not past it
+        (1.0301, 1.02, 1.04, {}, Outcome.REGRESSED, ""),
+        (1.0301, 1.0, 1.06, {}, Outcome.INCONCLUSIVE, ""),  # the interval must exclude no change
+        (1.0301, 1.0001, 1.06, {}, Outcome.REGRESSED, ""),
+        (1.02, 1.01, 1.03, {}, Outcome.INCONCLUSIVE, ""),  # and must end below the gate to prove its absence
+        (1.02, 1.01, 1.0299, {}, Outcome.UNCHANGED, ""),
+        (0.95, 0.94, 0.96, {}, Outcome.IMPROVED, ""),  # exactly the threshold is an improvement
+        (0.9501, 0.94, 0.96, {}, Outcome.UNCHANGED, ""),
+        (0.95, 0.9, 1.0, {}, Outcome.UNCHANGED, ""),
+        (0.95, 0.8, 1.05, {}, Outcome.INCONCLUSIVE, ""),
+        (0.5, 0.4, 0.9999, {}, Outcome.IMPROVED, ""),
+        # pairs too few for a regression are slower without proof exactly where the whole interval is past the gate
+        (1.05, 1.0301, 1.2, {"pairs": 19}, Outcome.SLOWER, ""),
+        (1.05, 1.03, 1.2, {"pairs": 19}, Outcome.INCONCLUSIVE, ""),
+        (1.05, 0.99, 1.2, {"pairs": 19}, Outcome.INCONCLUSIVE, ""),
+        # no slowdown is shown by the surer upper end, which reports lacked once, and which is told where it alone is across
+        (1.0, 0.99, 1.02, {"bound": 1.0299}, Outcome.UNCHANGED, ""),
+        (1.0, 0.99, 1.02, {"bound": 1.03}, Outcome.INCONCLUSIVE, ACROSS.format("2.0 %, and at 99.3 % certainty to +3.0")),
+        (1.0, 0.99, 1.02, {}, Outcome.UNCHANGED, ""),
+        (1.0, 0.99, 1.03, {}, Outcome.INCONCLUSIVE, ""),
+        (1.0, 0.99, 1.03, {"bound": 1.04}, Outcome.INCONCLUSIVE, ACROSS.format("3.0")),
     ],
 )
-def test_edges(ratio: float, low: float, high: float, outcome: Outcome) -> None:
+def test_edges(ratio: float, low: float, high: float, more: dict[str, Any], outcome: Outcome, said: str) -> None:
     """At the thresholds themselves the rule is exact."""
-    assert decide(reports.comparison(ratio, low=low, high=high, pairs=20), pair_examples.bar())[0] is outcome
-
-
-@pytest.mark.parametrize(
-    ("ratio", "low", "outcome"),
-    [
-        (1.05, 1.0301, Outcome.SLOWER),
-        (1.05, 1.03, Outcome.INCONCLUSIVE),  # an interval that touches the gate leaves it open
-        (1.05, 0.99, Outcome.INCONCLUSIVE),
-    ],
-)
-def test_without_proof(ratio: float, low: float, outcome: Outcome) -> None:
-    """Pairs too few for a regression are slower without proof exactly where the whole interval is past the gate."""
-    assert decide(reports.comparison(ratio, low=low, high=1.2, pairs=19), pair_examples.bar())[0] is outcome
-
-
-@pytest.mark.parametrize(
-    ("high", "bound", "outcome"),
-    [
-        (1.02, 1.0299, Outcome.UNCHANGED),
-        (1.02, 1.03, Outcome.INCONCLUSIVE),
-        (1.02, None, Outcome.UNCHANGED),  # of a report that was written without one
-        (1.03, None, Outcome.INCONCLUSIVE),
-    ],
-)
-def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Outcome) -> None:
-    """No slowdown is shown by the surer upper end, since a case is looked at several times."""
-    found, reason = decide(reports.comparison(1.0, low=0.99, high=high, bound=bound), pair_examples.bar())
-    assert found is outcome
-    if bound and found is Outcome.INCONCLUSIVE:
-        assert reason == (
-            "The interval reaches from −1.0 % to +2.0 %, and at 99.3 % certainty to +3.0 %, across the gate of 3 %."
-        )
-
-
-def test_an_interval_that_reaches_the_gate_needs_no_surer_end() -> None:
-    """Where the upper end itself is at the gate, the surer one is not told."""
-    reason = decide(reports.comparison(1.0, low=0.99, high=1.03, bound=1.04), pair_examples.bar())[1]
-    assert reason == "The interval reaches from −1.0 % to +3.0 %, across the gate of 3 %."
+    found = decide(reports.comparison(ratio, low=low, high=high, **more), pair_examples.bar())
+    assert found[0] is outcome
+    assert said in ("", found[1])
 
 
 BOUNDS = st.lists(st.floats(0.3, 3), min_size=4, max_size=4).map(sorted)
@@ -554,7 +496,7 @@ def test_the_gate_in_words() -> None:
 )
 def test_more_memory_than_allowed_fails(own: int | None, general: int | None, fails: bool) -> None:
     """The workload's own limit wins over that of the settings, compared or alone; without either, any amount passes."""
-    case, policy = slower(0).model_copy(update={"memory_limit_bytes": own}), Policy(memory_limit_bytes=general)
+    case, policy = slower(0, memory_limit_bytes=own), Policy(memory_limit_bytes=general)
     peak, other = (max(one.peak_memory_bytes for one in side) for side in (case.head, case.reference))
     for outcome, reason, _ in (judged(case, policy=policy), judge_alone(case, policy)):
         assert (outcome is Outcome.FAILED) == fails
@@ -573,7 +515,7 @@ def test_memory_of_a_case_that_is_new() -> None:
 
 def test_memory_is_judged_before_anything_is_timed() -> None:
     """A call that held more than its limit when it was checked has failed: it is not timed, and the rule says so."""
-    beyond = slower(0).model_copy(update={"head": (), "reference": (), "memory_before": {"head": 2048, "reference": 512}})
+    beyond = slower(0, head=(), reference=(), memory_before={"head": 2048, "reference": 512})
     policy = Policy(memory_limit_bytes=1024)
     sentence = "Memory: a call takes 2.00 KiB, more than its limit of 1.00 KiB; the reference takes 512 B."
     assert judged(beyond, policy=policy) == (Outcome.FAILED, sentence, None)

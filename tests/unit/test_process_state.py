@@ -197,23 +197,15 @@ def measured_after(spec: TreeSpec, expression: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LEAKS])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in {**LEAKS, **HELD_OUT} if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_no_case_begins_in_the_state_that_another_one_left(tmp_path: Path, name: str) -> None:
     """What a build leaves changed is named, and is restored before the next case, or the worker is spent."""
-    build, expression = LEAKS[name]
-    check_leak(tmp_path, build, expression)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", HELD_OUT)
-def test_no_case_begins_in_a_state_that_was_set_aside(tmp_path: Path, name: str) -> None:
-    """The same of states that were thought of when the code was finished."""
-    check_leak(tmp_path, *HELD_OUT[name])
-
-
-def check_leak(folder: Path, build: str, expression: str) -> None:
+    build, expression = {**LEAKS, **HELD_OUT}[name]
     files = {"bench/aa.py": bench_file("leaks", top="import acme.settings", build=build), "acme/settings.py": "FAST = False\n"}
-    found = measured_after(spec_of(folder, files), expression)
+    found = measured_after(spec_of(tmp_path, files), expression)
     assert found["before"] != found["during"]
     assert found["after"] == found["before"]
     assert found["named"]
@@ -251,48 +243,33 @@ def two_files(expression: str, others: dict[str, str] | None = None, *, aa: str 
     return files | (others or {})
 
 
-def test_a_file_sets_its_own_cases_alone(tmp_path: Path) -> None:
-    """A default dtype that a file sets while it is imported holds for its own cases alone, and the file is named."""
-    found = states(spec_of(tmp_path, two_files(DTYPE, aa="torch.set_default_dtype(torch.float64)")))
-    assert found["cases"] == {"first": "torch.float64", "last": "torch.float32"}
-    assert list(found["changed"]) == ["aa.py"]
+DOUBLE = "torch.set_default_dtype(torch.float64)"
+HELPER = {"acme/fast.py": f"import torch\n{DOUBLE}\n"}
+PACKAGE = {"bench/__init__.py": f"import torch\n{DOUBLE}\n"}
+ONCE = {"acme.py": f"import torch\nDONE = []\n\ndef set_up():\n    if not DONE:\n        {DOUBLE}\n        DONE.append(1)\n"}
+SET_UP = "import acme\nacme.set_up()"
+OF_ONE, OF_BOTH = ["torch.float64", "torch.float32"], ["torch.float64"] * 2
 
 
-def test_a_variable_is_that_of_the_file(tmp_path: Path) -> None:
-    """The same holds for a variable of the environment."""
-    found = states(spec_of(tmp_path, two_files("os.environ.get('ACME')", aa="os.environ['ACME'] = '1'")))
-    assert found["cases"] == {"first": "1", "last": "None"}
-    assert list(found["changed"]) == ["aa.py"]
-
-
-def test_what_a_helper_sets_holds_for_those_that_import_it(tmp_path: Path) -> None:
-    """A module that only one file imports sets nothing for the others."""
-    helper = {"acme/fast.py": "import torch\ntorch.set_default_dtype(torch.float64)\n"}
-    found = states(spec_of(tmp_path, two_files(DTYPE, helper, aa="import acme.fast")))
-    assert found["cases"] == {"first": "torch.float64", "last": "torch.float32"}
-    found = states(spec_of(tmp_path, two_files(DTYPE, helper, aa="import acme.fast", zz="from acme import fast")))
-    assert found["cases"] == {"first": "torch.float64", "last": "torch.float64"}
-    assert found["changed"] == {}
-
-
-def test_what_the_package_of_benchmarks_sets_holds_for_all(tmp_path: Path) -> None:
-    """``bench/__init__.py`` is imported before each file, so its settings are those of all cases, and nobody is named."""
-    top = {"bench/__init__.py": "import torch\ntorch.set_default_dtype(torch.float64)\n"}
-    found = states(spec_of(tmp_path, two_files(DTYPE, top)))
-    assert found["cases"] == {"first": "torch.float64", "last": "torch.float64"}
-    assert found["changed"] == {}
-
-
-def test_what_is_set_up_once_holds_for_each_file_that_asks(tmp_path: Path) -> None:
-    """A package that sets itself up at the first call, and never again, is set up for the second file that calls it too."""
-    package = (
-        "import torch\nDONE = []\n\ndef set_up():\n    if not DONE:\n"
-        "        torch.set_default_dtype(torch.float64)\n        DONE.append(1)\n"
-    )
-    once = "import acme\nacme.set_up()"
-    found = states(spec_of(tmp_path, two_files(DTYPE, {"acme.py": package}, aa=once, zz=once)))
-    assert found["cases"] == {"first": "torch.float64", "last": "torch.float64"}
-    assert found["changed"] == {}
+@pytest.mark.parametrize(
+    ("files", "seen", "changed"),
+    [
+        (two_files(DTYPE, aa=DOUBLE), OF_ONE, ["aa.py"]),
+        (two_files("os.environ.get('ACME')", aa="os.environ['ACME'] = '1'"), ["1", "None"], ["aa.py"]),
+        (two_files(DTYPE, HELPER, aa="import acme.fast"), OF_ONE, ["aa.py"]),
+        (two_files(DTYPE, HELPER, aa="import acme.fast", zz="from acme import fast"), OF_BOTH, []),
+        (two_files(DTYPE, PACKAGE), OF_BOTH, []),  # imported before each file, so nobody is named
+        (two_files(DTYPE, ONCE, aa=SET_UP, zz=SET_UP), OF_BOTH, []),
+    ],
+    ids=["a default", "a variable", "a module of one file", "a module of both", "the package of benchmarks", "a set-up, once"],
+)
+def test_a_setting_is_that_of_the_files_that_make_it(
+    tmp_path: Path, files: dict[str, str], seen: list[str], changed: list[str]
+) -> None:
+    """What a file, or what it imports or calls, sets holds for its own cases alone; who differs from others is named."""
+    found = states(spec_of(tmp_path, files))
+    assert found["cases"] == dict(zip(("first", "last"), seen, strict=True))
+    assert list(found["changed"]) == changed
 
 
 # Written when the code was finished, and not tried before: what importing a file leaves.

@@ -117,10 +117,7 @@ def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
     assert (found["broken"], found["torch"]) == ({}, False)
 
 
-@pytest.mark.parametrize(
-    ("device", "constant"),
-    [("cuda", {"constant/small", "constant/large"}), ("cpu", {"constant/tiny"})],
-)
+@pytest.mark.parametrize(("device", "constant"), [("cuda", {"constant/small", "constant/large"}), ("cpu", {"constant/tiny"})])
 def test_a_missing_module(device: str, constant: set[str], tmp_path: Path) -> None:
     """A file that needs a module which is not installed is skipped by name: literal configs, constants, cpu_configs, name=."""
     files = {"bench/needy.py": MISSING.format(module="triton_missing_xyz.language"), "bench/softmax.py": plain("softmax")}
@@ -141,14 +138,8 @@ def test_a_missing_module_of_the_tree(module: str, tmp_path: Path) -> None:
     files = {"perf/bench/needy.py": MISSING.format(module=module), "mypackage/__init__.py": "", "src/srcpackage/__init__.py": ""}
     found = discover(tmp_path, files, bench="perf/bench", places=(tmp_path / "src",))
     assert found["cases"] == {}
-    assert found["broken"]["needy.py"]["cases"] == [
-        "constant/small",
-        "constant/large",
-        "other/literal",
-        "renamed/x",
-        "bare/default",
-        "called/default",
-    ]
+    needy = found["broken"]["needy.py"]["cases"]
+    assert needy == ["constant/small", "constant/large", "other/literal", "renamed/x", "bare/default", "called/default"]
     assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}' (perf/bench/needy.py:2)"
 
 
@@ -183,25 +174,28 @@ def test_a_broken_file_names_its_cases(tmp_path: Path) -> None:
     assert found["broken"]["softmax.py"]["cases"] == ["softmax/small", "softmax/large"]
 
 
-def test_a_broken_package(tmp_path: Path) -> None:
-    """A bench/__init__.py that raises is one sentence that names it."""
-    found = discover(tmp_path, {"bench/__init__.py": "raise ValueError('no')", "bench/softmax.py": plain("softmax")})
-    assert found["kind"] == "HostError"
-    assert found["error"] == "__init__.py of bench/ cannot be imported: ValueError: no (bench/__init__.py:1)."
-
-
-def test_no_folder(tmp_path: Path) -> None:
-    """A tree without the folder is refused with what to do."""
-    found = discover(tmp_path, {"other/x.py": ""})
-    assert found["kind"] == "HostError"
-    assert found["error"] == f"There is no folder bench/ in {tmp_path}."
-    assert "[tool.ratchet]" in found["hint"]
-
-
-def test_two_of_one_name(tmp_path: Path) -> None:
-    """Two files that claim one benchmark are refused, naming the second."""
-    found = discover(tmp_path, {"bench/a.py": plain("softmax"), "bench/b.py": plain("softmax")})
-    assert found["error"] == "Two benchmarks are called softmax: the second is in bench/b.py."
+@pytest.mark.parametrize(
+    ("files", "error", "hint"),
+    [
+        (
+            {"bench/__init__.py": "raise ValueError('no')", "bench/softmax.py": plain("softmax")},
+            "__init__.py of bench/ cannot be imported: ValueError: no (bench/__init__.py:1).",
+            "",
+        ),
+        ({"other/x.py": ""}, "There is no folder bench/ in {tree}.", "[tool.ratchet]"),
+        (
+            {"bench/a.py": plain("softmax"), "bench/b.py": plain("softmax")},
+            "Two benchmarks are called softmax: the second is in bench/b.py.",
+            "",
+        ),
+    ],
+    ids=["a package that raises", "no folder", "two of one name"],
+)
+def test_a_tree_that_is_refused(tmp_path: Path, files: dict[str, str], error: str, hint: str) -> None:
+    """One sentence says what is wrong, and where."""
+    found = discover(tmp_path, files)
+    assert (found["kind"], found["error"]) == ("HostError", error.format(tree=tmp_path))
+    assert hint in found["hint"]
 
 
 def test_siblings(tmp_path: Path) -> None:
@@ -211,11 +205,9 @@ def test_siblings(tmp_path: Path) -> None:
         "bench/z.py": plain("softmax") + "\nalias = softmax\n",
     }
     found = discover(tmp_path, files)
+    files_of = {"copying": "a.py", "softmax": "z.py"}
     assert {name: case["file"] for name, case in found["cases"].items()} == {
-        "copying/small": "a.py",
-        "copying/large": "a.py",
-        "softmax/small": "z.py",
-        "softmax/large": "z.py",
+        f"{name}/{config}": file for name, file in files_of.items() for config in ("small", "large")
     }
 
 
@@ -246,15 +238,10 @@ def test_an_installed_package_of_the_same_name(tmp_path: Path) -> None:
 def test_other_devices(tmp_path: Path) -> None:
     """A benchmark that does not serve the device is listed as skipped, with the configs it has."""
     files = {"bench/a.py": plain("only_cuda", "cuda"), "bench/b.py": plain("only_cpu", "cpu")}
-    on_cpu, on_cuda = discover(tmp_path, files, "cpu"), discover(tmp_path, files, "cuda")
-    assert {name: case["skipped"] for name, case in on_cpu["cases"].items() if case["config"] == "small"} == {
-        "only_cuda/small": "runs on cuda only",
-        "only_cpu/small": "",
-    }
-    assert {name: case["skipped"] for name, case in on_cuda["cases"].items() if case["config"] == "small"} == {
-        "only_cuda/small": "",
-        "only_cpu/small": "runs on cpu only",
-    }
+    for device, only_cuda, only_cpu in (("cpu", "runs on cuda only", ""), ("cuda", "", "runs on cpu only")):
+        cases = discover(tmp_path, files, device)["cases"]
+        skipped = {name: case["skipped"] for name, case in cases.items() if case["config"] == "small"}
+        assert skipped == {"only_cuda/small": only_cuda, "only_cpu/small": only_cpu}
 
 
 @pytest.mark.parametrize("needed", ["missing_xyz", "missing_xyz.part"])

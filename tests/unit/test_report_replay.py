@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ratchet.core.records.run import Policy
-from ratchet.trust.calibration_report import (
-    Simulation,
-    simulation_lines,
-)
+from ratchet.trust.calibration_report import Simulation, simulation_lines
 from ratchet.trust.replay_rule import Rates
 from tests import examples
 

@@ -134,12 +134,7 @@ def test_a_soak_surveys_once(trees: Mapping[Any, TreeSpec]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reference", "head", "imported"),
-    [
-        (("a", "b", "c"), ("a", "c", "b", "d"), ("a", "b", "c")),
-        (("a",), (), ()),
-        ((), (), ()),
-    ],
+    ("reference", "head", "imported"), [(("a", "b", "c"), ("a", "c", "b", "d"), ("a", "b", "c")), (("a",), (), ()), ((), (), ())]
 )
 def test_only_what_both_sides_import_late_is_imported_ahead(
     reference: tuple[str, ...], head: tuple[str, ...], imported: tuple[str, ...], trees: Mapping[Any, TreeSpec]

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
@@ -87,6 +87,12 @@ def runs_of(count: int, cases: int) -> list[Any]:
     return scenes.runs(count, scenes.names(cases))
 
 
+def remade(of: Series, change: Callable[[int, Point], dict[str, Any]]) -> Series:
+    """The series with each point changed by what is said of its place and of itself."""
+    points = tuple(point.model_copy(update=change(place, point)) for place, point in enumerate(of.points))
+    return of.model_copy(update={"points": points})
+
+
 def test_every_link_leads_somewhere(site: Path) -> None:
     """Links stay within the site, apart from those to commits and workflow runs; there is a page for each case and each run."""
     everything = pages(site)
@@ -138,11 +144,8 @@ def test_profiles_of_changes_come_first(monkeypatch: pytest.MonkeyPatch) -> None
     of = series()
     kept = of.points[-10].case.profile
     assert kept
-    points = list(of.points)
-    points[-10:] = [
-        point.model_copy(update={"case": point.case.model_copy(update={"profile": kept})}) for point in of.points[-10:]
-    ]
-    many = of.model_copy(update={"points": tuple(points)})
+    last = len(of.points) - 10
+    many = remade(of, lambda place, one: {"case": one.case.model_copy(update={"profile": kept})} if place >= last else {})
     page = Site("t", "m").case(summary_of(many, "cuda"), many)
     assert page.count("<details") == 3
     assert len(re.findall("its profile", page)) == 1
@@ -186,11 +189,8 @@ def test_last_change_levels_and_since_anchor_agree(age: int, size: float) -> Non
         draw = Random(seed)
         of = series()
         steps = [size * (place >= len(of.points) - age) + draw.gauss(0, 0.002) for place in range(len(of.points))]
-        points = tuple(
-            point.model_copy(update={name: math.exp(step + off) for name, off in ENDS.items()})
-            for point, step in zip(of.points, steps, strict=True)
-        )
-        summary = summary_of(of.model_copy(update={"points": points}), "cuda")
+        noisy = remade(of, lambda place, _, steps=steps: {name: math.exp(steps[place] + off) for name, off in ENDS.items()})
+        points, summary = noisy.points, summary_of(noisy, "cuda")
         assert summary.levels[-1].index == pytest.approx(statistics.median(_indexes(points, summary.levels[-1])), rel=0.004)
         for change, before, after in zip(summary.changes, summary.levels, summary.levels[1:], strict=False):
             assert change.level.ratio == pytest.approx(after.index / before.index)
@@ -218,11 +218,7 @@ def test_a_change_of_the_machine_is_not_blamed_on_a_commit() -> None:
     """Where another driver came with a change of the level, the page says so, and no commit is looked for."""
     of = series()
     seam = "Another machine or software (driver: 2 here, 1 there)."
-    points = [
-        point.model_copy(update={"seam": seam}) if place == len(of.points) - 10 else point
-        for place, point in enumerate(of.points)
-    ]
-    broken = of.model_copy(update={"points": tuple(points)})
+    broken = remade(of, lambda place, _: {"seam": seam} if place == len(of.points) - 10 else {})
     summary = summary_of(broken, "cuda")
     assert summary.changes[0].bisect == ""
     page = Site("t", "m").case(summary, broken)
@@ -232,14 +228,12 @@ def test_a_change_of_the_machine_is_not_blamed_on_a_commit() -> None:
 
 def test_a_segment_is_searched_by_itself() -> None:
     """A break that nothing bridges is no change, whatever the index does there, and no level crosses it."""
+
+    def anew(place: int, point: Point) -> dict[str, Any]:
+        return {"segment": 1, "index": 3 * (point.index or 1), "low": None, "high": None} if place >= 30 else {}
+
     of = series()
-    points = [
-        point.model_copy(update={"segment": 1, "index": 3 * (point.index or 1), "low": None, "high": None})
-        if place >= 30
-        else point
-        for place, point in enumerate(of.points[:50])
-    ]
-    summary = summary_of(of.model_copy(update={"points": tuple(points)}), "cuda")
+    summary = summary_of(remade(of.model_copy(update={"points": of.points[:50]}), anew), "cuda")
     assert summary.changes == ()
     assert [(level.start, level.end) for level in summary.levels] == [(0, 29), (30, 49)]
 
@@ -268,13 +262,13 @@ def test_without_anchors_there_are_pages_too(tmp_path: Path) -> None:
 
 def test_figures_that_cannot_be() -> None:
     """Ratios and figures near the limits of a number give pages and valid JSON."""
-    of = series(20)
-    extreme = []
-    for place, point in enumerate(of.points):
+
+    def extreme(place: int, point: Point) -> dict[str, Any]:
         value = 1e-300 if place % 2 else 1e300
         case = point.case.model_copy(update={"median_ms": value, "share_of_roof": 1e308, "gflops": value})
-        extreme.append(point.model_copy(update={"index": value, "low": 1e-308, "high": 1e308, "case": case}))
-    broken = of.model_copy(update={"points": tuple(extreme)})
+        return {"index": value, "low": 1e-308, "high": 1e308, "case": case}
+
+    broken = remade(series(20), extreme)
     page = Site("t", "m").case(summary_of(broken, "cuda"), broken)
     assert "Infinity" not in page
     assert "NaN" not in page
@@ -283,10 +277,8 @@ def test_figures_that_cannot_be() -> None:
 def test_a_trend_does_not_cross_a_break() -> None:
     """The small plot shows one segment, since indexes of others do not compare; without any index it shows times."""
     of = series(30)
-    later = [point.model_copy(update={"segment": 1}) for point in of.points[25:]]
-    assert len(summary_of(of.model_copy(update={"points": (*of.points[:25], *later)}), "cuda").trend.split()) == 5
-    timed = [point.model_copy(update={"index": None}) for point in of.points]
-    assert len(summary_of(of.model_copy(update={"points": tuple(timed)}), "cuda").trend.split()) == 30
+    for changed, shown_points in ((lambda place, _: {"segment": place // 25}, 5), (lambda *_: {"index": None}, 30)):
+        assert len(summary_of(remade(of, changed), "cuda").trend.split()) == shown_points
 
 
 def test_a_pass_in_doubt_is_not_green() -> None:

@@ -85,14 +85,10 @@ def test_accept_makes_a_first_step() -> None:
     assert moved.before is None
 
 
-def test_accept_brings_back_a_removed_case() -> None:
-    """A case accepted after its removal is there again."""
+def test_accept_ends_what_the_case_waited_for() -> None:
+    """A case that was removed is there again, and none waits for a second measurement against the former baseline commit."""
     removed = recorded(FIRST, check_of(gone(), day=1, head=2, reference=1))
     assert not accepted(removed, check_of(new(), day=2, head=3))[0][NAME].removed
-
-
-def test_accept_ends_a_candidacy() -> None:
-    """What waited for a second measurement against the former baseline commit waits no longer."""
     waiting = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1))
     assert accepted(waiting, check_of(timed(1.1), day=2, head=3, reference=1))[0][NAME].candidate is None
 
@@ -106,49 +102,39 @@ def test_several_at_once_or_none() -> None:
 
 
 AGAIN = "Fix that, measure again, then accept."
-
-
-def failed() -> tuple[Failure, ...]:
-    return (Failure(side="head", stage="check", message="wrong result"),)
+WRONG = (Failure(side="head", stage="check", message="wrong result"),)
+UNTIMED = examples.compared(skipped="needs x", workload=None)
+THROTTLED = timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),))
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "commits", "said"),
     [
-        (timed(1.0, failures=failed()), f"gave no time that counts: Check: wrong result. {AGAIN}"),
-        (timed(1.0, unfit="Hot."), f"gave no time that counts: Hot. {AGAIN}"),
-        (gone(), f"gave no time that counts: The head no longer has this case. {AGAIN}"),
-        (examples.compared(skipped="needs x", workload=None), f"gave no time that counts: Needs x. {AGAIN}"),
+        (timed(1.0, failures=WRONG), (2, 1), f" gave no time that counts: Check: wrong result. {AGAIN}"),
+        (timed(1.0, unfit="Hot."), (2, 1), f" gave no time that counts: Hot. {AGAIN}"),
+        (gone(), (2, 1), f" gave no time that counts: The head no longer has this case. {AGAIN}"),
+        (UNTIMED, (2, 1), f" gave no time that counts: Needs x. {AGAIN}"),
         (
-            timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),)),
-            "was not timed in this run: Fewer than three pairs were measured, too few for an interval: raise --pairs. "
+            THROTTLED,
+            (2, 1),
+            " was not timed in this run: Fewer than three pairs were measured, too few for an interval: raise --pairs. "
             "There is nothing to accept.",
         ),
+        (
+            timed(1.0),
+            (2, None),
+            " was timed alone, so nobody knows by how much it would move. "
+            f"Measure it with `ratchet check --against-baseline {NAME}`, then accept.",
+        ),
+        (timed(1.0), (1, 0), f": {commit(1)[:10]} is its baseline commit already. Nothing to accept."),
     ],
-    ids=["failed", "unfit", "missing", "skipped", "all throttled"],
+    ids=["failed", "unfit", "missing", "skipped", "all throttled", "timed alone", "the commit that is there"],
 )
-def test_what_cannot_be_accepted(case: CaseRun, said: str) -> None:
-    """A case that gave no time which counts is refused, with the reason and what to do."""
+def test_what_cannot_be_accepted(case: CaseRun, commits: tuple[int, int | None], said: str) -> None:
+    """A case that gave no time which counts, or would not move, is refused, with the reason and what to do."""
     with pytest.raises(UsageError) as caught:
-        accepted(FIRST, check_of(case, day=1, head=2, reference=1))
-    assert str(caught.value) == f"{NAME} {said}"
-
-
-def test_a_case_timed_alone_is_refused() -> None:
-    """`ratchet run` compares nothing, so nobody would know by how much the baseline moves."""
-    with pytest.raises(UsageError) as caught:
-        accepted(FIRST, check_of(timed(1.0), day=1, head=2, reference=None))
-    assert str(caught.value) == (
-        f"{NAME} was timed alone, so nobody knows by how much it would move. "
-        f"Measure it with `ratchet check --against-baseline {NAME}`, then accept."
-    )
-
-
-def test_the_commit_that_is_there_is_refused() -> None:
-    """Accepting the baseline commit itself would move nothing."""
-    with pytest.raises(UsageError) as caught:
-        accepted(FIRST, check_of(timed(1.0), day=1, head=1, reference=0))
-    assert str(caught.value) == f"{NAME}: {commit(1)[:10]} is its baseline commit already. Nothing to accept."
+        accepted(FIRST, check_of(case, day=1, head=commits[0], reference=commits[1]))
+    assert str(caught.value) == f"{NAME}{said}"
 
 
 @pytest.mark.parametrize("reason", ["", "  ", None])
@@ -218,11 +204,7 @@ FULL_NAMES = "Name each as benchmark/config, without patterns."
     [
         ("gemm/2k", "a/b", f"The baseline has no case gemm/2k. {FULL_NAMES}"),
         ("training_512", "a/b", f"The baseline has no case training_512. Did you mean {NAME}? {FULL_NAMES}"),
-        (
-            NAME,
-            "copy/long",
-            f"copy/long has a chain of 2 steps of its own on {examples.FINGERPRINT.key}. Choose another name.",
-        ),
+        (NAME, "copy/long", f"copy/long has a chain of 2 steps of its own on {examples.FINGERPRINT.key}. Choose another name."),
         *((NAME, name, f"{name} is not a new name for a case. {NEW_NAME}") for name in (NAME, "a", "a/", "/a", "a/b/c", "a/*")),
     ],
 )

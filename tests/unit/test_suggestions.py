@@ -35,11 +35,7 @@ def hostile() -> TuningRecord:
         space=space,
         default=default,
         constraints=(HOSTILE,),
-        evaluations=(
-            _timed(default, 1.0),
-            _timed(best, 0.5),
-            sample.evaluation(default, 2, "crash", reason=HOSTILE),
-        ),
+        evaluations=(_timed(default, 1.0), _timed(best, 0.5), sample.evaluation(default, 2, "crash", reason=HOSTILE)),
         confirmations=(sample.confirmation(best, 0.5, HOSTILE),),
         others=(sample.confirmation(best, 0.9, HOSTILE),),
         best=best,

@@ -359,11 +359,8 @@ def test_slow_processes_on_top_of_a_small_slowdown_are_proven() -> None:
 def test_slower_kernels_decide_where_the_mean_does_not() -> None:
     """A case that is slower by its mean without proof is a regression if its kernels are one."""
     case = samples_of(40, 1.5, every_process=5)
-    kernels = {
-        side: tuple(dataclasses.replace(one, kernels_ms=(ms * (1 + 1e-3 * (one.pair % 3)),)) for one in getattr(case, side))
-        for side, ms in (("head", 0.42), ("reference", 0.4))
-    }
-    outcome, reason, shown = judged(case.model_copy(update=kernels))
+    sides = {"head": lambda pair: 0.42 * (1 + 1e-3 * (pair % 3)), "reference": lambda pair: 0.4 * (1 + 1e-3 * (pair % 3))}
+    outcome, reason, shown = judged(examples.with_kernels(case, **sides))
     assert outcome is Outcome.REGRESSED
     assert reason.startswith("Its kernels are slower by 5.0")
     assert shown.source == "kernels"
@@ -377,34 +374,30 @@ def total(**changes: object) -> Total:
     return Total(**(usual | changes))
 
 
+MEAN = "The mean of all calls is +10 % [+2, +20]"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "The mean of all calls is +10 % [+2, +20]."),
-        (
-            {"slow_calls": (100, 0), "call_factor": 50.0},
-            "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 50×.",
-        ),
-        ({"slow_calls": (100, 50), "call_factor": 50.0}, "The mean of all calls is +10 % [+2, +20]."),  # both have them
+        ({}, f"{MEAN}."),
+        ({"slow_calls": (100, 0), "call_factor": 50.0}, f"{MEAN}: one call in 10 takes 50×."),
+        ({"slow_calls": (100, 50), "call_factor": 50.0}, f"{MEAN}."),  # both have them
         (
             {"calls": (500, 2000), "slow_calls": (500, 900), "call_factor": 50.0},  # all of the head's, and less than half
-            "The mean of all calls is +10 % [+2, +20]: one call in 1 takes 50×.",
+            f"{MEAN}: one call in 1 takes 50×.",
         ),
-        ({"calls": (2000, 500), "slow_calls": (500, 100)}, "The mean of all calls is +10 % [+2, +20]."),
-        ({"calls": (0, 0)}, "The mean of all calls is +10 % [+2, +20]."),  # of a report that counted none
-        (
-            {"slow_calls": (101, 50), "call_factor": 2.0},
-            "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 2.0×.",
-        ),
+        ({"calls": (2000, 500), "slow_calls": (500, 100)}, f"{MEAN}."),
+        ({"calls": (0, 0)}, f"{MEAN}."),  # of a report that counted none
+        ({"slow_calls": (101, 50), "call_factor": 2.0}, f"{MEAN}: one call in 10 takes 2.0×."),
         (
             {"slow_processes": (8, 1), "process_factor": 1.5},
-            "The mean of all calls is +10 % [+2, +20]: 8 of 40 processes take 1.5×, of the reference 1 "
-            "(Fisher's exact test: p = 0.014).",
+            f"{MEAN}: 8 of 40 processes take 1.5×, of the reference 1 (Fisher's exact test: p = 0.014).",
         ),
-        ({"slow_processes": (1, 1), "process_factor": 1.5}, "The mean of all calls is +10 % [+2, +20]."),
+        ({"slow_processes": (1, 1), "process_factor": 1.5}, f"{MEAN}."),
         (
             {"slow_calls": (100, 0), "call_factor": 50.0, "slow_processes": (8, 0), "process_factor": 2.0},
-            "The mean of all calls is +10 % [+2, +20]: one call in 10 takes 50×, and 8 of 40 processes take 2.0×, "
+            f"{MEAN}: one call in 10 takes 50×, and 8 of 40 processes take 2.0×, "
             "of the reference 0 (Fisher's exact test: p = 0.0027).",
         ),
     ],

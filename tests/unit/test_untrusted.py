@@ -16,21 +16,8 @@ NASTY = st.text(
 )
 PIECES = (
     *("@name", "#12", "GH-3", "https://x.y", "www.x.y", "a@b.cd", "<b>", "</td>", "|", "`", "```", "[a](b)", "![a](b)", "\n"),
-    *(
-        "\x1b[31m",
-        "\x1b]8;;http://x\x07",
-        "$x$",
-        "&lt;",
-        "&#60;",
-        "\\",
-        "::error::",
-        "##[group]",
-        ":tada:",
-        "~~a~~",
-        "_a_",
-        " ",
-        "x",
-    ),
+    *("\x1b[31m", "\x1b]8;;http://x\x07", "$x$", "&lt;", "&#60;", "\\", "::error::", "##[group]", ":tada:"),
+    *("~~a~~", "_a_", " ", "x"),
 )
 PHRASES = st.lists(st.sampled_from(PIECES)).map("".join)
 ANY = NASTY | PHRASES

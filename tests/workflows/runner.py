@@ -26,11 +26,7 @@ from tests.workflows.shims import make_machine
 
 _EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 _STATUS = re.compile(r"\b(success|failure|always|cancelled)\s*\(")
-_SHELLS = {
-    "": ["bash", "-e"],
-    "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"],
-    "python": ["python"],
-}
+_SHELLS = {"": ["bash", "-e"], "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"], "python": ["python"]}
 
 
 class Actions:

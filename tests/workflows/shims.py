@@ -62,12 +62,7 @@ def make_machine(folder: Path, *, hosted: bool) -> Path:
         "python": shlex.quote(sys.executable),
         "ratchet": f"-P -c {shlex.quote(_HOSTED)}" if hosted else "-P -m ratchet",
     }
-    for name, text in {
-        "python": _PYTHON,
-        "python3": _PYTHON,
-        "venv-python": _VENV_PYTHON,
-        "venv-ratchet": _VENV_RATCHET,
-    }.items():
+    for name, text in {"python": _PYTHON, "python3": _PYTHON, "venv-python": _VENV_PYTHON, "venv-ratchet": _VENV_RATCHET}.items():
         path = folder / name
         path.write_text(text.format(**words), encoding="utf-8")
         path.chmod(0o755)
