@@ -117,7 +117,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         timing = started, time.monotonic() - clock
         done = _judge_and_explain(plan, request.command, machines, measured, timing, explainer)
         changes = watch.changes()
-    return done.with_changes(changes.notes, changes.damage)
+    return done.with_changes(*changes)
 
 
 def compare_commits(

@@ -57,9 +57,7 @@ def parse_fraction(value: object) -> float:
 
 def parse_duration(value: object) -> float:
     """Read ``90``, ``"90s"`` or ``"20m"`` as seconds. Raises ValueError for any other text."""
-    if isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a duration: write 90s or 20m")
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     match = _DURATION.match(str(value))
     if not match:

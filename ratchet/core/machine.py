@@ -206,12 +206,6 @@ def plan_of(settings: Settings, device: Device, *, sessions: bool = False) -> Pl
     )
 
 
-def plan_of_case(settings: Settings, device: Device, blocks: int, budget_s: float = 0.0) -> Plan:
-    """Return how to measure one case while somebody waits, beginning no further pair after ``budget_s``."""
-    own = {"blocks": blocks, "placements": 1 if device == "cpu" else 2, "budget_s": budget_s}
-    return plan_of(settings, device).model_copy(update=own)
-
-
 M = TypeVar("M")
 P = TypeVar("P")
 R = TypeVar("R")

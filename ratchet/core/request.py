@@ -162,16 +162,6 @@ def writable(results: Path) -> Path:
     return results
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Changes in a checkout while code that is not ours ran."""
-
-    notes: tuple[str, ...] = ()
-    """Sentences about files that were put back, and about changes that look like somebody's own work."""
-    damage: str = ""
-    """A sentence about changes that are not undone, since somebody may have made them on purpose."""
-
-
 class RepositoryWatch:
     """The baseline of a checkout and the state of its git repository, remembered before code that is not ours runs."""
 
@@ -186,8 +176,11 @@ class RepositoryWatch:
             self._repository = None
         self.was_asked = False
 
-    def changes(self) -> Changes:
-        """Restore the baseline if it was changed, and report all other changes."""
+    def changes(self) -> tuple[list[str], str]:
+        """Restore the baseline if it was changed. Return sentences about that, and about what looks like somebody's own work.
+
+        And one about changes that are not undone, since somebody may have made them on purpose: empty where there are none.
+        """
         self.was_asked = True
         notes, damages = [], []
         shown = os.path.relpath(self._baseline, self._root)
@@ -202,7 +195,7 @@ class RepositoryWatch:
             where = f"In the git repository {self._root}, while this ran,"
             notes += [f"{where} {', '.join(work)}."] if work else []
             damages += [f"{where} {', '.join(harm)}. If that was not you, measured code did it."] if harm else []
-        return Changes(tuple(notes), " ".join(damages))
+        return notes, " ".join(damages)
 
     def _put_back(self) -> str | None:
         """Restore the baseline. Returns the name of the kept changed file, empty if it was deleted, None if unchanged."""
@@ -226,18 +219,18 @@ def watched(root: Path, results: Path, progress: Progress) -> Iterator[Repositor
     try:
         yield watch
     except RatchetError as error:
-        changes = watch.changes()
-        error.hint = " ".join(filter(None, (error.hint, *changes.notes, changes.damage)))
+        notes, damage = watch.changes()
+        error.hint = " ".join(filter(None, (error.hint, *notes, damage)))
         raise
     except BaseException:
         watch.changes()
         raise
     if not watch.was_asked:
-        changes = watch.changes()
-        for note in changes.notes:
+        notes, damage = watch.changes()
+        for note in notes:
             progress.stage(note)
-        if changes.damage:
-            raise DamageError(changes.damage)
+        if damage:
+            raise DamageError(damage)
 
 
 def _content(path: Path) -> bytes | None:

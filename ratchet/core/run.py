@@ -48,7 +48,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
         changes = watch.changes()
     timing = (started, time.monotonic() - clock)
     record = record_of("run", request.command, settings, machine, suite, timing, tree)
-    return CommandResult(record, judge_run(record, baseline), results).with_changes(changes.notes, changes.damage)
+    return CommandResult(record, judge_run(record, baseline), results).with_changes(*changes)
 
 
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:

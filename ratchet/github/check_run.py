@@ -13,7 +13,7 @@ from ratchet import tools
 from ratchet.core import untrusted
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.core.report import words
-from ratchet.github.comment import CommentPage, render_part
+from ratchet.github.comment import CommentPage, render_part, short_change
 from ratchet.github.records import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Conclusion, Level
 
 TITLE = 200
@@ -90,7 +90,7 @@ def _path(page: CommentPage, case: CaseVerdict) -> str | None:
 
 
 def _title(case: CaseVerdict) -> str:
-    change = f" {words.short_change(case)}" if case.outcome in SLOWDOWNS and case.comparison else ""
+    change = f" {short_change(case)}" if case.outcome in SLOWDOWNS and case.comparison else ""
     return untrusted.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from ratchet import tools
-from ratchet.core import untrusted
+from ratchet.core import units, untrusted
 from ratchet.core.errors import UsageError
 from ratchet.core.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
@@ -162,7 +162,15 @@ def _cell(case: CaseVerdict | None) -> str:
     if case is None:
         return words.NOTHING
     word = words.word(case)
-    return f"{word.mark} {words.short_change(case) if case.comparison else word.text}"
+    return f"{word.mark} {short_change(case) if case.comparison else word.text}"
+
+
+def short_change(case: CaseVerdict) -> str:
+    """Return the change that made the outcome, for a sentence: ``+119 % (2.2×)``; with a star for a stored reference."""
+    ratio = case.changed_ratio or (case.comparison.ratio if case.comparison else None)
+    if ratio is None:
+        return words.NOTHING
+    return units.slowdown(ratio) + ("*" if case.comparison and not case.comparison.is_paired else "")
 
 
 def _headline(report: ReportRecord) -> str:

@@ -18,9 +18,9 @@ from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UnfitError, UsageError
 from ratchet.core.git import Repository, worktrees
 from ratchet.core.judge.rule import Rule
-from ratchet.core.machine import environment_of, machine_of, plan_of_case
+from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.core.records.files import load, save, save_text
-from ratchet.core.records.run import CaseRun
+from ratchet.core.records.run import CaseRun, Plan
 from ratchet.core.records.verdict import Comparison
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
@@ -75,7 +75,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
         case = request.patterns[0]
         pairs = min(NOISE_PAIRS, settings.pairs)
-        plan = plan_of_case(settings, machine.device, BLOCKS)
+        plan = plan_of_case(settings, machine)
         with open_experiment(specs, (case,), plan, machine, progress, without_secrets(environ)) as experiment:
             found = experiment.begun(Rule((pairs,)))
     if found.profiled is None or found.timed is None:
@@ -117,6 +117,12 @@ def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Set
     """Return the settings, with few pairs and short steps unless options say otherwise."""
     given = {name: value for name, value in request.options.items() if value is not None}
     return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given}, request.folder)
+
+
+def plan_of_case(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan:
+    """Return how to measure one case while somebody waits, beginning no further pair after ``budget_s``."""
+    own = {"blocks": BLOCKS, "placements": 1 if machine.device == "cpu" else 2, "budget_s": budget_s}
+    return plan_of(settings, machine.device).model_copy(update=own)
 
 
 def _noise(case: CaseRun) -> tuple[Noise, ...]:

@@ -18,7 +18,7 @@ from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings
 from ratchet.core.errors import UsageError
 from ratchet.core.git import Repository, Snapshot, worktrees
-from ratchet.core.machine import Machine, environment_of, machine_of, plan_of_case
+from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.processes import run as run_program
 from ratchet.core.records.profile import Category
 from ratchet.core.records.run import Failure
@@ -26,7 +26,7 @@ from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, tree_specs
 from ratchet.core.untrusted import clean, last_lines
-from ratchet.lab.experiment import BLOCKS, minutes_left, open_session, save_session, settings_of
+from ratchet.lab.experiment import minutes_left, open_session, plan_of_case, save_session, settings_of
 from ratchet.lab.judge import (
     ChangeEvidence,
     category_of,
@@ -171,7 +171,7 @@ def _measure(
 ) -> MeasuredCase:
     repository, head, reference = code
     budget_s = BUDGET_S[machine.device]
-    plan = plan_of_case(settings, machine.device, BLOCKS, min(budget_s, left_s) if left_s else budget_s)
+    plan = plan_of_case(settings, machine, min(budget_s, left_s) if left_s else budget_s)
     with worktrees(repository, head, reference) as trees, scratch_folder("experiment") as folder:
         if trees.reference and (broken := build(settings, "reference", trees.reference, reference, progress, environ)):
             raise broken

@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ratchet.core import units
 from ratchet.core.records.environment import Peaks
@@ -108,19 +107,11 @@ def problem_of(samples_ms: Sequence[float], asked: int, waited_s: float, clock: 
     return None
 
 
-@dataclass(frozen=True)
-class Excess:
-    """A rate that the hardware does not have, as a clause."""
+def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, peaks: Peaks | None) -> tuple[str, bool] | None:
+    """Return why no GPU could do the declared work in the median of these times, as a clause, and whether that is certain.
 
-    what: str
-    is_certain: bool
-    """No cache can explain it either: what is written may stay in the L2 cache, cold as it was."""
-
-
-def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, peaks: Peaks | None) -> Excess | None:
-    """Return why no GPU could do the declared work in the median of these times, or None.
-
-    ``peaks`` is None on a CPU, where nothing is known.
+    None where one could. It is certain where no cache can explain it either: what is written may stay in the L2 cache, cold as it
+    was. ``peaks`` is None on a CPU, where nothing is known.
     """
     if peaks is None or workload.device != "cuda":
         return None
@@ -134,8 +125,7 @@ def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, pea
         what, times, certain = "do its declared FLOPs", flops / seconds / peak_flops, ABOVE_PEAK
     else:
         return None
-    clause = f"a call of {units.duration(seconds)} would {what} {times:.3g} times as fast as this GPU can"
-    return Excess(clause, times > certain)
+    return f"a call of {units.duration(seconds)} would {what} {times:.3g} times as fast as this GPU can", times > certain
 
 
 CHECK_WORK = "check what the workload declares, and that run() queues its work on the current stream"

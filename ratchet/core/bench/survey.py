@@ -74,11 +74,6 @@ class _Survey:
         finally:
             self.ended.add(name)
 
-    def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
-        """Note that a worker was lost with this case. Return all that were."""
-        self.lost[name] = (*self.lost.get(name, ()), error.lost_worker(None))
-        return self.lost[name]
-
 
 def survey(
     workers: Workers,
@@ -145,7 +140,7 @@ def _survey_cases(workers: Workers, survey: _Survey, *, crowded: bool) -> None:
             if not (case.prepared.times_itself and crowded):
                 survey.cases[name] = case
         except Lost as error:
-            lost = survey.note_lost(name, error)
+            lost = survey.lost[name] = (*survey.lost.get(name, ()), error.lost_worker(None))
             if isinstance(error, Hung) or not (crowded or worth_repeating(lost)):
                 # What took longer than ``case_timeout`` is not tried again: it would hold up all others.
                 failure = error.failure(in_every_try(error.message, lost))

@@ -130,25 +130,17 @@ class Planted:
         return (math.fsum(times_ms) / self.calls,) if times_ms else ()
 
 
+@dataclass(frozen=True)
 class PairTimer:
     """A timer of the two workers of a pair, or of one alone, for the case that they have built."""
 
-    def __init__(
-        self,
-        workers: Mapping[Side, WorkerClient],
-        prepared: Mapping[Side, BuiltCase],
-        plan: Plan,
-        peaks: Peaks | None,
-        planted: Planted | None,
-        drawn: random.Random,
-    ) -> None:
-        """``drawn`` varies the lengths of blocks."""
-        self._workers = workers
-        self._prepared = prepared
-        self._plan = plan
-        self._peaks = peaks
-        self._planted = planted
-        self._drawn = drawn
+    _workers: Mapping[Side, WorkerClient]
+    _prepared: Mapping[Side, BuiltCase]
+    _plan: Plan
+    _peaks: Peaks | None
+    _planted: Planted | None
+    _drawn: random.Random
+    """Varies the lengths of blocks."""
 
     def take(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int]) -> None:
         """Add the blocks and the samples of stages to the results. Raises CaseTrouble.
@@ -252,10 +244,9 @@ class PairTimer:
         if problem := problem_of(sampled.samples_ms, count, window[1] - window[0], clock):
             raise Implausible(side, op, problem, ())
         excess = beyond_hardware(sampled.samples_ms, workload, self._peaks) if op == "block" else None
-        if excess and excess.is_certain:
-            raise Impossible(side, op, excess.what, ())
         if excess:
-            raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
+            what, is_certain = excess
+            raise Impossible(side, op, what, ()) if is_certain else Implausible(side, op, f"{what}: {CHECK_WORK}", ())
         return sampled, window
 
     def _sample_stage(self, side: Side, stage: str, count: int) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ from ratchet.core.untrusted import clean
 from ratchet.nvcc import find_nvcc
 
 _VERSION = re.compile(r"(?:\bV|[Vv]ersion\s+)(\d+(?:\.\d+)+)")
-_NUMBER = re.compile(r"\d+(?:\.\d+)+")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)+)")
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,8 @@ def program_version(path: Path) -> str | None:
     answer = ask([path, "--version"])
     if answer.returncode != 0:
         return None
-    named = _VERSION.search(answer.stdout)
-    if named:
-        return named[1][:40]
-    number = _NUMBER.search(answer.stdout)
-    return number[0][:40] if number else None
+    found = _VERSION.search(answer.stdout) or _NUMBER.search(answer.stdout)
+    return found[1][:40] if found else None
 
 
 def describe(

@@ -338,7 +338,8 @@ def _slow_of(pairs: Sequence[tuple[Floats, Floats]], least: float) -> Iterator[t
     """Yield for each head and reference how many times the median the head's slow values take (1: it has none), and how many are
     slow on each side. All heads are of one length, and so are all references.
     """
-    sides = [_over_median(np.stack(side)) for side in zip(*pairs, strict=True)]
+    rows = [np.stack(side) for side in zip(*pairs, strict=True)]
+    sides = [side / (np.add(*_middle(side)) / 2)[:, None] for side in rows]
     both = np.concatenate(sides, axis=1)
     # The median of logs is the log of a median: a large run has millions of values, whose logs would take most of the time.
     spreads = [1.4826 * math.log(low * high) / 2 for low, high in zip(*_middle(np.maximum(both, 1 / both)), strict=True)]
@@ -347,11 +348,6 @@ def _slow_of(pairs: Sequence[tuple[Floats, Floats]], least: float) -> Iterator[t
     counts = zip(*(np.count_nonzero(slow, axis=1).tolist() for slow in are_slow), strict=True)
     for values, slow, count in zip(sides[0], are_slow[0], counts, strict=True):
         yield math.sqrt(math.prod(middle.item() for middle in _middle(values[None, slow]))) if count[0] else 1.0, count
-
-
-def _over_median(rows: Floats) -> Floats:
-    low, high = _middle(rows)
-    return rows / ((low + high) / 2)[:, None]
 
 
 def _middle(rows: Floats) -> tuple[Floats, Floats]:

@@ -68,7 +68,8 @@ def judge_case(
     """
     settled = _before_times(case, thresholds.policy)
     if settled is None or settled[0] is Outcome.IDENTICAL:  # the same launches may take longer to compile
-        settled = over_gate(case, thresholds.policy) or settled
+        grown = [sentence for sentence, fails in growths(case, thresholds.policy) if fails]
+        settled = (Outcome.FAILED, " ".join(grown)) if grown else settled
     if settled is not None:
         return (*settled, None)
     if not case.in_reference:
@@ -105,12 +106,6 @@ def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     other = _peak(case, "reference")
     before = f"; the reference takes {units.size(other)}" if other else ""
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
-
-
-def over_gate(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
-    """Fail a head that takes more of something than its gate allows; None if it does not."""
-    grown = [sentence for sentence, fails in growths(case, policy) if fails]
-    return (Outcome.FAILED, " ".join(grown)) if grown else None
 
 
 def _peak(case: CaseRun, side: Side) -> int:
@@ -160,18 +155,18 @@ def _decide_typical(comparison: Comparison, thresholds: CaseThresholds) -> tuple
     if comparison.ratio * unknown <= improved and comparison.high < 1 and thresholds.allows(comparison, improved):
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, digits)} less time, past the threshold of {goal}."
     if comparison.low > past_gate:
-        return Outcome.SLOWER, not_proven(comparison, thresholds)
+        change = f"{units.change(comparison.ratio, digits)} {units.interval(comparison.low, comparison.high, digits)}"
+        shown = f"{change}; pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
+        return Outcome.SLOWER, f"Slower, but not proven: {shown}. {_missing(comparison, thresholds)}"
     if comparison.upper_bound < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end, digits) for end in (comparison.low, comparison.high, comparison.upper_bound))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
     outliers = f" with the outliers ({comparison.outliers} of {comparison.pairs} pairs)" if comparison.outliers else ""
     further = f", and{outliers} at {certainty} certainty to {bound}" if comparison.high < past_gate else ""
-    coarse = ""
-    if _is_too_coarse(comparison, past_gate):
-        coarse = (
-            f" Times are known to {units.percent(comparison.resolution, 1)} at best: time longer calls, or store more digits."
-        )
+    known = units.percent(comparison.resolution, 1)
+    finer = f" Times are known to {known} at best: time longer calls, or store more digits."
+    coarse = finer if _is_too_coarse(comparison, past_gate) else ""
     return Outcome.INCONCLUSIVE, f"The interval reaches from {low} to {high}{further}, across the gate of {gate}.{coarse}"
 
 
@@ -187,10 +182,8 @@ def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | Non
     kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence) if timed else None
     if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
         return None
-    by, gate = (
-        units.percent(kernels.ratio - 1, digits_of(kernels, thresholds.policy)),
-        units.threshold(thresholds.policy.regression),
-    )
+    by = units.percent(kernels.ratio - 1, digits_of(kernels, thresholds.policy))
+    gate = units.threshold(thresholds.policy.regression)
     decided = "their own time decided, since host noise hides this in the time of the whole call"
     reason = f"Its kernels are slower by {by}, past the gate of {gate}; {decided}."
     return Outcome.REGRESSED, reason, kernels
@@ -285,15 +278,6 @@ def describe_total(total: Total, policy: Policy) -> str:
     change = units.change(total.ratio, digits), units.interval(total.low, total.high, digits)
     shown = f"The mean of all calls is {' '.join(change)}"
     return f"{shown}: {', and '.join(what)}." if what else f"{shown}."
-
-
-def not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
-    """Describe a slowdown that the interval shows, and what is missing to call it a regression."""
-    digits = digits_of(comparison, thresholds.policy)
-    scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
-    change = f"{units.change(comparison.ratio, digits)} {units.interval(comparison.low, comparison.high, digits)}"
-    shown = f"Slower, but not proven: {change}; {scatter}"
-    return f"{shown}. {_missing(comparison, thresholds)}"
 
 
 def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:

@@ -15,7 +15,7 @@ memory or power limit (PCIe, NVL, Ti, laptop) is another GPU: a name that is not
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,19 +52,27 @@ def measured_roofs(cases: tuple[CaseRun, ...], stored: Mapping[str, BaselineEntr
 
     A copy whose data come from the L2 cache (of ``l2_bytes``) says nothing about device memory, and is left out.
     """
-    copies: list[float] = []
-    products: dict[str, float] = {}
-    for name, entry in stored.items():
-        speed = 0.0 if cached(entry.workload, l2_bytes) else entry.bandwidth_gb_s
-        _note(name, entry.workload, speed, entry.throughput_gflops, copies, products)
-    fresh_copies: list[float] = []
-    fresh_products: dict[str, float] = {}
-    for case in cases:
-        if case.workload and case.performance:
-            done = case.performance
-            speed = 0.0 if cached(case.workload, l2_bytes) else done.bandwidth_gb_s
-            _note(case.name, case.workload, speed, done.throughput_gflops, fresh_copies, fresh_products)
-    return Roofs(max(fresh_copies or copies, default=None), {**products, **fresh_products}, l2_bytes)
+    before = [(name, entry.workload, entry.bandwidth_gb_s, entry.throughput_gflops) for name, entry in stored.items()]
+    here = [
+        (case.name, case.workload, case.performance.bandwidth_gb_s, case.performance.throughput_gflops)
+        for case in cases
+        if case.workload and case.performance
+    ]
+    (copy, products), (stored_copy, stored_products) = _fastest(here, l2_bytes), _fastest(before, l2_bytes)
+    return Roofs(copy or stored_copy, {**stored_products, **products}, l2_bytes)
+
+
+def _fastest(
+    measured: Iterable[tuple[str, WorkloadIdentity, float, float]], l2_bytes: int | None
+) -> tuple[float | None, dict[str, float]]:
+    """Return the bytes per second of the fastest copy, and the FLOP per second of the fastest matmul of each dtype."""
+    copy, products = None, dict[str, float]()
+    for name, workload, gb_s, gflops in measured:
+        if name.startswith(f"{COPY}/") and gb_s and not cached(workload, l2_bytes):
+            copy = max(copy or 0.0, gb_s * 1e9)
+        if name.startswith(f"{MATMUL}/") and gflops:
+            products[workload.dtype] = max(products.get(workload.dtype, 0.0), gflops * 1e9)
+    return copy, products
 
 
 def is_warm(workload: WorkloadIdentity) -> bool:
@@ -97,65 +105,29 @@ def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> RoofShare
     return RoofShare(roof, times[roof] / seconds)
 
 
-def _note(
-    name: str, workload: WorkloadIdentity, gb_s: float, gflops: float, copies: list[float], products: dict[str, float]
-) -> None:
-    if name.startswith(f"{COPY}/") and gb_s:
-        copies.append(gb_s * 1e9)
-    if name.startswith(f"{MATMUL}/") and gflops:
-        products[workload.dtype] = max(products.get(workload.dtype, 0.0), gflops * 1e9)
+def _sheet(name: str, bandwidth: float, **rates: float) -> tuple[re.Pattern[str], Peaks]:
+    """Return a pattern of the whole of NVML's name, without ``NVIDIA`` or ``Tesla``, and the peaks of that kind of GPU.
+
+    Bandwidth in GB/s, rates in TFLOP/s by precision: none where the chip has no such unit, or its maker gives no figure.
+    """
+    flops_per_s = {precision: rate * 1e12 for precision, rate in rates.items()}
+    return re.compile(name, re.IGNORECASE), Peaks(dram_bytes_per_s=bandwidth * 1e9, flops_per_s=flops_per_s)
 
 
-@dataclass(frozen=True)
-class Datasheet:
-    """One kind of GPU. Bandwidth in GB/s, rates in TFLOP/s; None: the chip has no such unit, or its maker gives no figure."""
-
-    name: re.Pattern[str]
-    """Matches the whole of NVML's name, without ``NVIDIA`` or ``Tesla``."""
-    bandwidth: float
-    fp32: float
-    fp64: float | None = None
-    tf32: float | None = None
-    bf16: float | None = None
-    fp16: float | None = None
-    fp8: float | None = None
-    tensor_fp64: float | None = None
-
-    def peaks(self) -> Peaks:
-        """Peaks in bytes and FLOP per second."""
-        rates = {
-            "fp64": self.fp64,
-            "fp32": self.fp32,
-            "tensor_fp64": self.tensor_fp64,
-            "tensor_tf32": self.tf32,
-            "tensor_bf16": self.bf16,
-            "tensor_fp16": self.fp16,
-            "tensor_fp8": self.fp8,
-        }
-        known = {precision: rate * 1e12 for precision, rate in rates.items() if rate is not None}
-        return Peaks(dram_bytes_per_s=self.bandwidth * 1e9, flops_per_s=known)
-
-
-def _sheet(name: str, bandwidth: float, fp32: float, **rates: float) -> Datasheet:
-    both = rates.pop("half", None)  # bfloat16 and float16 alike
-    half = {} if both is None else {"bf16": both, "fp16": both}
-    return Datasheet(re.compile(name, re.IGNORECASE), bandwidth, fp32, **half, **rates)
-
-
-_A100 = {"fp64": 9.7, "tensor_fp64": 19.5, "tf32": 156.0, "half": 312.0}
-_HOPPER = {"fp64": 33.5, "tensor_fp64": 66.9, "tf32": 494.7, "half": 989.4, "fp8": 1979.0}
+_A100 = {"fp64": 9.7, "fp32": 19.5, "tensor_fp64": 19.5, "tensor_tf32": 156.0, "tensor_bf16": 312.0, "tensor_fp16": 312.0}
+_HOPPER = {"fp64": 33.5, "fp32": 66.9, "tensor_fp64": 66.9, "tensor_tf32": 494.7, "tensor_bf16": 989.4, "tensor_fp16": 989.4}
 SHEETS = (
-    _sheet(r"V100-SXM2(-\d+GB)?", 900, 15.7, fp64=7.8, fp16=125.0),
-    _sheet(r"A100-(SXM4|PCIE)-40GB", 1555, 19.5, **_A100),
-    _sheet(r"A100-SXM4-80GB", 2039, 19.5, **_A100),
-    _sheet(r"H100( 80GB HBM3| SXM\d?( 80GB)?)", 3350, 66.9, **_HOPPER),
-    _sheet(r"H200( 141GB HBM3e| SXM)?", 4800, 66.9, **_HOPPER),
-    _sheet(r"GH200( 480GB| 96GB HBM3)?", 4023, 66.9, **_HOPPER),
-    _sheet(r"L4", 300, 30.3, tf32=60.0, half=121.0, fp8=242.0),
-    _sheet(r"GeForce RTX 3090", 936, 35.6, tf32=35.6, half=71.0),
-    _sheet(r"GeForce RTX 4090", 1008, 82.6, tf32=82.6, half=165.0, fp8=330.0),
-    _sheet(r"B200", 7700, 75.0, tf32=1125.0, half=2250.0, fp8=4500.0),
-    _sheet(r"GB200", 8000, 80.0, tf32=1250.0, half=2500.0, fp8=5000.0),
+    _sheet(r"V100-SXM2(-\d+GB)?", 900, fp64=7.8, fp32=15.7, tensor_fp16=125.0),
+    _sheet(r"A100-(SXM4|PCIE)-40GB", 1555, **_A100),
+    _sheet(r"A100-SXM4-80GB", 2039, **_A100),
+    _sheet(r"H100( 80GB HBM3| SXM\d?( 80GB)?)", 3350, **_HOPPER, tensor_fp8=1979.0),
+    _sheet(r"H200( 141GB HBM3e| SXM)?", 4800, **_HOPPER, tensor_fp8=1979.0),
+    _sheet(r"GH200( 480GB| 96GB HBM3)?", 4023, **_HOPPER, tensor_fp8=1979.0),
+    _sheet(r"L4", 300, fp32=30.3, tensor_tf32=60.0, tensor_bf16=121.0, tensor_fp16=121.0, tensor_fp8=242.0),
+    _sheet(r"GeForce RTX 3090", 936, fp32=35.6, tensor_tf32=35.6, tensor_bf16=71.0, tensor_fp16=71.0),
+    _sheet(r"GeForce RTX 4090", 1008, fp32=82.6, tensor_tf32=82.6, tensor_bf16=165.0, tensor_fp16=165.0, tensor_fp8=330.0),
+    _sheet(r"B200", 7700, fp32=75.0, tensor_tf32=1125.0, tensor_bf16=2250.0, tensor_fp16=2250.0, tensor_fp8=4500.0),
+    _sheet(r"GB200", 8000, fp32=80.0, tensor_tf32=1250.0, tensor_bf16=2500.0, tensor_fp16=2500.0, tensor_fp8=5000.0),
 )
 _MAKER = re.compile(r"^(?:NVIDIA|Tesla|Graphics Device)\s+", re.IGNORECASE)
 
@@ -168,13 +140,12 @@ def datasheet(gpu: str | None) -> Peaks | None:
     name = " ".join((gpu or "").split())
     while _MAKER.match(name):
         name = _MAKER.sub("", name)
-    return next((sheet.peaks() for sheet in SHEETS if sheet.name.fullmatch(name)), None)
+    return next((peaks for pattern, peaks in SHEETS if pattern.fullmatch(name)), None)
 
 
 def highest(gpu: str | None) -> Peaks:
     """Return peaks that a GPU does not exceed: its own, or where the table has no such GPU the highest in the table."""
-    sheets = [sheet.peaks() for sheet in SHEETS]
     return datasheet(gpu) or Peaks(
-        dram_bytes_per_s=max(sheet.dram_bytes_per_s or 0.0 for sheet in sheets),
-        flops_per_s={"any": max(rate for sheet in sheets for rate in sheet.flops_per_s.values())},
+        dram_bytes_per_s=max(peaks.dram_bytes_per_s or 0.0 for _, peaks in SHEETS),
+        flops_per_s={"any": max(rate for _, peaks in SHEETS for rate in peaks.flops_per_s.values())},
     )

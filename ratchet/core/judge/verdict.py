@@ -223,14 +223,12 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:
         return judge_case(case, None, thresholds, None)
     if not case.reference:
         return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
-    comparison = compare_stored(medians_ms(case.head), medians_ms(case.reference), thresholds.policy.confidence)
+    ours, theirs = medians_ms(case.head), medians_ms(case.reference)
+    comparison = compare_stored(ours, theirs, thresholds.policy.confidence)
     if comparison is None:
-        ours, theirs = medians_ms(case.head), medians_ms(case.reference)
-        apart = (
-            f"; the medians differ by {units.change(statistics.median(ours) / statistics.median(theirs))}"
-            if ours and theirs
-            else ""
-        )
+        apart = ""
+        if ours and theirs:
+            apart = f"; the medians differ by {units.change(statistics.median(ours) / statistics.median(theirs))}"
         return Outcome.INCONCLUSIVE, f"Fewer than three workers were measured on a side, too few for an interval{apart}.", None
     return (*decide_apart(comparison, thresholds), comparison)
 
@@ -247,9 +245,11 @@ def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, policy: Policy) ->
     head = _summary(case.performance, case.workload, case.head, roofs)
     reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
     if comparison is not None and comparison.source == "kernels":
-        head, reference = _of_kernels(head, case.head), _of_kernels(reference, case.reference)
+        head, reference = _at(head, kernels_median_ms(case.head)), _at(reference, kernels_median_ms(case.reference))
     if comparison is not None and comparison.source == "total":
-        head, reference = _of_mean(head, case.performance), _of_mean(reference, case.reference_performance)
+        ours, theirs = case.performance, case.reference_performance
+        head = _at(head, ours.mean_time_ms if ours else None)
+        reference = _at(reference, theirs.mean_time_ms if theirs else None)
     reference, head = _agreeing(reference, head, comparison)
     return CaseVerdict(
         name=case.name,
@@ -298,17 +298,10 @@ def _agreeing(
     return _at(reference, middle / half), _at(head, middle * half)
 
 
-def _of_kernels(side: SideSummary | None, workers: Sequence[WorkerSamples]) -> SideSummary | None:
-    median_ms = kernels_median_ms(workers)
-    return _at(side, median_ms) if side and median_ms else side
-
-
-def _of_mean(side: SideSummary | None, done: Performance | None) -> SideSummary | None:
-    return _at(side, done.mean_time_ms) if side and done else side
-
-
-def _at(side: SideSummary, median_ms: float) -> SideSummary:
-    """Return the figures of a side as if its time were ``median_ms``."""
+def _at(side: SideSummary | None, median_ms: float | None) -> SideSummary | None:
+    """Return the figures of a side as if its time were ``median_ms``, where both are known."""
+    if side is None or not median_ms:
+        return side
     faster = side.median_ms / median_ms
     share = side.share_of_roof * faster if side.share_of_roof is not None else None
     rates = {"gflops": side.gflops * faster, "gb_s": side.gb_s * faster, "share_of_roof": share}

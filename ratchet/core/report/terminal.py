@@ -41,18 +41,8 @@ class _Column:
     justify: Literal["left", "right"] = "right"
 
 
-@dataclass(frozen=True)
-class _Form:
-    """A form of the columns: whether the interval of a change is shown."""
-
-    interval: bool
-    reference: str
-
-
-_FORMS = (_Form(True, "Reference"), _Form(True, "Ref."), _Form(False, "Ref."))
-"""From wide to narrow; the first that fits is used."""
-
-
+_FORMS = (("Reference", True), ("Ref.", True), ("Ref.", False))
+"""Title of the reference's times, and whether a change has its interval. From wide to narrow; the first that fits is used."""
 _PLAIN_ALIGNED = "<<>^>>>><"
 """Alignment of the columns of a plain line: outcome, case, reference, arrow, head, change, interval, MDE, note."""
 
@@ -81,9 +71,7 @@ def print_report(report: ReportRecord, console: Console) -> None:
             console.print(Text.assemble((name, "bold"), f" {words.HOST_BOUND.text}: {untrusted.clean(case.host_bound)}"))
         for last in case.last_lines[-_LAST_LINES:]:
             console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
-    for sentence in _why(report):
-        console.print(Text(sentence))
-    for sentence in _notes(listed):
+    for sentence in (*_why(report), *_notes(listed)):
         console.print(Text(sentence))
     for warning in report.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
@@ -106,8 +94,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
             lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
         lines += [f"{words.HOST_BOUND.text} {name}: {untrusted.log_line(case.host_bound)}"] if case.host_bound else []
         lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
-    lines += _why(report)
-    lines += _notes(listed)
+    lines += [*_why(report), *_notes(listed)]
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
     return [*lines, untrusted.log_line(tools.part("profile_text").headline(report))]
 
@@ -164,7 +151,7 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
     return table
 
 
-def _columns(report: ReportRecord, listed: list[CaseVerdict], form: _Form) -> list[_Column]:
+def _columns(report: ReportRecord, listed: list[CaseVerdict], reference: str, with_interval: bool) -> list[_Column]:
     case = _Column("Case", [untrusted.clean(case.name, untrusted.CELL) for case in listed], 0, "left")
     head = [words.time(case.head) for case in listed]
     roof = _Column(_ROOF, [words.roof(case.head) for case in listed], _EXTRA + 2)
@@ -173,9 +160,9 @@ def _columns(report: ReportRecord, listed: list[CaseVerdict], form: _Form) -> li
         return [case, _Column("Time", head, 2), roof, outcome]
     return [
         case,
-        _Column(form.reference, [words.time(case.reference) for case in listed], 4),
+        _Column(reference, [words.time(case.reference) for case in listed], 4),
         _Column("Head", head, 3),
-        _Column("Change", [_change(case, form) for case in listed], 2),
+        _Column("Change", [_change(case, with_interval) for case in listed], 2),
         _Column("Cliff’s δ", [words.delta(case.comparison) for case in listed], _EXTRA + 1),
         _Column("MDE", [words.detectable(case.comparison) for case in listed], _EXTRA),
         roof,
@@ -186,8 +173,8 @@ def _columns(report: ReportRecord, listed: list[CaseVerdict], form: _Form) -> li
 def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> list[_Column]:
     """Return the columns that fit: extra ones go first, then the interval, the times; names and outcomes stay."""
     kept: list[_Column] = []
-    for form in _FORMS:
-        kept = _without(_columns(report, listed, form), _EXTRA, width)
+    for reference, with_interval in _FORMS:
+        kept = _without(_columns(report, listed, reference, with_interval), _EXTRA, width)
         if _total(kept) <= width:
             return kept
     return _without(kept, 1, width)
@@ -210,9 +197,9 @@ def _wide(column: _Column) -> int:
     return max(map(cell_len, (column.title, *column.cells)))
 
 
-def _change(case: CaseVerdict, form: _Form) -> str:
+def _change(case: CaseVerdict, with_interval: bool) -> str:
     change = words.change(case.comparison)
-    return f"{change} {words.interval(case.comparison)}".rstrip() if form.interval else change
+    return f"{change} {words.interval(case.comparison)}".rstrip() if with_interval else change
 
 
 def _middle(name: str, room: int) -> str:

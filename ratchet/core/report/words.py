@@ -149,14 +149,6 @@ def change(comparison: Comparison | None) -> str:
     return units.change(comparison.ratio, comparison.digits) + ("*" if not comparison.is_paired else "")
 
 
-def short_change(case: CaseVerdict) -> str:
-    """Return the change that made the outcome, for a sentence: ``+119 % (2.2×)``; with a star for a stored reference."""
-    ratio = case.changed_ratio or (case.comparison.ratio if case.comparison else None)
-    if ratio is None:
-        return NOTHING
-    return units.slowdown(ratio) + ("*" if case.comparison and not case.comparison.is_paired else "")
-
-
 def interval(comparison: Comparison | None) -> str:
     """Return ``[+5.02, +5.38]``, in percent; empty where nothing was compared."""
     return units.interval(comparison.low, comparison.high, comparison.digits) if comparison else ""
