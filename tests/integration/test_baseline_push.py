@@ -344,6 +344,7 @@ def test_a_file_that_does_not_verify_is_left_alone(origin: Origin) -> None:
     assert git(origin.bare, "rev-parse", "main") == origin.commits[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["push", "workflow_dispatch"])
 def test_a_run_of_another_push(origin: Origin, event: str) -> None:
     """In a job of main, a run of another commit is refused: it is not what this job was to record."""

@@ -56,6 +56,7 @@ def _build(make: Callable[..., Playground], tmp_path: Path, *more: dict[str, str
     return make(files, *more, settings=f'build = ["{sys.executable}", "make.py"]\nbuild_outputs = ["out/"]\n'), count
 
 
+@pytest.mark.slow
 def test_build_runs_once_per_tree_and_is_kept(make: Callable[..., Playground], tmp_path: Path) -> None:
     """Each tree is built once, sees no secret, and is not built again for the same content unless told so."""
     play, count = _build(make, tmp_path, {"repeat.txt": "41"})

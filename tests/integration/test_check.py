@@ -39,6 +39,7 @@ def test_unchanged_code_passes_and_leaves_only_results(play: Playground, tmp_pat
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground) -> None:
     """Uncommitted and untracked changes are measured against HEAD, said so, and neither files nor index change."""
     play.repo.joinpath("bench/adds.py").write_text(SLOW_ADDS, encoding="utf-8")
@@ -65,6 +66,7 @@ def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground)
 UNTIMED = {"RATCHET_TIME_IDENTICAL": "false"}
 
 
+@pytest.mark.slow
 def test_a_commit_is_not_compared_with_itself(play: Playground) -> None:
     """It would pass, whatever it holds; --time-identical says that this is meant, and then it is timed."""
     same = ("--base", "main", "--bench-from", "head")

@@ -126,6 +126,7 @@ def test_nonsense_is_one_sentence_and_no_file(play: Playground) -> None:
     assert not (play.repo / "profiles").exists()
 
 
+@pytest.mark.slow
 def test_without_torchrun_it_says_how_to_run_it(tmp_path: Path) -> None:
     """A plain call ends with a sentence that says how to run it."""
     done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)

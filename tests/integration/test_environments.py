@@ -83,6 +83,7 @@ def test_a_slower_release_of_a_package_is_found_with_one_commit_on_both_sides(pl
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_requirements_are_put_before_what_is_installed(play: Playground, tmp_path: Path) -> None:
     """A requirement, and a file of them, each make a side; the second check of them installs nothing."""
     new = wheel(tmp_path, "2.0", 0.002)
@@ -112,6 +113,7 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str
     return made
 
 
+@pytest.mark.slow
 def test_an_environment_is_kept_until_the_installer_chooses_otherwise(version: Callable[[], str], tmp_path: Path) -> None:
     """A new release in an open range, another text of an included file, and another content of a wheel each count."""
     wheel(tmp_path, "1.0", 0)
@@ -136,6 +138,7 @@ exec {python} -m pip install "$@"
 """
 
 
+@pytest.mark.slow
 def test_what_uv_chooses_names_an_environment(version: Callable[[], str], tmp_path: Path) -> None:
     """With uv, whose lines say what it would install, a file that lies here counts with its content."""
     choice = tmp_path / "choice"

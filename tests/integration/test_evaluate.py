@@ -283,6 +283,7 @@ def test_wrong_usage_is_code_2(place: Playground) -> None:
         assert place.ratchet("evaluate", str(BASELINE), str(BASELINE), *words).code == 2
 
 
+@pytest.mark.slow
 def test_several_arguments_and_a_maker_of_arguments(place: Playground) -> None:
     """--input repeated gives several arguments; --inputs calls a function of the user with seed and device."""
     text = "import torch\n\ndef kernel(x, index, scale):\n    return x[index] * scale\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from ratchet.common.baseline_chain import with_digest
 from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.records.baseline import Baseline
@@ -31,6 +33,7 @@ SLOWER = COMPILES.replace("COMPILING_S = 0.2", "COMPILING_S = 0.35")
 EDITED = COMPILES.replace("REPEAT = 40", "REPEAT = 20 + 20")
 
 
+@pytest.mark.slow
 def test_a_longer_first_use_fails_its_gate(make: Callable[..., Playground]) -> None:
     """What a process does once does not count as time, and is caught by the gate on it, with both figures and an interval."""
     play = make({"bench/adds.py": COMPILES}, {"bench/adds.py": SLOWER}, settings=GATES)
@@ -44,6 +47,7 @@ def test_a_longer_first_use_fails_its_gate(make: Callable[..., Playground]) -> N
     assert "past the gate of 20 % more" in done.markdown
 
 
+@pytest.mark.slow
 def test_the_same_first_use_passes_and_is_kept(make: Callable[..., Playground]) -> None:
     """Code that takes as long passes; the figures stand in the record, those of the host only where a GPU could run ahead."""
     play = make({"bench/adds.py": COMPILES}, {"bench/adds.py": EDITED}, settings=GATES)
@@ -54,6 +58,7 @@ def test_the_same_first_use_passes_and_is_kept(make: Callable[..., Playground]) 
     assert {round(pair.head_ms / 10) for pair in taken["compile_time"]} == {20}
 
 
+@pytest.mark.slow
 def test_a_change_does_not_raise_its_own_gate(play: Playground) -> None:
     """Gates that follow the history are those of the reference's baseline; the head's file may say what it likes."""
     auto = ("--gate", "auto")

@@ -234,6 +234,7 @@ def test_a_state(bench: Bench, job: str, attack: StateAttack) -> None:
 EVENTS = [(job, attack) for attack in events() for job in ("command", "publish")[: 1 + (attack.event != "issue_comment")]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("job", "attack"), EVENTS, ids=[f"{job}: {attack.name}" for job, attack in EVENTS])
 def test_an_event(bench: Bench, job: str, attack: EventAttack) -> None:
     """The jobs that answer and publish read an event: one that GitHub does not write is one sentence, and changes nothing."""

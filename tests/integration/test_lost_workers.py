@@ -68,6 +68,7 @@ def both(make: Callable[..., Playground], kinds: list[str]) -> Playground:
     return make(*({"bench/lost.py": LOST.format(side=side, kinds=kinds)} for side in ("reference", "head")))
 
 
+@pytest.mark.slow
 def test_lost_workers(make: Callable[..., Playground]) -> None:
     """A worker lost once is replaced on either side, one lost always is FAILED on the head and UNFIT on the reference."""
     play = both(make, KINDS)
@@ -152,6 +153,7 @@ def slow(device):
 """
 
 
+@pytest.mark.slow
 def test_kinds_of_trouble_are_named(make: Callable[..., Playground]) -> None:
     """A copy of the process that goes on, a limit of memory and a call beyond case_timeout: named, tried once, and not timed."""
     done = make({"bench/left.py": LEFT}).ratchet("run", *QUICK, "--case-timeout", "3s")
@@ -310,6 +312,7 @@ def test_a_case_that_looks_slower_is_measured_on_by_fresh_processes(
     assert "A regression needs 20 pairs, and this case has 12" in done.verdict("adds/x").reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "pairs"), [((), 12), (("--budget", "1ms"), 6)])
 def test_a_case_that_looks_unchanged_stays_with_its_processes(
     make: Callable[..., Playground], tmp_path: Path, budget: tuple[str, ...], pairs: int

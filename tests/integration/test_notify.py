@@ -65,6 +65,7 @@ def main(tmp_path: Path) -> Iterator[Main]:
         yield Main(tmp_path, fake, origin)
 
 
+@pytest.mark.slow
 def test_a_regression_has_one_issue_from_its_first_commit_to_its_end(main: Main) -> None:
     """Opened when two runs show it, renewed without news while it lasts, closed when it is gone, opened again when it returns."""
     told = main.notify(*main.pushed(1.1))
@@ -96,6 +97,7 @@ def test_a_regression_has_one_issue_from_its_first_commit_to_its_end(main: Main)
     assert (issue.state, len(main.issues), len(main.sent)) == ("open", 1, 3)
 
 
+@pytest.mark.slow
 def test_a_search_is_started_once_for_each_issue(main: Main) -> None:
     """When it is opened, and when it is opened again; not while it is renewed, and not unless it is asked for."""
     main.fake.state.workflows.append(BISECT)
@@ -177,6 +179,7 @@ def test_what_is_muted_is_not_told(main: Main) -> None:
     assert [state for _, state, _ in main.issues] == ["open"]
 
 
+@pytest.mark.slow
 def test_what_could_not_be_told_is_an_error_of_the_job(main: Main) -> None:
     """A webhook that fails costs no issue, and a token without the right costs no webhook."""
     runs, head = main.pushed(1.1)

@@ -63,6 +63,7 @@ def assert_clean(play: Playground) -> None:
     play.assert_clean()
 
 
+@pytest.mark.slow
 def test_a_slower_case_is_profiled_on_both_sides(make: Callable[..., Playground]) -> None:
     """A planted slowdown comes with the traced times of both sides, what they show, and the step down, all in the report."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA}, {"bench/adds.py": SLOW_ADDS})

@@ -206,6 +206,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", CHANGED)
 @pytest.mark.parametrize("beside", [0, 3_200])
 def test_what_a_pull_request_changes_of_its_measurement(scene: Scene, said: str, beside: int) -> None:

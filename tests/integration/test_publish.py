@@ -94,6 +94,7 @@ def test_a_run_named_by_hand(scene: Scene, command: Callable[..., Finished]) -> 
     assert len(scene.ours()) == 1
 
 
+@pytest.mark.slow
 def test_one_comment_after_several_pushes(scene: Scene) -> None:
     """Among two hundred other comments, and copies of its first line by others, ours is the one that is updated."""
     scene.artifact(SAME)

@@ -140,6 +140,7 @@ def test_an_archive_as_github_serves_it(scene: Scene, command: Callable[..., Fin
     assert [path.name for path in scene.place.iterdir()] == ["benchmark-ratchet-results.zip"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [

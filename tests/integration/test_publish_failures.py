@@ -96,6 +96,7 @@ def test_a_defect_exits_with_3(scene: Scene, command: Callable[..., Finished]) -
     assert "Publishing ended before there was a verdict" in scene.ours()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ZeroDivisionError])
 @pytest.mark.parametrize("where", ["publish.page_of", "judge_again.judge_run", "publish.check_output"])
 def test_an_end_that_nobody_planned(scene: Scene, monkeypatch: pytest.MonkeyPatch, where: str, kind: type[BaseException]) -> None:

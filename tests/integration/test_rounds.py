@@ -131,6 +131,7 @@ def test_calibrate_needs_time(play: Playground) -> None:
         assert play.ratchet("calibrate", "--time", wrong).code == 2
 
 
+@pytest.mark.slow
 def test_calibrate_says_how_long_it_needs(play: Playground) -> None:
     """Where the time gave too few pairs, it says how many there were, how many are needed, and a time that is enough."""
     words = ("calibrate", "--device", "cpu", "--blocks", "2", "--time")

@@ -91,6 +91,7 @@ def record_of(play: Playground, case: str = "knobs.small") -> TuningRecord:
     return load(paths[0], TuningRecord)
 
 
+@pytest.mark.slow
 def test_finds_the_best_and_confirms_it(knobs: Callable[..., Playground]) -> None:
     """What is obviously fastest wins in pairs and is tried on the configs that share its parameters; failures cost nothing."""
     play = knobs(f"ok {FAILING}")

@@ -26,6 +26,7 @@ pathlib.Path(os.environ["SEEN"]).write_text(json.dumps(seen, indent=1))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [("list", "--device", "cpu"), ("check", "--base=nowhere"), ("report",), ("--help",), ("nonsense",)],

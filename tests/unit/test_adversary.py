@@ -54,6 +54,7 @@ SELDOM_RED = {"one outlier in six, head faster, +5 %": 12, "spread 30 %, gate + 
 """Slowdowns of which sessions of three pairs often show something else, and how many of 30 are red all the same."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_slower_code_never_passes_in_silence(name: str) -> None:
     """Nearly every slowdown of the table is red in nine of ten cases. None passes, and none whose interval is past the gate."""

@@ -71,6 +71,7 @@ def test_a_noisy_case_is_not_blessed() -> None:
     assert found.gate == found.cases[1].gate > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 def test_a_favoured_side_is_found() -> None:
     """A mean that is not zero beyond chance means that the two sides were not measured alike."""
@@ -107,6 +108,7 @@ def test_cases_share_the_doubt_about_a_bias(bias: float, others: int, biased: bo
     assert found.biased == (("a/0",) if biased else ())
 
 
+@pytest.mark.slow
 def test_a_calibration_can_be_repeated() -> None:
     """Its shares are those of simulations whose seeds are that of the run, and the next one for slowed code."""
     case = noisy("a", 0.01, shift=0.01)
@@ -158,6 +160,7 @@ def test_the_suggested_gate_is_the_smallest_tenth_of_a_percent(spread: float) ->
     assert smallest_gate(10.0, 20, thresholds) == 1.0
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_verdict() -> None:
     """The last line says whether the machine holds the gate, and names the smallest one that it does."""
     lines = calibration_lines(calibration(noisy("a", 0.003), noisy("b", 0.001)))
@@ -166,6 +169,7 @@ def test_it_ends_with_the_verdict() -> None:
     assert lines[-1].startswith("This machine holds the gate of 3 %; the smallest gate that every case holds is ")
 
 
+@pytest.mark.slow
 def test_it_says_what_to_do() -> None:
     """A gate that is not held comes with the cases that do not hold it, and with what to do; hostile names stay names."""
     cases = [noisy(examples.HOSTILE, 0.05), noisy("few", 0.003, pairs=5), noisy("one-sided", 0.003, shift=0.02)]

@@ -280,6 +280,7 @@ TestChains.settings = settings(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([0.8, 0.94, 0.96, 1.0, 1.02]), max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_only_two_in_a_row_move(ratios: list[float]) -> None:

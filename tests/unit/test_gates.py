@@ -103,6 +103,7 @@ def test_what_is_timed_besides_calls_fails_by_its_whole_interval(name: OverheadN
     assert [failed for _, failed in growths(timed(name, *ratios), Policy(gates={name: 0.1}))] == ([True] if fails else [])
 
 
+@pytest.mark.slow
 def test_unchanged_code_does_not_fail_what_is_timed_besides_calls() -> None:
     """Pairs that scatter by 1 to 20 %, with slow ones among them, fail in none of 4,000 tries at the smallest gate."""
     draw, failed = random.Random(7), 0

@@ -44,6 +44,7 @@ def many(count: int) -> ReportRecord:
     return reports.report((*cases, worst), verdict="regression", exit_code=1, warnings=("w" * 300,) * 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [4000, 10_000, 60_000])
 def test_a_long_report_fits_a_comment(limit: int) -> None:
     """A report over its limit loses its mild cases and says so, and keeps the verdict and the worst case."""

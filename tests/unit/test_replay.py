@@ -132,6 +132,7 @@ def test_slower_code_is_caught(gate: float, planted: float, caught: float) -> No
     assert found.pairs_mean <= 27
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("case", pair_examples.QUIET)
 def test_one_slower_case_among_seven(case: str) -> None:

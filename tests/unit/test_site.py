@@ -180,6 +180,7 @@ def test_the_plot_has_the_change_and_its_levels() -> None:
     assert [one["name"] for one in data["series"]][:2] == ["time since the anchor", "change against the reference"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("age", [4, 5, 9, 30])
 @pytest.mark.parametrize("size", [0.69, 0.06, -0.06])
 def test_last_change_levels_and_since_anchor_agree(age: int, size: float) -> None:

@@ -345,6 +345,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.change.__name__}{'-apart' if row.apart else ''}")
 def test_snapshot(row: Row, tmp_path: Path) -> None:
     """A snapshot has the content of a stash with the untracked files, changes nothing in the repository, can be checked out."""

@@ -161,6 +161,7 @@ KERNEL = {"kit/ops.py": KIT.replace("    return x\n", "    y = x\n    return y\n
 USED = {"kit/ops.py": KIT.replace("return 1", "return 2")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "code", "needed"),
     [
@@ -238,6 +239,7 @@ def test_a_report_that_proves_nothing(origin: Path, reference: str, github: GitH
             judged(again, report, head, github, settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     ["(" * 100_000, "-" * 1_000_000 + "1", "x = " + "+".join(["1"] * 400_000), "x" * 3_000_000, "[" + "1," * 500_000 + "]", "\0"],

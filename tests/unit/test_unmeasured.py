@@ -74,6 +74,7 @@ def test_a_head_that_differs_by_new_files_alone(tmp_path: Path, changes: dict[st
     assert [note.startswith("All uncommitted changes are new files: build.log. ") for note in notes] == [True] * is_said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("megabytes", "is_said"), [(255, False), (300, True)])
 def test_large_files_that_are_not_committed(tmp_path: Path, megabytes: int, is_said: bool) -> None:
     """A checkpoint that git does not ignore is copied by each check: beyond 256 MiB that is said, with what to do."""

@@ -68,6 +68,7 @@ def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
     assert "results/baseline.json is that of ratchet-baseline." in scene.measure(pull).log
 
 
+@pytest.mark.slow
 def test_a_dispatch_on_main_moves_the_baseline(scene: Scene) -> None:
     """Started by hand on the default branch, the workflow records what a push would."""
     run = scene.dispatch("ratchet_baseline.yml", {})

@@ -26,6 +26,7 @@ ratchet.github.artifact.take_in = take_in
 Slow = tuple[Scene, Run]
 
 
+@pytest.mark.slow
 def test_the_story_of_a_slow_pull_request(slow: Slow) -> None:
     """Red with one comment; accepted by a maintainer, green; a push later the same comment tells of the new head alone."""
     scene, run = slow
