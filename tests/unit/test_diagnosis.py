@@ -327,6 +327,14 @@ def test_how_often_an_operator_runs_is_exact(before: int, after: int, ratio: flo
     assert [each.what for each in found] == what
 
 
+def test_a_slow_moment_of_a_trace_hides_no_count() -> None:
+    """Where the reference was traced in a slow moment, no time shows what became slower: the number of calls does."""
+    ran = ((70, 9.8e-3), (50, 10.3e-3))
+    sides = [trace(kernels={"aten::to": spent}, cpu_s={"aten::to": spent}, ran={"aten::to": count}) for count, spent in ran]
+    found = diagnose(*sides, 1.13, (timed(614, 0.02), timed(541, 0.02)))
+    assert [each.what for each in found] == ["Each call runs aten::to 5 → 7 times."]
+
+
 def test_equal_launches_of_other_kernels() -> None:
     """As many launches of another kernel are a replacement."""
     found = diagnose(profile(kernel(function="b", duration_s=2e-4)), profile(kernel(function="a")))

@@ -145,7 +145,7 @@ def launches_changed(
     All names of one side only are one difference; then come common names that run more or less often, and those that got slower
     or faster. ``explained``: functions whose counters say why they got slower or faster. On the CPU a tracer stretches short
     calls, and one process is slower than the next: there, the times count as far as they agree with ``timed``. How often an
-    operator runs is exact, so it counts in any case.
+    operator runs is exact, so it counts where no time does.
     """
     traces = (head.activity, reference.activity)
     counted = (
@@ -172,14 +172,15 @@ def launches_changed(
         added, gone, moved, f"Launches in a call {arrow(*counts)}: the head" if is_storm else "", believed
     )
     common = [LaunchChange(before[name], after[name]) for name in after if name in before]
-    if not believed:
-        yield from _counts_alone(common, direction_of(ratio))
-        return
+    timed_apart = [] if not believed else common
     if traces[0] and traces[1]:
-        common = [both for both in common if _is_apart(both, traces[0], traces[1], scatter)]
-    yield from _more_or_less_often(common, moved, is_storm=is_storm)
-    same = [both for both in common if not both.effect and bare(both.head.name) not in explained]
-    yield from _same_name(same, moved, ", under the profiler" if None in traces else "")
+        timed_apart = [both for both in timed_apart if _is_apart(both, traces[0], traces[1], scatter)]
+    same = [both for both in timed_apart if not both.effect and bare(both.head.name) not in explained]
+    found = [
+        *_more_or_less_often(timed_apart, moved, is_storm=is_storm),
+        *_same_name(same, moved, ", under the profiler" if None in traces else ""),
+    ]
+    yield from found or (_counts_alone(common, direction_of(ratio)) if is_on_cpu else ())
 
 
 def _traced_launches(activity: Activity, counted: Collection[str]) -> dict[str, LaunchTotal]:
