@@ -249,7 +249,7 @@ def _more_or_less_often(common: Sequence[LaunchChange], moved: float, *, is_stor
 def _counts_alone(common: Sequence[LaunchChange], direction: Effect | None) -> Iterator[Difference]:
     """Yield operators that run more often in a slower head, or less often in a faster one, without times."""
     way = {"slower": 1, "faster": -1}.get(direction or "", 0)
-    fitting = sorted((both for both in common if way * both.more > 0), key=lambda both: -abs(both.more))
+    fitting = sorted((both for both in common if way * both.more > 0), key=lambda both: (-abs(both.more), -way * both.cost_s))
     if direction and fitting:
         untimed = [LaunchChange(*(replace(side, seconds=None) for side in (one.reference, one.head))) for one in fitting]
         yield Difference(ADDED_OR_REMOVED[direction], f"Each call runs {_changes(untimed)}.", direction, at.TIMES_SHARE)
