@@ -79,8 +79,7 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
     if rules is None:
         taken_over = "# not covered: hands over" in cheat.read_text(encoding="utf-8")
         assert record["verdict"] != "faster" or (taken_over and HANDS_OVER in record["headline"]), done.out
-        failed = [violation["message"] for violation in record["violations"] if violation["rule"] == "failed"]
-        assert not failed or "ran while they were stopped" in failed[0]  # or it never came to its trick
+        assert "failed" not in [violation["rule"] for violation in record["violations"]]  # or it never came to its trick
         return
     assert (done.code, record["verdict"]) == (1, "violated"), done.out
     assert record["violations"][0]["rule"] in rules[1].split()
