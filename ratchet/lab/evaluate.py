@@ -23,9 +23,8 @@ from ratchet.core.bench.build import benchmark_environ, without_secrets
 from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings, load_settings
-from ratchet.core.device.environment import describe
 from ratchet.core.errors import UsageError
-from ratchet.core.machine import Machine, machine_of
+from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.records.run import Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
@@ -122,7 +121,7 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
             "wall_s": time.monotonic() - clock,
             "command": request.command,
             "evaluator": evaluator,
-            "environment": describe(machine.gpu, machine.device, cpu_threads=settings.cpu_threads),
+            "environment": environment_of(machine),
             "baseline": wanted.baseline,
             "candidate": wanted.candidate,
             "maker": wanted.maker,
