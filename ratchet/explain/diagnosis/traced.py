@@ -172,7 +172,7 @@ def launches_changed(
         added, gone, moved, f"Launches in a call {arrow(*counts)}: the head" if is_storm else "", believed
     )
     common = [LaunchChange(before[name], after[name]) for name in after if name in before]
-    timed_apart = [] if not believed else common
+    timed_apart = common if believed else []
     if traces[0] and traces[1]:
         timed_apart = [both for both in timed_apart if _is_apart(both, traces[0], traces[1], scatter)]
     same = [both for both in timed_apart if not both.effect and bare(both.head.name) not in explained]
