@@ -33,7 +33,9 @@ static CUdeviceptr pointer = 0x7f0000001000;
 static int number = 42;
 static struct { long long a; CUdeviceptr inside; int b; } structure = {1, 0x7f0000002000, 3};
 static void *each[3] = {&pointer, &number, &structure};
-static void *extra[] = {CU_LAUNCH_PARAM_END};
+static char buffer[40];
+static size_t buffer_size = sizeof buffer;
+static void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &buffer_size, CU_LAUNCH_PARAM_END};
 
 // Listed last to first, so that only the edges say in which order they run.
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
@@ -72,6 +74,7 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *t
     told->blockDimX = 21; told->blockDimY = 22; told->blockDimZ = 23;
     told->sharedMemBytes = 31;
     told->ctx = (CUcontext)0x999;
+    memcpy(buffer, &pointer, 8); memcpy(buffer + 8, &number, 4); memcpy(buffer + 16, &structure, 24);
     if (packed) told->extra = extra; else told->kernelParams = each;
     return CUDA_SUCCESS;
 }
@@ -233,10 +236,12 @@ def test_one_launch_alone(driver: Driver) -> None:
     assert ([node.name for node in found.nodes], found.edges) == (["_Z4rowsPf"], ())
 
 
-def test_a_kernel_of_a_library(driver: Driver, knobs: Knobs) -> None:
-    """A kernel that comes as one of a library gives the same launch."""
+def test_each_way_to_give_arguments(driver: Driver, knobs: Knobs) -> None:
+    """Arguments in one buffer, and a kernel of a library, give the same launch."""
     plain = LaunchReader(driver).launches(GRAPH)
-    knobs.set(library=1)
+    knobs.set(packed=1)
+    assert LaunchReader(driver).launches(GRAPH) == plain
+    knobs.set(packed=0, library=1)
     assert LaunchReader(driver).launches(GRAPH) == plain
 
 
@@ -257,8 +262,7 @@ def test_a_kernel_is_asked_once(driver: Driver, knobs: Knobs) -> None:
         ({"kind": 13}, "a condition"),
         ({"kind": 77}, "node type 77"),
         ({"arguments": 0}, "does not tell the arguments"),
-        ({"packed": 1}, "the arguments of a kernel cannot be read"),
-        ({"source": 1}, "the host's memory"),
+        ({"packed": 1, "arguments": 3, "source": 1}, "the host's memory"),
         ({"source": 3}, "an array"),
         ({"updatable": 1}, "can change its launches"),
     ],

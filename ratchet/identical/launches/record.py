@@ -255,6 +255,8 @@ _FUNCTION_ATTRIBUTES = 16
 """CUfunction_attribute 0 to 15: threads, shared memory, registers, cache mode, carveout, clusters."""
 _HOST, _DEVICE, _UNIFIED = 1, 2, 4
 """CUmemorytype."""
+_PARAMETERS_END, _PARAMETERS_POINTER, _PARAMETERS_SIZE = 0, 1, 2
+"""CU_LAUNCH_PARAM_END, _BUFFER_POINTER and _BUFFER_SIZE."""
 
 
 class KernelParams(ctypes.Structure):
@@ -396,13 +398,30 @@ class LaunchReader:
         return found
 
     def _arguments(self, params: KernelParams, function: _KernelFunction) -> Iterator[tuple[int, bytes]]:
-        """Yield (offset, bytes) of each argument. Those in one buffer (cuLaunchKernel's ``extra``) are not read."""
+        """Yield (offset, bytes) of each argument."""
         if not function.layout and (params.parameters or params.extra):
             raise NoIdentity("the driver does not tell the arguments of a kernel")
+        packed = self._packed(params) if params.extra else None
         for index, (offset, size) in enumerate(function.layout):
-            if params.extra or not (params.parameters and params.parameters[index]):
+            if packed is not None and offset + size <= len(packed):
+                yield offset, packed[offset : offset + size]
+            elif packed is None and params.parameters and params.parameters[index]:
+                yield offset, ctypes.string_at(params.parameters[index], size)
+            else:
                 raise NoIdentity("the arguments of a kernel cannot be read")
-            yield offset, ctypes.string_at(params.parameters[index], size)
+
+    def _packed(self, params: KernelParams) -> bytes:
+        """Return arguments that were given as one buffer: cuLaunchKernel's ``extra``. cuBLAS gives those of its products so."""
+        address, size, at = 0, 0, 0
+        while (word := params.extra[at] or _PARAMETERS_END) != _PARAMETERS_END:
+            if word == _PARAMETERS_POINTER:
+                address = params.extra[at + 1] or 0
+            elif word == _PARAMETERS_SIZE:
+                size = c_size_t.from_address(params.extra[at + 1] or 0).value
+            else:
+                raise NoIdentity("the arguments of a kernel cannot be read")
+            at += 2
+        return ctypes.string_at(address, size) if address else b""
 
     def _copy(self, node: int) -> Node:
         params = CopyParams()
