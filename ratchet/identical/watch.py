@@ -76,17 +76,22 @@ _PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "su
 _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
 """They have something called that no tracer sees."""
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
-_OF_ATTRIBUTES = frozenset({"object.__setattr__", "object.__delattr__"})
-"""Their arguments are names of attributes, and text that is no name of a file."""
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES
-_UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"})
+_UNHEARD = frozenset(
+    {
+        *("builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"),
+        *("object.__setattr__", "object.__delattr__"),
+    }
+)
 _stat, _lstat = os.stat, os.lstat
 """As they are before a watch puts its own in their place."""
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
-_ONE_PLACE = {"path_stats": 1} | dict.fromkeys(("open", "os.listdir", "os.scandir", "os.stat", "os.lstat", "os.readlink"), 0)
-"""Events that have no more to say than the name of one file: which of their arguments it is."""
+_ONE_PLACE = {"path_stats": 1} | dict.fromkeys(
+    ("open", "find_spec", "linecache", "os.listdir", "os.scandir", "os.stat", "os.lstat", "os.readlink"), 0
+)
+"""Events that have no more to say than the name of one file: which of their arguments it is, or has it as its path."""
 _DYNAMO = "/torch/_dynamo/convert_frame.py"
 _LONGEST_PATH = 4096
 
@@ -277,9 +282,10 @@ class Watch:
         if event.name == "object.__getattr__" and event.arguments[1] in _CODES:
             code = getattr(*event.arguments[:2])
             return not (isinstance(code, CodeType) and self._path_of_code(code))
-        if event.named or event.name not in _ONE_PLACE:
+        if event.name not in _ONE_PLACE or event.named.keys() - {"follow_symlinks"}:  # which `pathlib` always gives
             return False
         place = event.arguments[_ONE_PLACE[event.name]]
+        place = place.path if event.name == "find_spec" else place
         if not isinstance(place, str | bytes | os.PathLike):
             return False
         text = os.fsdecode(place)
@@ -327,9 +333,11 @@ class Watch:
     def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
         base = f"/proc/self/fd/{event.named['dir_fd']}" if event.named.get("dir_fd") is not None else ""
-        exists_only = event.name.startswith("os.") and _asks_existence(event)
         named = [each for each in arguments if isinstance(each, str | bytes | os.PathLike)]
-        for each in named if named and not self._is_harmless(event) else ():
+        if named and not any(self._names(event, each, base) for each in named):  # of files elsewhere: no look at frames
+            return
+        exists_only = event.name.startswith("os.") and _asks_existence(event)
+        for each in named if not self._is_harmless(event) else ():
             self._asked(event, each, base)
             for path in () if exists_only else self._places(each, base):
                 self._touch(Touch("read", path), f"asked for it ({event.name})", event)
@@ -338,14 +346,16 @@ class Watch:
 
     def _asked(self, event: _Event, file: Any, base: str = "") -> None:
         """Note a name that was asked for, of a file that is there or of one that another tree may have."""
-        if event.name in _OF_ATTRIBUTES:
-            return
+        for name in self._names(event, file, base):
+            self._touch(Touch("asked", name), f"asked for it ({event.name})", event)
+
+    def _names(self, event: _Event, file: Any, base: str) -> list[str]:
+        """Return the names within the tree that a file's name may mean, of files that need not be there."""
         names = self._places(file, base)
         may_be_relative = not base and event.name.startswith(("open", "os."))
         if may_be_relative and not (text := os.fsdecode(file)).startswith(os.sep):
             names.append(f"*/{text}")
-        for name in names:
-            self._touch(Touch("asked", name), f"asked for it ({event.name})", event)
+        return names
 
     def _listed(self, event: _Event, place: Any) -> None:
         """Note a look at a folder. Imports look there for names that are heard of, and metadata for folders that always count."""

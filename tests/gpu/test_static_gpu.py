@@ -30,7 +30,7 @@ def scale(x, out, size, BLOCK: tl.constexpr):
     tl.store(out + at, tl.load(x + at, mask=at < size) * 2.0, mask=at < size)
 
 
-@benchmark(configs={"rows": {"size": 1 << 20}}, devices=("cuda",))
+@benchmark(configs={"rows": {"size": 1 << 26}}, devices=("cuda",))
 def scaled(*, device, size):
     x = torch.rand(size, device=device)
     out = torch.empty_like(x)
