@@ -14,9 +14,10 @@ from pathlib import Path
 from ratchet.core.errors import WorkerError
 from ratchet.identical.difference import TreeDifference, compare, whole
 from ratchet.identical.footprint import Touch, look
+from ratchet.identical.runtime import freeze
 from ratchet.identical.watch import Watch
 
-__all__ = ["Noticed", "Proof", "TreeDifference", "compare", "whole"]
+__all__ = ["Noticed", "Proof", "TreeDifference", "compare", "freeze", "whole"]
 
 MOST_NOTICED = 50
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import gc
 import importlib
 import importlib.metadata
 import importlib.util
@@ -100,7 +99,7 @@ def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
     begin_section("")
     libraries.load_ahead(tree)
     channel.send(_listing(tree, use))
-    gc.freeze()  # keeps the workers' collector from copying pages they share with this process
+    host_code.freeze()  # keeps the workers' collector from copying pages they share with this process
     _serve(channel, tree)
     os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
@@ -169,7 +168,7 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
         if message["op"] == "fork" and len(descriptors) == 2:
             if message["with_compiler"] and not has_compiler:
                 libraries.load_compiler(tree.spec.device)
-                gc.freeze()  # as after the imports
+                host_code.freeze()  # as after the imports
                 has_compiler = True
             pid = os.fork()
             if pid == 0:
@@ -222,7 +221,7 @@ def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[s
             file.write(json.dumps({"seconds": seconds, "changed": changed}).encode() if changed else _SERVES)
         if changed:
             os._exit(0)
-        gc.freeze()  # as after the imports of the tree
+        host_code.freeze()  # as after the imports of the tree
         channel.send({"seconds": seconds, "settings": settings})
         return
     os.close(writer)
