@@ -207,7 +207,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         notes.append(f"Uncommitted files hold {size(sum(sizes.values()))}: {listed(largest, 3)}. {cure}")
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
     for path in (path for path in near if path.name == "pyproject.toml"):
-        before, after = (_install_tables(repository.file_in(each.revision, str(path))) for each in (reference, head) if each)
+        texts = [repository.file_in(each.revision, str(path)) for each in (reference, head) if each]
+        before, after = map(_install_tables, texts)
         if before != after:
             files.append(f"the dependencies or entry points in {path}")
     if files:
