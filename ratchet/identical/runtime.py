@@ -127,14 +127,7 @@ def uncompiled_kernels() -> Iterator[FunctionType]:
 
 def living(module: str, name: str) -> list[Any]:
     """Return the live objects of a class, if its module was imported and has it: those too that `freeze` hid."""
-    kind = getattr(sys.modules.get(module), name, None)
-    if not isinstance(kind, type):
-        return []
-    seen = [*_FROZEN, *gc.get_objects()]
-    if not any(each is _MARK[0] for each in seen):  # somebody else froze what lived
-        gc.unfreeze()
-        seen = gc.get_objects()
-    return [each for each in seen if issubclass(type(each), kind)]
+    return _living((module, name))
 
 
 def freeze() -> None:
@@ -142,12 +135,22 @@ def freeze() -> None:
 
     The collector lists nothing that is frozen; and after an unfreezing, each collection takes 0.3 s where torch is loaded.
     """
-    _FROZEN[:] = [each for kind in _ASKED_FOR for each in living(*kind)]
+    _FROZEN[:] = _living(("triton.runtime.jit", "JITFunction"), ("triton.compiler.compiler", "CompiledKernel"))
     gc.freeze()
     _MARK[0] = []
 
 
-_ASKED_FOR = (("triton.runtime.jit", "JITFunction"), ("triton.compiler.compiler", "CompiledKernel"))
 _FROZEN: list[Any] = []
 _MARK: list[list[Any]] = [[]]
 """Holds an object that was made after the last freezing, and that the collector lists, unless somebody freezes objects again."""
+
+
+def _living(*names: tuple[str, str]) -> list[Any]:
+    named = (getattr(sys.modules.get(module), name, None) for module, name in names)
+    if not (kinds := tuple(kind for kind in named if isinstance(kind, type))):
+        return []
+    seen = [*_FROZEN, *gc.get_objects()]
+    if not any(each is _MARK[0] for each in seen):  # somebody else froze what lived
+        gc.unfreeze()
+        seen = gc.get_objects()
+    return [each for each in seen if issubclass(type(each), kinds)]
