@@ -94,6 +94,18 @@ SEEN = (
                 "past a folder that is left again",
                 "return os.stat(f'{place}/../{os.path.relpath(KIT, place.parent)}/table.md').st_size",
             ),
+            (
+                "through a link, by pathlib",
+                "os.symlink(KIT / 'table.md', place / 'a')\n    return (place / 'a').stat().st_size",
+            ),
+            (
+                "through a link to its folder, that of the last part not followed",
+                "os.symlink(KIT, place / 'a')\n    return os.stat(place / 'a' / 'table.md', follow_symlinks=False).st_size",
+            ),
+            (
+                "from a folder that is open",
+                "return os.stat('table.md', dir_fd=os.open(KIT, os.O_RDONLY), follow_symlinks=False).st_size",
+            ),
             ("with two separators", "return os.stat(f'/{KIT}//table.md').st_size"),
         )
     ),
