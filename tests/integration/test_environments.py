@@ -77,6 +77,7 @@ def test_a_slower_release_of_a_package_is_found_with_one_commit_on_both_sides(pl
     assert report.cases[0].comparison.ratio > 4
     assert report.reference
     assert report.head.commit == report.reference.commit
+    assert f"Head and reference are both {report.head.commit[:10]} " in done.markdown
     assert "| waits | 2.0 in the head, 1.0 in the reference |" in done.markdown
     refused = play.ratchet("baseline", "record")
     assert (refused.code, "two environments" in refused.err) == (2, True), refused

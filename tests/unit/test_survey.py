@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ratchet.core.bench.child.worker import _OPERATIONS
 from ratchet.core.bench.client import CaseTrouble
 from ratchet.core.bench.duet import Duet
 from ratchet.core.bench.messages import HostCode
-from ratchet.core.bench.suite import _host_code, _suits_two_cores
+from ratchet.core.bench.suite import _host_code, _suits_two_cores, choices_that_differ
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
 from ratchet.core.errors import ForeignModuleError, HostError
 from ratchet.core.records.profile import Activity
@@ -228,3 +229,31 @@ def test_stages_are_words_for_people() -> None:
         assert failure.stage in ("prepare", "check", "measure"), request
     for stage in ("import", "build", "prepare", "check", "measure"):
         assert CaseTrouble("head", stage, "no", ()).failure().stage == stage
+
+
+@pytest.mark.parametrize(
+    ("head", "reference", "said"),
+    [
+        (
+            "BLOCK: 64, num_warps: 4, n: None",
+            "BLOCK: 64, num_warps: 8, n: None",
+            "num_warps: 4 in the head and num_warps: 8 in the",
+        ),
+        ("num_warps: 4, fast: True", "num_warps: 4", "fast: True in the head and num_warps: 4"),
+        (
+            "B: 1, num_warps: 4; B: 2, num_warps: 4",
+            "B: 1, num_warps: 4",
+            "B: 1, num_warps: 4; B: 2, num_warps: 4 in the head and B: 1",
+        ),
+        ("BLOCK: 1", "BLOCK: 1", None),
+    ],
+)
+def test_what_the_autotuner_chose_otherwise(head: str, reference: str, said: str | None) -> None:
+    """A sentence names the kernel and what its two configurations do not have in common; there is none for the same."""
+    sides: dict[Side, Any] = {"head": {"scale": head}, "reference": {"scale": reference, "other": "BLOCK: 3"}}
+    surveyed: dict[str, Any] = {
+        CASE: {side: PreparedCase(prepared=SimpleNamespace(choices=choices)) for side, choices in sides.items()}  # type: ignore[arg-type]  nobody looks
+    }
+    sentences = list(choices_that_differ(surveyed, [CASE]))
+    assert len(sentences) == (said is not None)
+    assert all("kernel scale, Triton's autotuner chose " + str(said) in sentence for sentence in sentences), sentences

@@ -44,7 +44,7 @@ _TIMES_ITSELF = (
     "Kernels are chosen by timing them in each process (triton.autotune, cudnn.benchmark), in: {}. With"
     " Triton 3.4 and configurations without a pre_hook its choices are kept, and the check is faster."
 )
-_CHOICES_DIFFER = "{}: the head uses {} for kernel {}, the reference {}. Triton's autotuner chose, by timing."
+_CHOICES_DIFFER = "{}: for kernel {}, Triton's autotuner chose {} in the head and {} in the reference, by timing."
 _LATE = (
     "Imports inside benchmark functions take {} in each process, since they also change {}, so that no process can do them for"
     " all. Import at the top of the file."
@@ -186,7 +186,7 @@ def measure_suite(
         head.triton,
         missing,
         next((host.l2_bytes for host in (*hosts.values(), *duet.workers.hosts.values()) if host.l2_bytes), None),
-        (*notes, *late, *without, *_choices_that_differ(surveyed, timed), *duet.workers.notes),
+        (*notes, *late, *without, *choices_that_differ(surveyed, timed), *duet.workers.notes),
     )
 
 
@@ -197,14 +197,20 @@ def _import_late(sessions: Sessions, duet: Duet, notes: list[str], modules: Sequ
         notes.append(_LATE.format(wall(done.seconds), listed(done.changed, 3)))
 
 
-def _choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each kernel for which the autotuner chose something else on each side."""
+def choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each kernel for which the autotuner chose something else on each side, with what is not the same."""
     for name in timed:
         sides = {side: one.prepared.choices for side, one in surveyed[name].items() if isinstance(one, PreparedCase)}
         head, reference = sides.get("head", {}), sides.get("reference", {})
         for kernel in head.keys() & reference.keys():
-            if head[kernel] != reference[kernel]:
-                yield clean(_CHOICES_DIFFER.format(name, head[kernel], kernel, reference[kernel]), 500)
+            one, other = head[kernel], reference[kernel]
+            if one != other:
+                yield clean(_CHOICES_DIFFER.format(name, kernel, _without(one, other), _without(other, one)), 500)
+
+
+def _without(choice: str, other: str) -> str:
+    """Return what a configuration sets and another one does not; all of it where there are several."""
+    return ", ".join(each for each in choice.split(", ") if ";" in choice or each not in other.split(", ")) or choice
 
 
 def completed(
