@@ -99,7 +99,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     changed = " + uncommitted changes" if plan.head.tree.dirty else ""
     against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
     differs = f", {summary(pythons.differs)}" if pythons.differs else ""
-    progress.announce(f"{commit_label(plan.head.tree)}{changed} against {against}{differs}")
+    progress.begin(f"{commit_label(plan.head.tree)}{changed} against {against}{differs}")
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,

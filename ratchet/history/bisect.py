@@ -370,7 +370,7 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
         None,
         site.environ,
     )
-    site.progress.announce(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
+    site.progress.begin(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
     began = datetime.now(UTC), time.monotonic()
     machine = site.in_environments(head.tree.commit, reference.tree.commit)
     with worktrees(site.repository, head, reference) as trees:

@@ -297,7 +297,7 @@ class _Walk:
         site, began = self._site, (started, time.monotonic())
         plan = site.plan(head, reference)
         writable(plan.results)
-        site.progress.announce(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
+        site.progress.begin(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
         return compare_commits(plan, site.request.command, machine, trees, site.progress, began)
 
     def _confirmed(

@@ -191,7 +191,7 @@ class _Soak:
         append_check(folder / f"{check.started_at:%Y-%m-%d}-{key}.jsonl", check)
         slowed = [case.name for case in check.cases if case.planted]
         kind = f"{units.listed(slowed)} slowed by {units.percent(check.planted, 2)}" if slowed else "unchanged"
-        self.progress.announce(f"Check {next(self.numbers)}, {kind}, {units.wall(check.wall_s)}: {check.headline}")
+        self.progress.begin(f"Check {next(self.numbers)}, {kind}, {units.wall(check.wall_s)}: {check.headline}")
 
 
 def _decision(run: RunRecord, report: ReportRecord, planted: Mapping[str, float]) -> SoakCheck:

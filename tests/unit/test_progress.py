@@ -49,6 +49,40 @@ def test_lines_tell_stages_and_pairs() -> None:
     ]
 
 
+def test_lines_of_a_second_check_count_from_its_own_beginning() -> None:
+    """A walk through commits begins each anew, and a pair is told before what comes after it."""
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock)
+    for number in (1, 2):
+        progress.begin(f"commit {number}")
+        progress.start(1, 4)
+        clock.now += 3.0
+        progress.case("bench/0", 0, 1)
+        progress.stage("Profiling 1 case")
+    lines = [
+        "Measuring 1 case in up to 4 pairs of processes",
+        "pair 1 of at most 4: 1 measurement after 3.0 s",
+        "Profiling 1 case",
+    ]
+    assert stream.getvalue().splitlines() == ["commit 1", *lines, "commit 2", *lines]
+
+
+def test_a_bar_of_a_second_check_begins_anew() -> None:
+    """After a check that went to its last pair, the bar of the next one shows how far that is."""
+    stream, clock = io.StringIO(), Clock()
+    progress = LiveProgress(Console(file=stream, color_system=None, force_terminal=True, width=100), clock)
+    lengths = []
+    for text, pairs in (("commit 1", 2), ("commit 2", 12)):
+        progress.begin(text)
+        progress.start(1, pairs)
+        stream.truncate(0)
+        clock.now += 1.0
+        progress.case("bench/0", 1, 2)
+        lengths.append(stream.getvalue().count("━"))
+    progress.finish()
+    assert lengths[0] > 4 * lengths[1] > 0, lengths
+
+
 def test_lines_come_at_most_once_a_second() -> None:
     """A thousand quick pairs of a ten-second run give about ten lines."""
     stream, clock = io.StringIO(), Clock()

@@ -25,6 +25,9 @@ _LINE_S = 1.0
 class Progress:
     """Receives the progress of a run, and shows nothing, as for ``--json`` and ``--quiet``. Every call is cheap."""
 
+    def begin(self, text: str) -> None:
+        """Show a line that stays, and count time and pairs from now on: a check, or the next of several, begins."""
+
     def start(self, total_cases: int, pairs: int) -> None:
         """Note that measuring begins: this many cases, each in at most this many pairs."""
 
@@ -58,12 +61,17 @@ class LineProgress(Progress):
         self._is_open = False
         """A pair is under way of which nothing was written."""
 
+    def begin(self, text: str) -> None:
+        self.announce(text)
+        self._began = self._clock()
+
     def start(self, total_cases: int, pairs: int) -> None:
         self.finish()
         self._pairs, self._pair, self._done = pairs, 0, 0
         self._write(f"Measuring {units.plural(total_cases, 'case')} in up to {pairs} pairs of processes")
 
     def announce(self, text: str) -> None:
+        self.finish()
         self._write(untrusted.log_line(text))
 
     stage = announce
@@ -110,6 +118,11 @@ class LiveProgress(Progress):
         )
         self._task = self._bar.add_task("", total=None)
         self._running = False
+
+    def begin(self, text: str) -> None:
+        self.announce(text)
+        self._share = 0.0
+        self._bar.reset(self._task, start=self._running, total=None)
 
     def start(self, total_cases: int, pairs: int) -> None:
         self._pairs = pairs
