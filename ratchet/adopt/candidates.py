@@ -56,7 +56,7 @@ class BenchmarkIdea:
         indent = "    "
         helpers = [textwrap.indent(helper, indent) + "\n" for helper in call.helpers]  # inside, where they find the device
         body = [f"{indent}{line}" for line in call.body]
-        if not call.names_device:
+        if body and not call.names_device:
             body = [f"{indent}with device:  # tensors and modules are made there", *(f"{indent}{line}" for line in body)]
         imports = sorted(
             {*call.imports, "import torch", "from ratchet import benchmark"}, key=lambda line: (line[:1] == "f", line)

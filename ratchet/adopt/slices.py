@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -101,6 +102,7 @@ def cut(
     """
     if function is None:  # the file's own statements: its imports are looked up as those of any other
         line = [node for node in line if not isinstance(node, ast.Import | ast.ImportFrom)]
+    line, call = _with_inputs_before(line, call)
     kept, needed = _backwards(line, _loads(call))
     arguments = {name: given[name] for name in needed if name in given}
     unknown = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)} if function else set()
@@ -124,6 +126,26 @@ def cut(
     if len(lines) + sum(len(each.splitlines()) for each in helpers) > _MOST_LINES:
         raise CannotCut(f"it needs more than {_MOST_LINES} lines")
     return Slice(tuple(sorted(set(imports))), tuple(helpers), lines, called, bool(re.search(r"\bdevice\b", whole)))
+
+
+def _with_inputs_before(line: Sequence[ast.stmt], call: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
+    """Return the statements with one more for each tensor that is made within the call, which would be timed with it."""
+    line, call = list(line), copy.deepcopy(call)
+    taken = {each.id for node in (*line, call) for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+    def name_of(value: ast.expr) -> ast.expr:
+        if isinstance(value, ast.Starred) or not _MAKES.search(ast.unparse(value)):
+            return value
+        name = next(name for number in itertools.count(1) if (name := f"input_{number}") not in taken)
+        taken.add(name)
+        line.append(ast.fix_missing_locations(ast.Assign([ast.Name(name, ast.Store())], value, lineno=call.lineno)))
+        return ast.Name(name, ast.Load())
+
+    if isinstance(call, ast.Call):
+        call.args = [name_of(each) for each in call.args]
+        for keyword in call.keywords:
+            keyword.value = name_of(keyword.value) if keyword.arg else keyword.value
+    return line, call
 
 
 def _backwards(line: Sequence[ast.stmt], needed: set[str]) -> tuple[list[ast.stmt], set[str]]:

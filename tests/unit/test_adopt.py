@@ -324,8 +324,22 @@ def test_a_test_s_call_becomes_a_benchmark(tmp_path: Path) -> None:
 def test_a_module_is_evaluated_on_the_device(tmp_path: Path) -> None:
     """Where the test names no device, everything is made on ours, and the module is in evaluation mode."""
     (text,) = written(tmp_path, {**PACKAGE, "tests/test_norm.py": TEST}, "pack.ops.Norm")
-    made = "        m = Norm(dict(size=8))\n        m.set_scale(3)\n        m.eval()\n"
-    assert f"    with device:  # tensors and modules are made there\n{made}" in text
+    made = "m = Norm(dict(size=8))", "m.set_scale(3)", "input_1 = torch.randn(2, 8)", "m.eval()"
+    block = "".join(f"        {line}\n" for line in made)
+    assert f"    with device:  # tensors and modules are made there\n{block}    return lambda: m(input_1)\n" in text
+
+
+def test_tensors_that_a_test_makes_within_a_call_are_made_before_it(tmp_path: Path) -> None:
+    """They are no part of what is timed, and lie on the device; a name that is taken is not taken again, and numbers stay."""
+    test = "import torch\nfrom pack import norm\n\ndef test_norm():\n    input_2 = 1e-6\n"
+    test += "    assert norm(torch.randn(4, 8), w=2 * torch.ones(8), eps=max(input_2, 0)).shape == (4, 8)\n"
+    (text,) = written(tmp_path, {**PACKAGE, "tests/test_norm.py": test}, "pack.norm")
+    made = "input_2 = 1e-06", "input_1 = torch.randn(4, 8)", "input_3 = 2 * torch.ones(8)"
+    block = "".join(f"        {line}\n" for line in made)
+    assert f"{block}    return lambda: norm(input_1, w=input_3, eps=max(input_2, 0))\n" in text
+    alone = test.replace("    input_2 = 1e-6\n", "").replace("input_2", "1e-6")
+    (text,) = written(tmp_path, {**PACKAGE, "tests/test_norm.py": alone}, "pack.norm")
+    assert text.endswith("input_2 = 2 * torch.ones(8)\n    return lambda: norm(input_1, w=input_2, eps=max(1e-06, 0))\n")
 
 
 def test_blocks_of_the_readme_are_read(tmp_path: Path) -> None:
