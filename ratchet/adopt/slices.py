@@ -13,7 +13,7 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 DEVICE = re.compile(r"(torch_)?(dev|device)(_?(type|name|str))?", re.IGNORECASE)
@@ -29,6 +29,8 @@ _MODULES, _ON_THE_WAY = {"torch", "np", "numpy", "triton", "pytest", "self"}, {"
 _IN_PLACE = {"eval", "cuda", "to", "half", "bfloat16", "float", "double", "requires_grad_", "train"}
 _MAKES = re.compile(r"\b(rand\w*|zeros\w*|ones\w*|empty\w*|full\w*|arange|tensor|linspace|normal)\(")
 """Functions that make tensors."""
+MODULE = "module"
+"""The name of a module that is made within its call."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def cut(
     """
     if function is None:  # the file's own statements: its imports are looked up as those of any other
         line = [node for node in line if not isinstance(node, ast.Import | ast.ImportFrom)]
-    line, call = _with_inputs_before(line, call)
+    line, call = _with_inputs_before(source, line, call)
     kept, needed = _backwards(line, _loads(call))
     arguments = {name: given[name] for name in needed if name in given}
     unknown = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)} if function else set()
@@ -128,23 +130,37 @@ def cut(
     return Slice(tuple(sorted(set(imports))), tuple(helpers), lines, called, bool(re.search(r"\bdevice\b", whole)))
 
 
-def _with_inputs_before(line: Sequence[ast.stmt], call: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
-    """Return the statements with one more for each tensor that is made within the call, which would be timed with it."""
+def _with_inputs_before(source: Source, line: Sequence[ast.stmt], call: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
+    """Return the statements with one more for each tensor or module that is made within the call, which would be timed too."""
     line, call = list(line), copy.deepcopy(call)
     taken = {each.id for node in (*line, call) for each in ast.walk(node) if isinstance(each, ast.Name)}
+    made_by = "|".join(name for name, nodes in source.scope.items() if isinstance(nodes[-1], ast.FunctionDef))
+    makes = re.compile(rf"{_MAKES.pattern}|\b({made_by})\(" if made_by else _MAKES.pattern)
 
-    def name_of(value: ast.expr) -> ast.expr:
-        if isinstance(value, ast.Starred) or not _MAKES.search(ast.unparse(value)):
-            return value
-        name = next(name for number in itertools.count(1) if (name := f"input_{number}") not in taken)
+    def before(value: ast.expr, names: Iterable[str]) -> ast.expr:
+        name = next((name for name in names if name not in taken), None)
+        if name is None:
+            raise CannotCut("a variable has the name that its module would get")
         taken.add(name)
         line.append(ast.fix_missing_locations(ast.Assign([ast.Name(name, ast.Store())], value, lineno=call.lineno)))
         return ast.Name(name, ast.Load())
 
+    def argument(value: ast.expr) -> ast.expr:
+        if not makes.search(ast.unparse(value)):
+            return value
+        names = (f"input_{number}" for number in itertools.count(1))
+        if not isinstance(value, ast.Starred):
+            return before(value, names)
+        several = value.value  # of a generator, the first call would take all
+        several = ast.ListComp(several.elt, several.generators) if isinstance(several, ast.GeneratorExp) else several
+        return ast.Starred(before(several, names))
+
     if isinstance(call, ast.Call):
-        call.args = [name_of(each) for each in call.args]
+        if isinstance(call.func, ast.Call):
+            call.func = before(call.func, (MODULE,))
+        call.args = [argument(each) for each in call.args]
         for keyword in call.keywords:
-            keyword.value = name_of(keyword.value) if keyword.arg else keyword.value
+            keyword.value = argument(keyword.value) if keyword.arg else keyword.value
     return line, call
 
 
@@ -323,8 +339,8 @@ class _Cleaner(ast.NodeTransformer):
 
 def values_of_arguments(function: ast.FunctionDef, source: Source) -> Iterator[dict[str, str]]:
     """Yield values for the arguments of a test or benchmark, as text of Python: the largest that it names, then the first."""
-    named: dict[str, str] = {}
     positional = [*function.args.posonlyargs, *function.args.args]
+    named = {each.arg: fixture for each in positional if (fixture := _fixture(each.arg, source))}
     for each, default in zip(positional[::-1], function.args.defaults[::-1], strict=False):
         named[each.arg] = ast.unparse(default)
     for each, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
@@ -342,6 +358,18 @@ def values_of_arguments(function: ast.FunctionDef, source: Source) -> Iterator[d
     yield {name: largest[name] for name in order if name in largest}
     if first != largest:
         yield {name: first[name] for name in order if name in first}
+
+
+def _fixture(name: str, source: Source) -> str:
+    """Return what a fixture of pytest in the same file returns, if that is all it does and it needs no other."""
+    node = source.scope.get(name, (None,))[-1]
+    if not isinstance(node, ast.FunctionDef) or ast.unparse(node.args):
+        return ""
+    is_one = any(re.match(r"(pytest\.)?fixture\b", ast.unparse(each)) for each in node.decorator_list)
+    done = node.body[-1]
+    made = done.value if isinstance(done, ast.Return) else getattr(getattr(done, "value", None), "value", None)
+    is_all = len(node.body) == (1 if ast.get_docstring(node) is None else 2)
+    return ast.unparse(made) if is_one and is_all and isinstance(made, ast.expr) else ""
 
 
 def _parameters(decorator: ast.expr, source: Source) -> Iterator[tuple[list[str], list[ast.expr]]]:

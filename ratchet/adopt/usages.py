@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ratchet.adopt.definitions import Definitions
-from ratchet.adopt.slices import CannotCut, Slice, Source, cut, straightened, values_of_arguments
+from ratchet.adopt.slices import MODULE, CannotCut, Slice, Source, cut, straightened, values_of_arguments
 
 _HELPING = re.compile(
     r"^(_|assert|check|get_|set_|is_|has_|infer_|make_|create_|build_|init_|load_|save_|print|log|seed|compare|verify|supports"
@@ -133,6 +133,9 @@ def _target(call: ast.Call, imported: Mapping[str, str], instances: Mapping[str,
     """Return what a call calls, and the variable of the module that it calls, if any."""
     if isinstance(call.func, ast.Name) and call.func.id in instances:
         return instances[call.func.id], call.func.id
+    if isinstance(call.func, ast.Call):  # Norm(64)(x)
+        made = _dotted(call.func.func, imported)
+        return (made, MODULE) if made and made.rpartition(".")[2][:1].isupper() else None
     found = _dotted(call.func.value if _is_apply(call) else call.func, imported)  # type: ignore[attr-defined]
     return (found, "") if found else None
 

@@ -342,6 +342,49 @@ def test_tensors_that_a_test_makes_within_a_call_are_made_before_it(tmp_path: Pa
     assert text.endswith("input_2 = 2 * torch.ones(8)\n    return lambda: norm(input_1, w=input_2, eps=max(1e-06, 0))\n")
 
 
+@pytest.mark.parametrize(
+    ("test", "body", "call"),
+    [
+        ("Norm(6)(torch.ones(2, 6))", ["module = Norm(6)", "input_1 = torch.ones(2, 6)", "module.eval()"], "module(input_1)"),
+        ("norm(made(64), None, 0)", ["input_1 = made(64)"], "norm(input_1, None, 0)"),
+        ("norm(*(torch.ones(8) for _ in '12'), 0)", ["input_1 = [torch.ones(8) for _ in '12']"], "norm(*input_1, 0)"),
+        ("norm(rows, None, 0)", ["rows = torch.randn(4, 64)"], "norm(rows, None, 0)"),
+        ("norm(yielded, None, 0)", ["yielded = torch.randn(3, 64)"], "norm(yielded, None, 0)"),
+        ("norm(opened, None, 0)", [], None),
+    ],
+)  # fmt: skip
+def test_how_a_test_may_write_its_inputs(test: str, body: list[str], call: str | None, tmp_path: Path) -> None:
+    """Within the call, by a function of the file, or as a fixture that does nothing else."""
+    text = f"""
+import pytest
+import torch
+from pack.ops import Norm, norm
+
+def made(n):
+    return torch.randn(4, n)
+
+@pytest.fixture(scope="module")
+def rows():
+    \"\"\"Rows.\"\"\"
+    return torch.randn(4, 64)
+
+@pytest.fixture
+def yielded():
+    yield torch.randn(3, 64)
+
+@pytest.fixture
+def opened(tmp_path):
+    return torch.load(tmp_path / "x")
+
+def test_it(rows, yielded, opened):
+    {test}
+"""
+    files = {**PACKAGE, "tests/test_norm.py": text}
+    found = [each for each in surveyed(tmp_path, files).candidates if any(each.origins)]
+    seen = [(list(each.calls[0].body), each.calls[0].call) for each in found]
+    assert seen == ([(body, call)] if call else [])
+
+
 def test_blocks_of_the_readme_are_read(tmp_path: Path) -> None:
     """Their calls come with the line of the README."""
     readme = "# Pack\n\n```python\nimport torch\nfrom pack import norm\nx = torch.randn(8, 8)\nnorm(x, x[0], 1e-6)\n```\n"
