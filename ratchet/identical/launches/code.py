@@ -9,10 +9,8 @@ are in the list of launches.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from pathlib import Path
 
 from ratchet.identical.launches import elf
 from ratchet.identical.launches.driver import NoIdentity
+from ratchet.identical.runtime import living
 
 _ENVIRONMENT = re.compile(
     r"_ZN(2at|3c10|14at_cuda_detail|13pytorch_flash)\d"  # torch: at::native::…
@@ -144,16 +143,11 @@ def _triton_kernels() -> list[_Kernel]:
     Read from its live objects: hooks and caches differ between releases and miss kernels that are launched in other ways. Should
     a release name the attributes otherwise, its kernels are not found, and so opaque.
     """
-    compiler = sys.modules.get("triton.compiler.compiler")
-    kind = getattr(compiler, "CompiledKernel", None)
-    if not isinstance(kind, type):
-        return []
     found: list[_Kernel] = []
-    for each in gc.get_objects():
-        if issubclass(type(each), kind):
-            module, function, name, asm = (vars(each).get(field) for field in ("module", "function", "name", "asm"))
-            cubin = asm.get("cubin") if isinstance(asm, dict) else None
-            loaded = isinstance(module, int) and isinstance(function, int)
-            if loaded and isinstance(name, str) and isinstance(cubin, bytes):
-                found.append(_Kernel(module, function, name, cubin))
+    for each in living("triton.compiler.compiler", "CompiledKernel"):
+        module, function, name, asm = (vars(each).get(field) for field in ("module", "function", "name", "asm"))
+        cubin = asm.get("cubin") if isinstance(asm, dict) else None
+        loaded = isinstance(module, int) and isinstance(function, int)
+        if loaded and isinstance(name, str) and isinstance(cubin, bytes):
+            found.append(_Kernel(module, function, name, cubin))
     return found
