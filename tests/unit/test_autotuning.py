@@ -72,6 +72,7 @@ def tuner(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A tuner of a fresh class, which a watch changes."""
     fresh = type("Autotuner", (), dict(vars(Autotuner)))
     monkeypatch.setitem(sys.modules, "triton.runtime.autotuner", SimpleNamespace(Autotuner=fresh))
+    monkeypatch.setitem(sys.modules, "triton.runtime._async_compile", SimpleNamespace())  # not that of a Triton that is here
     KEPT.clear()
     return fresh
 
