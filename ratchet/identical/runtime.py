@@ -119,38 +119,36 @@ class NativeOpenings:
         return found
 
 
-def uncompiled_kernels() -> Iterator[FunctionType]:
-    """Yield the functions of Triton's live kernels that nothing has compiled. A release with other names yields none."""
-    kernels = (each for each in living("triton.runtime.jit", "JITFunction") if vars(each).get("hash", "") is None)
-    yield from (kernel.fn for kernel in kernels if isinstance(kernel.fn, FunctionType))
-
-
-def living(module: str, name: str) -> list[Any]:
-    """Return the live objects of a class, if its module was imported and has it: those too that `freeze` hid."""
-    return _living((module, name))
-
-
-def freeze() -> None:
-    """Hide all that lives from the collector, as `gc.freeze` does, but for what `living` is asked for in a process forked later.
-
-    The collector lists nothing that is frozen; and after an unfreezing, each collection takes 0.3 s where torch is loaded.
-    """
-    _FROZEN[:] = _living(("triton.runtime.jit", "JITFunction"), ("triton.compiler.compiler", "CompiledKernel"))
-    gc.freeze()
-    _MARK[0] = []
-
-
+JIT_FUNCTION, COMPILED_KERNEL = ("triton.runtime.jit", "JITFunction"), ("triton.compiler.compiler", "CompiledKernel")
+"""Modules and names of the classes of which `freeze` keeps the objects in sight."""
 _FROZEN: list[Any] = []
 _MARK: list[list[Any]] = [[]]
 """Holds an object that was made after the last freezing, and that the collector lists, unless somebody freezes objects again."""
 
 
-def _living(*names: tuple[str, str]) -> list[Any]:
-    named = (getattr(sys.modules.get(module), name, None) for module, name in names)
-    if not (kinds := tuple(kind for kind in named if isinstance(kind, type))):
+def uncompiled_kernels() -> Iterator[FunctionType]:
+    """Yield the functions of Triton's live kernels that nothing has compiled. A release with other names yields none."""
+    kernels = (each for each in living(JIT_FUNCTION) if vars(each).get("hash", "") is None)
+    yield from (kernel.fn for kernel in kernels if isinstance(kernel.fn, FunctionType))
+
+
+def living(*kinds: tuple[str, str]) -> list[Any]:
+    """Return the live objects of these classes, as far as their modules were imported: those too that `freeze` hid."""
+    named = (getattr(sys.modules.get(module), name, None) for module, name in kinds)
+    if not (classes := tuple(kind for kind in named if isinstance(kind, type))):
         return []
     seen = [*_FROZEN, *gc.get_objects()]
     if not any(each is _MARK[0] for each in seen):  # somebody else froze what lived
         gc.unfreeze()
         seen = gc.get_objects()
-    return [each for each in seen if issubclass(type(each), kinds)]
+    return list({id(each): each for each in seen if issubclass(type(each), classes)}.values())
+
+
+def freeze() -> None:
+    """Hide all that lives from the collector, as `gc.freeze` does; `living` finds Triton's kernels all the same.
+
+    The collector lists nothing that is frozen; and after an unfreezing, each collection takes 0.3 s where torch is loaded.
+    """
+    _FROZEN[:] = living(JIT_FUNCTION, COMPILED_KERNEL)
+    gc.freeze()
+    _MARK[0] = []

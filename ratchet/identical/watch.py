@@ -79,12 +79,11 @@ _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", 
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES
-_UNHEARD = frozenset(
-    {
-        *("builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"),
-        *("object.__setattr__", "object.__delattr__"),
-    }
-)
+_UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"}) | {
+    "object.__setattr__",
+    "object.__delattr__",
+}
+"""Other events tell what these lead to; arguments of the last two are names of attributes, and no files."""
 _stat, _lstat = os.stat, os.lstat
 """As they are before a watch puts its own in their place."""
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")

@@ -23,7 +23,7 @@ from ratchet.core.records.run import CaseRun
 from ratchet.identical.difference import PythonChange, TreeDifference, compare, python_change, whole
 from ratchet.identical.footprint import Footprint, Found, look
 from ratchet.identical.proof import Noticed, Proof
-from ratchet.identical.runtime import freeze, living
+from ratchet.identical.runtime import JIT_FUNCTION, freeze, living
 from ratchet.identical.watch import NativeOpenings
 from ratchet.process_state.boundary import CaseBoundary
 from tests import examples
@@ -283,7 +283,7 @@ def test_frozen_kernels_are_found(of_an_author: bool) -> None:
         made = [kind()]
         if of_an_author:
             gc.freeze()
-        found = living("triton.runtime.jit", "JITFunction")
+        found = living(JIT_FUNCTION)
         listed = {id(each) for each in gc.get_objects()}
         says = len(found) == 2, kept in found, made[0] in found, id(made) in listed, (id(kept) in listed) is of_an_author
         os.write(pipe, f"{all(says)} {says}".encode())

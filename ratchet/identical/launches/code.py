@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ratchet.identical.launches import elf
 from ratchet.identical.launches.driver import NoIdentity
-from ratchet.identical.runtime import living
+from ratchet.identical.runtime import COMPILED_KERNEL, living
 
 _ENVIRONMENT = re.compile(
     r"_ZN(2at|3c10|14at_cuda_detail|13pytorch_flash)\d"  # torch: at::native::…
@@ -144,7 +144,7 @@ def _triton_kernels() -> list[_Kernel]:
     a release name the attributes otherwise, its kernels are not found, and so opaque.
     """
     found: list[_Kernel] = []
-    for each in living("triton.compiler.compiler", "CompiledKernel"):
+    for each in living(COMPILED_KERNEL):
         module, function, name, asm = (vars(each).get(field) for field in ("module", "function", "name", "asm"))
         cubin = asm.get("cubin") if isinstance(asm, dict) else None
         loaded = isinstance(module, int) and isinstance(function, int)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ratchet.identical.footprint import Footprint
 from ratchet.identical.launches import elf
-from ratchet.identical.runtime import living
+from ratchet.identical.runtime import COMPILED_KERNEL, JIT_FUNCTION, living
 from ratchet.identical.static.instructions import instructions
 
 _UNUSED = frozenset({"hash", "target", "extern_libs"})
@@ -97,7 +97,7 @@ def _import(module: str) -> None:
 def _kernels(tree: Path) -> Iterator[dict[str, Any]]:
     """Yield `records.Kernel` of everything that Triton has compiled here from files of the tree. Raises NotPortable."""
     found = {}
-    for each in living("triton.compiler.compiler", "CompiledKernel"):
+    for each in living(COMPILED_KERNEL):
         if kernel := _kernel(tree, each):
             found[json.dumps(kernel, sort_keys=True)] = kernel
     yield from (found[text] for text in sorted(found))
@@ -216,7 +216,7 @@ def _function(tree: Path, file: str, name: str) -> Any:
 def _functions(tree: Path) -> Mapping[tuple[str, str], Sequence[Any]]:
     """Return all kernels of the tree by file and qualified name."""
     found: dict[tuple[str, str], list[Any]] = {}
-    for each in living("triton.runtime.jit", "JITFunction"):
+    for each in living(JIT_FUNCTION):
         file = Path(each.fn.__code__.co_filename).resolve()
         if file.is_relative_to(tree):
             found.setdefault((str(file.relative_to(tree)), each.fn.__qualname__), []).append(each)
