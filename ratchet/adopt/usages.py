@@ -133,9 +133,8 @@ def _target(call: ast.Call, imported: Mapping[str, str], instances: Mapping[str,
     """Return what a call calls, and the variable of the module that it calls, if any."""
     if isinstance(call.func, ast.Name) and call.func.id in instances:
         return instances[call.func.id], call.func.id
-    if isinstance(call.func, ast.Call):  # Norm(64)(x)
-        made = _dotted(call.func.func, imported)
-        return (made, MODULE) if made and made.rpartition(".")[2][:1].isupper() else None
+    if made := _class_made(call.func, imported):  # Norm(64)(x)
+        return made, MODULE
     found = _dotted(call.func.value if _is_apply(call) else call.func, imported)  # type: ignore[attr-defined]
     return (found, "") if found else None
 
@@ -146,12 +145,17 @@ def _instances(body: Sequence[ast.stmt], imported: Mapping[str, str]) -> dict[st
     for node in (each for statement in body for each in ast.walk(statement)):
         if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)):
             continue
-        made = node.value
-        while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and isinstance(made.func.value, ast.Call):
-            made = made.func.value
-        if isinstance(made, ast.Call) and (name := _dotted(made.func, imported)) and name.rpartition(".")[2][:1].isupper():
+        if name := _class_made(node.value, imported):
             found[node.targets[0].id] = name
     return found
+
+
+def _class_made(made: ast.expr, imported: Mapping[str, str]) -> str | None:
+    """Return the class that an expression makes an object of, with or without ``.to(…)`` behind it."""
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and isinstance(made.func.value, ast.Call):
+        made = made.func.value
+    name = _dotted(made.func, imported) if isinstance(made, ast.Call) else None
+    return name if name and name.rpartition(".")[2][:1].isupper() else None
 
 
 # Where usages are looked for.

@@ -346,6 +346,7 @@ def test_tensors_that_a_test_makes_within_a_call_are_made_before_it(tmp_path: Pa
     ("test", "body", "call"),
     [
         ("Norm(6)(torch.ones(2, 6))", ["module = Norm(6)", "input_1 = torch.ones(2, 6)", "module.eval()"], "module(input_1)"),
+        ("Norm(6).half()(made(6))", ["module = Norm(6).half()", "input_1 = made(6)", "module.eval()"], "module(input_1)"),
         ("norm(made(64), None, 0)", ["input_1 = made(64)"], "norm(input_1, None, 0)"),
         ("norm(*(torch.ones(8) for _ in '12'), 0)", ["input_1 = [torch.ones(8) for _ in '12']"], "norm(*input_1, 0)"),
         ("norm(rows, None, 0)", ["rows = torch.randn(4, 64)"], "norm(rows, None, 0)"),
