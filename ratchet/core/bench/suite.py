@@ -209,8 +209,9 @@ def choices_that_differ(surveyed: Surveyed, timed: Collection[str]) -> Iterator[
 
 
 def _without(choice: str, other: str) -> str:
-    """Return what a configuration sets and another one does not; all of it where there are several."""
-    return ", ".join(each for each in choice.split(", ") if ";" in choice or each not in other.split(", ")) or choice
+    """Return what a configuration sets and another one does not; all of it where either side has several."""
+    apart = [each for each in choice.split(", ") if each not in other.split(", ")]
+    return choice if ";" in choice + other or not apart else ", ".join(apart)
 
 
 def completed(
