@@ -105,7 +105,7 @@ class _Event:
     name: str
     arguments: tuple[Any, ...]
     named: Mapping[str, Any]
-    caller: FrameType | None
+    caller: FrameType | None = None
     """Where it happened; None in a thread of C code."""
 
     @functools.cached_property
@@ -230,8 +230,10 @@ class Watch:
             return
         self._here.is_busy = True
         try:
-            caller = next((frame for frame in _back(sys._getframe(1)) if frame.f_code.co_filename != __file__), None)
-            self._heard(_Event(event, arguments, named, caller))
+            noted = _Event(event, arguments, named)
+            if not self._is_elsewhere(noted):  # most are: found before anybody looks at frames, of which each look is an event
+                noted.caller = next((each for each in _back(sys._getframe(1)) if each.f_code.co_filename != __file__), None)
+                self._heard(noted)
         except Exception as error:  # noqa: BLE001  raised here, it would become an error of the author's code
             self._touch(Touch("anything", f"the watch did not understand {event} ({type(error).__name__}: {error})"))
         finally:
@@ -239,9 +241,7 @@ class Watch:
 
     def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
         name, arguments = event.name, event.arguments
-        if self._is_elsewhere(event):  # most are: found before anybody looks at frames
-            pass
-        elif name == "exec":
+        if name == "exec":
             self._executed(event, arguments[0])
         elif name == "open":
             if isinstance(arguments[0], str | bytes | os.PathLike):  # and not a descriptor, which was opened before
@@ -278,6 +278,8 @@ class Watch:
 
     def _is_elsewhere(self, event: _Event) -> bool:
         """Return whether an event tells only of a file outside the tree, by a plain path, or of code of one."""
+        if event.name == "exec":
+            return not self._path_of_code(event.arguments[0])
         if event.name == "object.__getattr__" and event.arguments[1] in _CODES:
             code = getattr(*event.arguments[:2])
             return not (isinstance(code, CodeType) and self._path_of_code(code))
@@ -287,9 +289,8 @@ class Watch:
         place = place.path if event.name == "find_spec" else place
         if not isinstance(place, str | bytes | os.PathLike):
             return False
-        text = os.fsdecode(place)
-        is_plain = text.startswith(os.sep) and not text.endswith(".pyc") and ".." not in text and "\0" not in text
-        return is_plain and not self._path_of(text)
+        text = _source(os.fsdecode(place))
+        return text.startswith(os.sep) and ".." not in text and "\0" not in text and not self._path_of(text)
 
     def _began(self, code: CodeType) -> None:
         """Note that a function of the tree began to run."""
@@ -303,8 +304,7 @@ class Watch:
 
     def _executed(self, event: _Event, code: CodeType) -> None:
         """Note that a file was imported, or a text run as code."""
-        if not (path := self._path_of_code(code)):
-            return
+        path = self._path_of_code(code)
         if not (event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps):
             self._touch(Touch("read", path), "ran it", event)
             return
@@ -432,9 +432,7 @@ class Watch:
         """Return the paths within the tree that a file's name may mean."""
         if not isinstance(file, str | bytes | os.PathLike) or len(text := os.fsdecode(file)) > _LONGEST_PATH or "\0" in text:
             return []
-        if text.endswith(".pyc"):  # byte code shows what its source does
-            with contextlib.suppress(ValueError):
-                text = importlib.util.source_from_cache(text)
+        text = _source(text)
         paths = [self._path_of(os.path.join(base, text))]  # noqa: PTH118  Path would take dots out
         if ".." in text:  # a folder that is left again has to be there
             paths += [self._path_of(str(each)) for each in PurePath(base, text).parents]
@@ -493,6 +491,15 @@ class _Listing:
 
     def __set__(self, finder: Any, names: Any) -> None:
         vars(finder)[self._name] = names
+
+
+@functools.lru_cache(4096)
+def _source(file: str) -> str:
+    """Return the source of a file of byte code, which shows what its source does; another file as it is."""
+    if file.endswith(".pyc"):
+        with contextlib.suppress(ValueError):
+            return importlib.util.source_from_cache(file)
+    return file
 
 
 def _functions_of(code: CodeType) -> Iterator[str]:
