@@ -48,7 +48,7 @@ NAME = KERNEL.replace("at = tl", "place = tl").replace("+ at,", "+ place,").repl
 
 def test_its_word_is_that_of_the_launches(tmp_path: Path) -> None:
     """A comment and another name in a kernel are identical without the GPU, as their launches are; a constant needs it."""
-    new_repository(tmp_path / "repo", {"bench/scaled.py": KERNEL})
+    new_repository(tmp_path / "repo", {"bench/scaled.py": KERNEL, "pyproject.toml": "[tool.ratchet]\n"})
     play = Playground(tmp_path)
     assert play.ratchet("run", "--static").code == Exit.PASS
     recorded = load(play.repo / "results" / "static.json", Recorded)
