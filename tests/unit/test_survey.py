@@ -72,12 +72,20 @@ def test_a_worker_that_is_lost_is_replaced() -> None:
 
 def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a case is prepared, its name, its side and the seconds so far are shown again and again."""
-    for module in ("wire", "ready.workers"):
-        monkeypatch.setattr(f"ratchet.core.bench.{module}.LONGEST_SILENCE_S", 0.05)
+    for name in ("wire.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
+        monkeypatch.setattr(f"ratchet.core.bench.{name}", 0.05)
     shown: list[str] = []
     surveyed(Machine(lambda *_: "silent", step_s=step_s("silent")), show=shown.append)
     assert re.fullmatch(r"0 of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", shown[0])
     assert len(shown) > 1
+
+
+def test_many_short_works_are_shown_and_none_is_called_ready_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases that time their own code are prepared beside each other and then once more, alone: only then are they ready."""
+    monkeypatch.setattr("ratchet.core.bench.ready.workers.LONGEST_SILENCE_S", 0.0)
+    shown: list[str] = []
+    surveyed(Machine(times_itself=True), ["a/b", "c/d"], gpu=True, show=shown.append)
+    assert [line.partition(";")[0] for line in shown] == ["0 of 4 ready"] * 5 + [f"{n} of 4 ready" for n in (1, 2, 3)]
 
 
 def test_on_a_gpu_a_case_that_fails_beside_others_is_tried_again_alone() -> None:

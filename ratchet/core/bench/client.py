@@ -154,10 +154,19 @@ class HostClient:
             self.import_s = time.monotonic() - self._started_at
         return self._listing
 
-    def _saying(self, what: str) -> Callable[[], None] | None:
+    def _saying(self, what: str) -> Callable[[], None]:
         """Return a function that shows for how long this has been imported: first, since a terminal cuts long lines."""
         show, began = self.show, time.monotonic()
-        return show and (lambda: show(f"Importing for {wall(time.monotonic() - began)}: {what}"))
+        said = began
+
+        def say() -> None:
+            nonlocal said
+            now = time.monotonic()
+            if show and now - said >= wire.LONGEST_SILENCE_S:
+                said = now
+                show(f"Importing for {wall(now - began)}: {what}")
+
+        return say
 
     def _received_listing(self) -> Listing:
         try:

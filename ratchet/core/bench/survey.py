@@ -62,17 +62,6 @@ class _Survey:
     lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
     late: dict[str, None] = field(default_factory=dict)
     """Modules that cases import when they are called (`BuiltCase.late`)."""
-    ended: set[str] = field(default_factory=set)
-    """Cases that a worker has prepared, or failed to."""
-
-    @contextlib.contextmanager
-    def preparing(self, workers: Workers, name: str, worker: WorkerClient) -> Iterator[None]:
-        """Show that a worker looks at a case, and count it afterwards."""
-        try:
-            with workers.in_work.during(worker, f"{name} ({self.side})"):
-                yield
-        finally:
-            self.ended.add(name)
 
 
 def survey(
@@ -97,7 +86,7 @@ def survey(
     surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
     total = sum(map(len, cases.values()))
     with workers.in_work.shown_by(
-        lambda text: show(f"{sum(len(each.ended) for each in surveys.values())} of {total} ready; {text}")
+        lambda text: show(f"{sum(len(each.cases) for each in surveys.values())} of {total} ready; {text}")
     ):
         if workers.in_parallel:
             lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
@@ -133,7 +122,7 @@ def _survey_cases(workers: Workers, survey: _Survey, *, crowded: bool) -> None:
         try:
             # Where others work, nothing is timed, so that one work queue is enough.
             worker = worker or workers.fork(survey.side, one_queue=crowded, watched=survey.identify)
-            with survey.preparing(workers, name, worker):
+            with workers.in_work.during(worker, f"{name} ({survey.side})"):
                 case, spent = _survey_case(workers, survey, worker, name, crowded=crowded)
             if case.prepared.times_itself and not crowded:
                 workers.prepared_alone.add(name)

@@ -17,7 +17,9 @@ from ratchet.core.errors import WorkerError
 LONGEST_LINE = 32 * 2**20
 """Most bytes of one message; a longer one is a ProtocolError."""
 LONGEST_SILENCE_S = 5.0
-"""After so long, whoever waits may say for what."""
+"""After so long without a word, whoever waits says for what."""
+TICK_S = 1.0
+"""Time between two questions whether it is as late as that."""
 
 
 class Disconnected(WorkerError):
@@ -52,14 +54,14 @@ class Channel:
     def receive(self, timeout_s: float | None, waiting: Callable[[], None] | None = None) -> dict[str, Any]:
         """Return the next message; a timeout of None waits for ever. Raises Disconnected, Timeout or ProtocolError.
 
-        ``waiting`` is called each `LONGEST_SILENCE_S` seconds until the message comes.
+        ``waiting`` is called each `TICK_S` seconds until the message comes.
         """
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 raise Timeout(f"no answer within {timeout_s:g} s")
-            self._socket.settimeout(min(left or LONGEST_SILENCE_S, LONGEST_SILENCE_S) if waiting else left)
+            self._socket.settimeout(min(left or TICK_S, TICK_S) if waiting else left)
             try:
                 part = self._socket.recv(1 << 16)
             except TimeoutError:

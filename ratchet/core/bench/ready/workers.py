@@ -60,16 +60,19 @@ class InWork:
         """Gets one line; None: nobody."""
         self._since: dict[WorkerClient, tuple[float, str]] = {}
         self._shown = 0.0
+        self._is_alone = False
+        """Nothing else is shown meanwhile, such as pairs that were timed."""
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def shown_by(self, show: Callable[[str], None]) -> Iterator[None]:
-        """Let another function show it for a while."""
+        """Let another function show it for a while, in which nothing else is shown: so short works count as well."""
         before, self.show = self.show, show
+        self._shown, self._is_alone = time.monotonic(), True
         try:
             yield
         finally:
-            self.show = before
+            self.show, self._is_alone = before, False
 
     @contextlib.contextmanager
     def during(self, worker: WorkerClient, what: str) -> Iterator[None]:
@@ -78,7 +81,7 @@ class InWork:
             yield
             return
         with self._lock:
-            if not self._since:
+            if not (self._since or self._is_alone):
                 self._shown = time.monotonic()
             self._since[worker] = time.monotonic(), what
         worker.waiting = self._say  # called more often than it shows something
@@ -86,6 +89,8 @@ class InWork:
             yield
         finally:
             worker.waiting = None
+            if self._is_alone:
+                self._say()
             with self._lock:
                 del self._since[worker]
 
