@@ -12,6 +12,7 @@ import os
 import stat
 import tomllib
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -40,6 +41,8 @@ class PythonChange:
     """What differs for whoever imports the file."""
     bodies: frozenset[str] = frozenset()
     """Qualified names of functions that are the same but for their bodies."""
+    kernels: frozenset[str] = frozenset()
+    """Names of functions that are written as Triton's kernels, and have other parameters."""
 
 
 @dataclass(frozen=True)
@@ -199,14 +202,59 @@ def python_change(reference: bytes, head: bytes) -> PythonChange:
 def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
     for module in (one, other):
         module.body[:] = [node for node in module.body if not _is_main(node)]
+    kernels = _without_changed_kernels(one, other)
     described = _first_difference(one, other)
     bodies = _bodies(_compiled(one), _compiled(other))
-    return PythonChange(top=described) if bodies is None else PythonChange(bodies=bodies)
+    return PythonChange(top=described) if bodies is None else PythonChange(bodies=bodies, kernels=kernels)
 
 
 def _is_main(node: ast.stmt) -> bool:
     """Return whether a statement runs only where its file is the program, and so in no import."""
     return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def _without_changed_kernels(one: ast.Module, other: ast.Module) -> frozenset[str]:
+    """Return the names of kernels whose parameters differ, and take parameters and bodies of these out of both modules.
+
+    Defining one does the same on both sides: the parameters have the same annotations, and constants for defaults. A `Watch` has
+    to confirm that Triton alone is given the function, since a name may mean anything.
+    """
+    changed = [
+        (here, there[name])
+        for there in [_kernels_of(other)]
+        for name, here in _kernels_of(one).items()
+        if name in there and ast.dump(here.args) != ast.dump(there[name].args) and _means_the_same(here, there[name])
+    ]
+    if changed:
+        for module in (one, other):
+            compile(module, "", "exec", dont_inherit=True)  # so that what is taken out is Python
+    for node in (node for pair in changed for node in pair):
+        node.args, node.body = ast.arguments([], [], None, [], [], None, []), [ast.Pass()]
+        ast.fix_missing_locations(node)
+    return frozenset(here.name for here, _ in changed)
+
+
+def _kernels_of(module: ast.Module) -> dict[str, ast.FunctionDef]:
+    """Return the functions at the top of a module that ``triton.jit`` alone decorates, and that have names of their own."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = Counter(node.name for node in ast.walk(module) if isinstance(node, definitions))
+    functions = (node for node in module.body if isinstance(node, ast.FunctionDef) and names[node.name] == 1)
+    return {node.name: node for node in functions if [ast.unparse(each) for each in node.decorator_list] == ["triton.jit"]}
+
+
+def _means_the_same(one: ast.FunctionDef, other: ast.FunctionDef) -> bool:
+    """Return whether defining either function evaluates the same annotations, and no defaults but constants."""
+    notes = []
+    for node in (one, other):
+        given = node.args
+        every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+        notes.append({ast.dump(each.annotation) for each in every if each and each.annotation})
+        if not all(isinstance(each, ast.Constant) for each in (*given.defaults, *filter(None, given.kw_defaults))):
+            return False
+        if getattr(node, "type_params", ()):
+            return False
+    outside = [(node.returns and ast.dump(node.returns), ast.get_docstring(node)) for node in (one, other)]
+    return notes[0] == notes[1] and outside[0] == outside[1]
 
 
 def _compiled(module: ast.Module) -> CodeType:

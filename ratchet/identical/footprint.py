@@ -15,11 +15,13 @@ from ratchet.core.records import Record
 from ratchet.identical.difference import GIT, TreeDifference
 
 Kind = Literal[
-    "anything", "functions", "ran", "kernel", "imported", "read", "asked", "listed", "looked through", "searched"
+    "anything", "functions", "ran", "kernel", "taken", "inspected",
+    "imported", "read", "asked", "listed", "looked through", "searched",
 ]  # fmt: skip
-"""What was touched: perhaps anything, or any function; a function that ran, or that Triton compiled; a file that was imported, or
-of which content, lines or attributes were read, or whose existence was asked for; a folder of which names, or names and sizes,
-were read, or in which imports looked for a module."""
+"""What was touched: perhaps anything, or any function; a function that ran, that Triton compiled, that Triton alone was given to
+make a kernel of, or of which others read the parameters; a file that was imported, or of which content, lines or attributes were
+read, or whose existence was asked for; a folder of which names, or names and sizes, were read, or in which imports looked for a
+module."""
 
 
 class Touch(NamedTuple):
@@ -81,14 +83,24 @@ def look(touches: Mapping[Touch, str], difference: TreeDifference) -> Found:
     for path, change in difference.python.items():
         if path in seen["imported"] and change.top:
             noticed.append(f"{path}: {change.top} changed, and it was imported")
-        if change.bodies:
+        if change.bodies or change.kernels:
             noticed += (f"functions in {path} changed, and {why}" for why in sorted(seen["functions"]))
         for function in sorted(change.bodies):
             if Touch("ran", path, function) in touches:
                 noticed.append(f"{path}: the body of {function} changed, and it runs")
             elif Touch("kernel", path, function) in touches:
                 compiled.append((path, function))
+        for kernel in sorted(change.kernels):
+            if path in seen["imported"] and (how := _parameters_seen(touches, path, kernel)):
+                noticed.append(f"{path}: the parameters of {kernel} changed, and {how}")
     return Found(tuple(noticed), tuple(compiled))
+
+
+def _parameters_seen(touches: Collection[Touch], path: str, kernel: str) -> str:
+    """Return who saw the parameters of a kernel, as a clause; no text where that was Triton, which compiled nothing of it."""
+    clauses: dict[Kind, str] = {"ran": "it runs", "kernel": "Triton compiled it", "inspected": "they were read"}
+    how = next((clause for kind, clause in clauses.items() if Touch(kind, path, kernel) in touches), "")
+    return how or ("" if Touch("taken", path, kernel) in touches else "Triton was not given it")
 
 
 def _with_folders(seen: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

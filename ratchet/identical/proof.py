@@ -40,7 +40,7 @@ class Proof:
         self._difference = difference
         self._answer = Noticed(difference.counted, always=True, unknown=difference.unknown)
         waits = difference.paths and self._answer == Noticed(always=True)
-        functions = difference.is_whole or any(change.bodies for change in difference.python.values())
+        functions = difference.is_whole or any(change.bodies or change.kernels for change in difference.python.values())
         self._watch = Watch(tree, difference.paths, functions=functions) if waits else None
         self.touched = self.imported_touches = frozenset({Touch("anything", difference.unknown or "nothing was watched")})
         """What this process has touched of its tree, and what the import of the tree has."""

@@ -65,8 +65,9 @@ _KERNEL_MAKERS = ("triton/runtime/jit.py",)
 _PRINTERS = ("torch/cuda/__init__.py",)
 """They keep the stack for the message that CUDA begins too late."""
 _PATH_TELLERS = tuple(f"python:{name}" for name in ("genericpath", "posixpath", "pathlib", "glob"))
-_INSPECTORS = frozenset({"_signature_from_function", "_has_code_flag", "getfile", "findsource"})
-"""Functions of `inspect` that read what two bodies must have in common."""
+_PARAMETER_READERS = frozenset({"_signature_from_function", "_has_code_flag"})
+_INSPECTORS = frozenset({"getfile", "findsource"})
+"""Functions of `inspect` that read what both sides have in common; those above do so if a function's parameters are the same."""
 _EXISTENCE = frozenset(
     {"exists", "isfile", "isdir", "lexists", "islink", "is_file", "is_dir", "is_symlink", "realpath", "_joinrealpath"}
 )
@@ -373,11 +374,26 @@ class Watch:
         if self._is_outside(event, _KERNEL_MAKERS):
             if path in self._paths:
                 self._kernels.add((path, code.co_qualname))
+                if self._is_given_as_it_is_defined(event, code):
+                    self._touch(Touch("taken", path, code.co_qualname))
+        elif event.within in _PARAMETER_READERS:
+            self._touch(Touch("inspected", path, code.co_qualname), "read its parameters", event)
         elif event.within not in _INSPECTORS:
             for function in _functions_of(code):
                 self._touch(Touch("ran", path, function), "took its code", event)
             if not self._is_outside(event, _FRAME_TAKERS):
                 self._touch(Touch("read", path), f"took the code of {code.co_qualname}, with its lines", event)
+
+    def _is_given_as_it_is_defined(self, event: _Event, code: CodeType) -> bool:
+        """Return whether the line that decorates a function has called Triton itself: so nobody else has had the function."""
+
+        def passes_on(frame: FrameType) -> bool:
+            return _is_of(frame, "python:", "triton/") and not frame.f_code.co_filename.startswith(self._start)
+
+        giver = next(itertools.dropwhile(passes_on, _back(event.caller)), None)
+        if giver is None or giver.f_code.co_name != "<module>":
+            return False
+        return (giver.f_code.co_filename, giver.f_lineno) == (code.co_filename, code.co_firstlineno)
 
     def _framed(self, event: _Event, frame: FrameType | None) -> None:
         """Note that a frame was taken. It shows the lines of all that called it: those of the nearest other caller count.

@@ -133,6 +133,18 @@ def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> 
         ("A = [lambda: 1]", "A = [lambda: 2]", PythonChange(bodies=frozenset({"<lambda>"}))),
         ("A = 1", "A = 1\ndef g(): pass", PythonChange(top="def g():")),
         ("A = 1", "A = 1\nif __name__ == '__main__':\n  print(A)", PythonChange()),
+        ("@triton.jit\ndef k(a: t.c): pass", "@triton.jit\ndef k(a, b: t.c): pass", PythonChange(kernels=frozenset({"k"}))),
+        ("@triton.jit\ndef k(a: t.c): pass", "@triton.jit\ndef k(a: t.b): pass", PythonChange(top="@triton.jit")),
+        ("@triton.jit\ndef k(a=1): pass", "@triton.jit\ndef k(a=f()): pass", PythonChange(top="@triton.jit")),
+        ("@triton.jit\ndef k(a): pass", "@triton.jit\ndef k(b):\n  'A text.'", PythonChange(top="@triton.jit")),
+        ("@triton.jit\ndef k(a): pass", "@triton.jit\ndef k(a, a): pass", PythonChange(top="what is no Python")),
+        ("@mine\n@triton.jit\ndef k(a): pass", "@mine\n@triton.jit\ndef k(b): pass", PythonChange(top="@mine")),
+        ("@triton.jit\ndef k(a): pass\nk = 1", "@triton.jit\ndef k(b): pass\nk = 2", PythonChange(top="k = 2")),
+        (
+            "@triton.jit\ndef k(a): pass\nclass A:\n  def k(self): pass",
+            "@triton.jit\ndef k(b): pass\nclass A:\n  def k(self): pass",
+            PythonChange(top="@triton.jit"),
+        ),
     ],
 )
 def test_two_python_files(before: str, after: str, change: PythonChange) -> None:
@@ -246,6 +258,117 @@ def test_a_kernel_counts_once_it_is_compiled(tmp_path: Path) -> None:
             assert bool(side["noticed"]) is counts, side
         comment, _ = answers(tmp_path / f"comment {counts}", Change("", base, {"kit/kernels.py": "# a comment\n" + kernel}))
         assert [side["noticed"] for side in comment.values()] == [[], []]
+
+
+TRITON = {
+    "triton/__init__.py": "from triton.runtime.jit import jit\n",
+    "triton/language.py": "class constexpr: pass\n",
+    "triton/runtime/__init__.py": "",
+    "triton/runtime/jit.py": """\
+import inspect
+
+class JITFunction:
+    def __init__(self, fn):
+        self.fn, self.hash, self.src = fn, None, inspect.getsource(fn)
+        self.arg_names = [*inspect.signature(fn).parameters]
+
+    @property
+    def cache_key(self):
+        self.hash = self.src
+        return self.src
+
+def jit(fn):
+    return JITFunction(fn)
+""",
+}
+"""A stand-in for Triton, where there is none: it does with a function what Triton does."""
+KERNELS = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, by: tl.constexpr, most=1):
+    pass
+
+@triton.jit
+def other(x):
+    pass
+"""
+MORE = KERNELS.replace("by: tl.constexpr,", "by: tl.constexpr, more: tl.constexpr,")
+MOST = KERNELS.replace("most=1", "most=2")
+
+
+def with_own(triton: str, kernels: str, end: str = "") -> str:
+    """Kernels of which ``triton`` is another thing of their own file; Triton itself is called ``real``."""
+    return f"import triton as real\nimport triton.language as tl\nSEEN = []\n{triton}\n{kernels.partition('as tl')[2]}\n{end}"
+
+
+PEEKS = """\
+class triton:
+    @staticmethod
+    def jit(f):
+        SEEN.append(len(f.__annotations__))
+        return real.jit(f)
+"""
+LEAVES_IT = PEEKS.replace("return real.jit(f)", "return f")
+PATCHES = """\
+import triton
+REAL, SEEN = triton.jit, []
+
+def jit(f):
+    kernel = REAL(f)
+    SEEN.append(len(kernel.fn.__annotations__))
+    return kernel
+
+triton.jit = jit
+"""
+INNER = """\
+from triton.runtime.jit import JITFunction
+REAL, SEEN = JITFunction.__init__, []
+
+def init(self, fn, *others, **named):
+    REAL(self, fn, *others, **named)
+    SEEN.append(len(fn.__annotations__))
+
+JITFunction.__init__ = init
+"""
+AS_IT_IS = "class triton:\n    jit = staticmethod(lambda f: f)\n"
+LATER_ON = "scale = real.jit(scale)\nother = real.jit(other)\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernels", "changed", "value", "counts"),
+    [
+        (KERNELS, MORE, "1", False),
+        (KERNELS, MOST, "1", False),
+        (KERNELS, MORE, "len(kernels.other.cache_key)", False),
+        (KERNELS, MORE, "len(kernels.scale.cache_key)", True),
+        (KERNELS, MORE, "len(inspect.signature(kernels.scale.fn).parameters)", True),
+        (KERNELS, MORE, "kernels.scale.fn.__code__.co_argcount", True),
+        (KERNELS, MORE, "kernels.scale.fn(*range(3)) or 0", True),
+        (with_own(AS_IT_IS, KERNELS), with_own(AS_IT_IS, MOST), "kernels.scale.__defaults__[0]", True),
+        (with_own(PEEKS, KERNELS), with_own(PEEKS, MORE), "kernels.SEEN[0]", True),
+        (with_own(LEAVES_IT, KERNELS, LATER_ON), with_own(LEAVES_IT, MORE, LATER_ON), "kernels.SEEN[0]", True),
+        (PATCHES + KERNELS, PATCHES + MORE, "kernels.SEEN[0]", True),
+        (INNER + KERNELS, INNER + MORE, "kernels.SEEN[0]", True),
+    ],
+    ids=map(str, range(12)),
+)
+def test_parameters_of_a_kernel_count_once_somebody_has_seen_them(
+    tmp_path: Path, kernels: str, changed: str, value: str, counts: bool
+) -> None:
+    """Triton reads them where the kernel is defined; a change is noticed where it was compiled, or anybody else was given it."""
+    text = f"import inspect\nfrom kit import kernels\ndef value():\n    return {value}\n"
+    base: dict[str, Text] = {"bench/op.py": BENCH, "kit/kernels.py": kernels, "kit/op.py": text}
+    contents = {"base": base, "head": {**base, "kit/kernels.py": changed}, "then": base}
+    trees = {name: write(tmp_path / name / name, files).resolve() for name, files in contents.items()}
+    library = write(tmp_path / "some-packages", {**TRITON})
+    difference = compare(trees["base"], trees["head"], "bench", "results")
+    found = {side: watched(trees[side], library, difference) for side in ("base", "head")}
+    assert [bool(side["noticed"]) for side in found.values()] == [counts, counts], found
+    footprint = watched(trees["then"], library, whole(trees["then"]))["footprint"]
+    assert bool(look(Footprint.model_validate(footprint, strict=False).touches(), difference).noticed) is counts
 
 
 def test_the_end_of_the_watch_is_no_doing_of_the_case(tmp_path: Path) -> None:
