@@ -14,7 +14,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import Field
@@ -38,7 +38,9 @@ Answer = TypeVar("Answer", bound=Record)
 START_S = 120.0
 """Longest time in which a process may import torch."""
 RESTLESS_S, RESTLESS = 0.005, 0.01
-"""What stopped processes may run all the same: seconds, and the share of the time. Taking note of a signal takes microseconds."""
+"""What stopped processes may run all the same: seconds, and the share of the time."""
+LONGEST_STOP_S = 0.1
+"""Longest time in which a thread may take note of the signal that stops it. One that has the core does when the core looks."""
 QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4", "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -249,6 +251,9 @@ class Runner:
         self._tell("go")
 
     def _begin_rest(self) -> None:
+        processes, until = self._processes(), perf_counter() + LONGEST_STOP_S
+        while not _have_stopped(processes) and perf_counter() < until:
+            sleep(1e-4)
         self._used_ns, self._rest_since = _threads_ns(self._processes()), perf_counter()
 
     def _check_rest(self) -> None:
@@ -378,6 +383,16 @@ def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
             with contextlib.suppress(OSError):
                 found[count.parent.name] = int(count.read_text(encoding="ascii").split()[0])
     return found
+
+
+def _have_stopped(pids: Sequence[int]) -> bool:
+    """Return whether each thread of these processes stands still, or has ended: then its count of time is complete."""
+    for pid in pids:
+        for status in Path(f"/proc/{pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):  # it is gone
+                if status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] not in "TtZX":
+                    return False
+    return True
 
 
 def _field_bytes(pid: int, file: str, name: str) -> int:
