@@ -251,10 +251,10 @@ class Runner:
         self._tell("go")
 
     def _begin_rest(self) -> None:
-        processes, until = self._processes(), perf_counter() + LONGEST_STOP_S
-        while not _have_stopped(processes) and perf_counter() < until:
+        until = perf_counter() + LONGEST_STOP_S
+        while not _have_stopped(processes := self._processes()) and perf_counter() < until:
             sleep(1e-4)
-        self._used_ns, self._rest_since = _threads_ns(self._processes()), perf_counter()
+        self._used_ns, self._rest_since = _threads_ns(processes), perf_counter()
 
     def _check_rest(self) -> None:
         """Compare how long threads have run with that at the stop: a signal can wake what another one stopped."""

@@ -189,7 +189,7 @@ def test_a_lost_pair_is_measured_again(side: Side, losses: int, fault: Fault) ->
 
 def test_what_a_pair_waits_for_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a worker builds its case, that and the seconds so far are shown again and again; while it is timed, nothing is."""
-    for name in ("wire.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
+    for name in ("client.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
         monkeypatch.setattr(f"ratchet.core.bench.{name}", 0.05)
     shown: list[str] = []
     duet = duet_of(failing("head", 1, "silent"))

@@ -72,7 +72,7 @@ def test_a_worker_that_is_lost_is_replaced() -> None:
 
 def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a case is prepared, its name, its side and the seconds so far are shown again and again."""
-    for name in ("wire.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
+    for name in ("client.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
         monkeypatch.setattr(f"ratchet.core.bench.{name}", 0.05)
     shown: list[str] = []
     surveyed(Machine(lambda *_: "silent", step_s=step_s("silent")), show=shown.append)

@@ -42,6 +42,8 @@ REAP_S = 2.0
 """Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
 MOST_BUSY_WITH = 100
 """Characters that are shown of what a worker is busy with."""
+TICK_S = 1.0
+"""Seconds between two looks at whether anything was shown of late."""
 LONGEST_START_S = 60.0
 """Longest wait for a worker to get its device, however short the time for one step of a case is."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(ratchet.__file__).parent))}/|<frozen runpy>)|Extension modules: ')
@@ -154,19 +156,10 @@ class HostClient:
             self.import_s = time.monotonic() - self._started_at
         return self._listing
 
-    def _saying(self, what: str) -> Callable[[], None]:
+    def _saying(self, what: str) -> Callable[[], None] | None:
         """Return a function that shows for how long this has been imported: first, since a terminal cuts long lines."""
         show, began = self.show, time.monotonic()
-        said = began
-
-        def say() -> None:
-            nonlocal said
-            now = time.monotonic()
-            if show and now - said >= wire.LONGEST_SILENCE_S:
-                said = now
-                show(f"Importing for {wall(now - began)}: {what}")
-
-        return say
+        return show and (lambda: show(f"Importing for {wall(time.monotonic() - began)}: {what}"))
 
     def _received_listing(self) -> Listing:
         try:
@@ -339,7 +332,7 @@ class WorkerClient:
         until = time.monotonic() + patience_s
         self.busy_with = ""
         while True:
-            message = self._channel.receive(until - time.monotonic(), self.waiting)
+            message = self._channel.receive(until - time.monotonic(), self.waiting, TICK_S)
             if message.keys() != {"busy_with"}:
                 return message
             self.busy_with = clean(message["busy_with"], MOST_BUSY_WITH)
