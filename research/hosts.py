@@ -35,6 +35,7 @@ from ratchet.core.judge.comparison import medians_ms, pairs_of
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import plan_of
 from ratchet.core.records.run import SIDES, CaseRun, Config, Side
+from ratchet.core.report.progress import Progress
 from ratchet.core.workload import Device
 
 BENCH = """
@@ -106,16 +107,6 @@ CASES: dict[Device, tuple[str, ...]] = {
 CORES_PER_SESSION = 2
 
 
-class Quiet:
-    """Shows nothing."""
-
-    def start(self, total_cases: int, pairs: int) -> None: ...
-
-    def stage(self, text: str) -> None: ...
-
-    def case(self, name: str, pair: int, done: int) -> None: ...
-
-
 def measured(
     device: Device, cases: Sequence[str], hosts: int, forks: int, seconds: float, folder: Path
 ) -> list[dict[str, object]]:
@@ -140,7 +131,7 @@ def measured(
                     host.listing()
             for one in opened:
                 plan = plan_of(settings.model_copy(update={"order_seed": session}), device)
-                duet = Duet(one.sides, plan, Quiet(), None, host_cores=HostCores(os.sched_getaffinity(0)))
+                duet = Duet(one.sides, plan, Progress(), None, host_cores=HostCores(os.sched_getaffinity(0)))
                 duet.on_two_cores = {"launches/default"}
                 duet.workers.one_queue = device == "cuda"
                 duet.ready.together = forks if device == "cuda" else 1

@@ -26,6 +26,7 @@ from ratchet.core.config import Settings
 from ratchet.core.judge.rule import Rule
 from ratchet.core.processes import Output
 from ratchet.core.records.run import CaseRun, Config, Plan, Side
+from ratchet.core.report.progress import Progress
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -266,12 +267,8 @@ _TROUBLE: dict[str, dict[str, Any]] = {
 }
 
 
-class Quiet:
+class Quiet(Progress):
     """Nobody looks on."""
-
-    def start(self, total_cases: int, pairs: int) -> None: ...
-    def stage(self, text: str) -> None: ...
-    def case(self, name: str, pair: int, done: int) -> None: ...
 
 
 def plan(pairs: int = 4, *, gpu: bool = False, **more: Any) -> Plan:

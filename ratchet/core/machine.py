@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -279,3 +280,10 @@ class _Part(Progress):
         with self._shared.reporting() as progress:
             self._shared.steps[self._number] = done
             progress.case(name, pair, sum(self._shared.steps))
+
+    def during(self, work: Callable[[], str]) -> AbstractContextManager[None]:
+        return self._shared.progress.during(work)
+
+    def waiting(self) -> None:
+        with self._shared.reporting():
+            pass

@@ -86,15 +86,16 @@ def test_workers_import_no_compiler_for_an_optimizer(make: Callable[..., Playgro
 @pytest.mark.slow
 def test_imports_that_take_long_are_shown(make: Callable[..., Playground], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose they are and for how long, again and again: those of the benchmarks, and those of what they call."""
-    monkeypatch.setattr("ratchet.core.bench.wire.LONGEST_SILENCE_S", 0.3)
+    monkeypatch.setattr("ratchet.core.bench.wire.TICK_S", 0.3)
     play = make({"bench/adds.py": f"import time\ntime.sleep(1)\n{TREE}", "late.py": "import time\ntime.sleep(1)\n"})
     shown: list[str] = []
-    with Sessions({"head": spec(play)}, play.environ(), show=shown.append) as sessions:
+    with Sessions({"head": spec(play)}, play.environ(), waiting=lambda: shown.append(sessions.importing())) as sessions:
         host = sessions.open()["head"]
         host.listing()
         assert re.fullmatch(r"Importing for [\d.]+ s: bench/ of the head", shown[-1])
-        host.import_late(["late"])
-        assert re.fullmatch(r"Importing for [\d.]+ s: what cases of the head import late", shown[-1])
+        assert sessions.importing() == ""
+        sessions.import_late({"head": host}, [["late"]])
+        assert re.fullmatch(r"Importing for [\d.]+ s: what the cases import when they are called", shown[-1])
     assert len(shown) > 2
 
 

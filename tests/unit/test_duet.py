@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from ratchet.core.bench.duet import KERNEL_PAIRS, Observer
+from ratchet.core.bench.duet import KERNEL_PAIRS, Duet, Observer
 from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.errors import HostError
@@ -25,7 +25,6 @@ from ratchet.core.records.files import dumps
 from ratchet.core.records.run import CaseRun, LostWorker, Policy, Side
 from ratchet.core.records.samples import rounded
 from ratchet.core.records.verdict import Outcome
-from ratchet.core.report.progress import LineProgress
 from tests import examples
 from tests.fake_workers import (
     LOSSES,
@@ -187,16 +186,18 @@ def test_a_lost_pair_is_measured_again(side: Side, losses: int, fault: Fault) ->
     assert [(one.side, one.pair, one.how) for one in case.lost] == [(side, 1, SAID[fault])] * losses
 
 
-def test_what_a_pair_waits_for_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a worker builds its case, that and the seconds so far are shown again and again; while it is timed, nothing is."""
-    for name in ("client.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
-        monkeypatch.setattr(f"ratchet.core.bench.{name}", 0.05)
-    shown: list[str] = []
-    duet = duet_of(failing("head", 1, "silent"))
-    duet.workers.in_work.show = shown.append
+def test_what_a_pair_waits_for_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a worker builds its case, whoever asks gets that and the seconds so far; afterwards nothing is at work."""
+    monkeypatch.setattr("ratchet.core.bench.wire.TICK_S", 0.05)
+    machine = failing("head", 1, "silent")
+    hosts = machine.hosts(SIDES)
+    duet = Duet(hosts, plan(PAIRS), Quiet(), None)
+    seen: list[str] = []
+    hosts["head"].waiting = lambda: seen.append(duet.workers.in_work.longest())
     measured(duet, [CASE], Rule((PAIRS,)))
-    assert {line.partition(" at ")[2] for line in shown} == {f"{CASE} (head)"}
-    assert len(shown) > 1
+    assert len(seen) > 1
+    assert {line.partition(" at ")[2] for line in seen} == {f"{CASE} (head)"}
+    assert duet.workers.in_work.longest() == ""
 
 
 @pytest.mark.parametrize("fault", LOSSES)
@@ -586,16 +587,6 @@ def test_more_processes_are_looked_at_in_light_pairs(gpu: bool) -> None:
         assert {timed[one.pair] for one in light} == {4}  # of two sides
     assert {event.pair for event in machine.happened("traced")} == set(range(6))
     assert machine.alive == 0
-
-
-def test_light_pairs_are_never_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """While more processes are looked at, a line says now and then how many of which case were."""
-    monkeypatch.setattr("ratchet.core.bench.duet.LONGEST_SILENCE_S", 0.0)
-    looks = duet_of(Machine(), plan(12))
-    looks.progress = LineProgress()
-    measured(looks, [CASE], Told(6, 12, undecided=(), processes=(8,), totals=[[CASE]]))
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Looking")]
-    assert lines == ["Looking at 8 processes of 1 case", *(f"Looking at 8 processes of 1 case: {n} of {CASE}" for n in (7, 8))]
 
 
 def test_light_pairs_count_for_no_median() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -64,9 +65,10 @@ def test_a_single_part_runs_where_it_was_asked_for() -> None:
     assert where == [(threading.main_thread(), told)] or where[0][0] is threading.current_thread()
 
 
+@pytest.mark.parametrize("goes_on", [lambda progress: progress.case("a/b", 0, 0), lambda progress: progress.waiting()])
 @pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
-def test_the_first_error_ends_the_others(error: BaseException) -> None:
-    """The machines that are still at work stop at their next turn, and the error is what the caller gets."""
+def test_the_first_error_ends_the_others(error: BaseException, goes_on: Callable[[Progress], None]) -> None:
+    """The machines that are still at work or wait for it stop at their next turn; the error is what the caller gets."""
     failed = threading.Event()
 
     def work(machine: str, part: int, progress: Progress) -> None:
@@ -75,7 +77,7 @@ def test_the_first_error_ends_the_others(error: BaseException) -> None:
             raise error
         failed.wait(300)
         while True:
-            progress.case("a/b", 0, 0)
+            goes_on(progress)
 
     with pytest.raises(type(error)):
         in_parallel(work, PARTS, Told())

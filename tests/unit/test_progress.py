@@ -81,6 +81,7 @@ def test_a_bar_of_a_second_check_begins_anew() -> None:
         lengths.append(stream.getvalue().count("━"))
     progress.finish()
     assert lengths[0] > 4 * lengths[1] > 0, lengths
+    assert re.search(r"\d:\d\d:\d\d", stream.getvalue()), "the time since it began"
 
 
 def test_lines_come_at_most_once_a_second() -> None:
@@ -145,15 +146,67 @@ def test_the_bar_is_redrawn_rarely() -> None:
     assert 3 <= stream.getvalue().count("pair ") <= 9
 
 
-def test_the_bar_starts_no_thread() -> None:
-    """Nothing draws while a kernel is timed, and a fork finds no lock held."""
-    clock = Clock()
-    progress, _ = live(clock)
-    before = threading.active_count()
-    progress.start(3, 2)
-    progress.case("a/b", 0, 1)
-    assert threading.active_count() == before
+def test_after_five_seconds_of_silence_a_log_says_what_is_at_work() -> None:
+    """The last that began says it; where it has nothing to say, an earlier one; without any, the stage and its seconds."""
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock)
+
+    def after(seconds: float) -> list[str]:
+        stream.seek(stream.truncate(0))
+        clock.now += seconds
+        progress.break_silence()
+        return stream.getvalue().splitlines()
+
+    assert after(60) == [], "nothing has begun"
+    progress.stage("Profiling 2 cases")
+    assert after(4.9) == []
+    assert after(0.2) == ["5.1 s so far: Profiling 2 cases"]
+    assert after(4.9) == []
+    with progress.during(lambda: "8.0 s at a/b (head)"):
+        assert after(5) == ["8.0 s at a/b (head)"]
+        with progress.during(lambda: ""):
+            assert after(5) == ["8.0 s at a/b (head)"]
+    assert after(5) == ["25 s so far: Profiling 2 cases"]
+    progress.start(1, 4)
+    progress.case("a/b", 1, 3)
+    assert after(5) == ["pair 2 of at most 4: 3 measurements after 1 min 30 s"]
+    assert after(5) == ["10 s so far: Measuring 1 case in up to 4 pairs of processes"]
     progress.finish()
+    assert after(60) == [], "it is over"
+
+
+def test_after_five_seconds_of_silence_the_bar_says_what_is_at_work() -> None:
+    """With the seconds first, since a terminal cuts long lines."""
+    clock = Clock()
+    progress, stream = live(clock)
+    progress.stage("Profiling 2 cases")
+    clock.now += 39
+    progress.break_silence()
+    progress.finish()
+    assert "39 s so far: Profiling 2 cases" in stream.getvalue()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_silence_is_broken_by_a_thread_that_ends(is_closed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the command waits for, and whether or not anybody still reads; afterwards nothing is left of it."""
+    monkeypatch.setattr("ratchet.core.report.progress.LONGEST_SILENCE_S", 0.01)
+    stream = io.StringIO()
+    progress = LineProgress(stream)
+    asked = threading.Event()
+
+    def work() -> str:
+        asked.set()
+        return "at work"
+
+    with progress.never_silent(), progress.during(work):
+        progress.stage("Building")
+        if is_closed:
+            stream.close()
+        assert asked.wait(300)
+        asked.clear()
+        assert asked.wait(300)
+    assert "ratchet-progress" not in {thread.name for thread in threading.enumerate()}
+    assert is_closed or "at work" in stream.getvalue().splitlines()
 
 
 def test_the_bar_shows_names_as_text() -> None:

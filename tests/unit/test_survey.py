@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,22 +70,35 @@ def test_a_worker_that_is_lost_is_replaced() -> None:
     assert (broken.unfit, broken.lost) == (None, ())
 
 
-def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a case is prepared, its name, its side and the seconds so far are shown again and again."""
-    for name in ("client.TICK_S", "ready.workers.LONGEST_SILENCE_S"):
-        monkeypatch.setattr(f"ratchet.core.bench.{name}", 0.05)
-    shown: list[str] = []
-    surveyed(Machine(lambda *_: "silent", step_s=step_s("silent")), show=shown.append)
-    assert re.fullmatch(r"0 of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", shown[0])
-    assert len(shown) > 1
+def at_work(names: Sequence[str], fault: Fault | None = None, **more: Any) -> list[str]:
+    """What a survey says is at work, at each moment in which a worker has just begun to prepare a case."""
+    work: list[Callable[[], str]] = []
+    said: list[str] = []
+
+    @contextlib.contextmanager
+    def during(asked: Callable[[], str]) -> Iterator[None]:
+        work.append(asked)
+        yield
+        assert asked() == "", "nothing is at work when the survey is over"
+
+    def asking(*_: object) -> Fault | None:
+        said.append(work[0]())
+        return fault
+
+    surveyed(Machine(asking, step_s=step_s(fault) if fault else 60, **more), names, gpu=True, during=during)
+    return said
 
 
-def test_many_short_works_are_shown_and_none_is_called_ready_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_long_is_known() -> None:
+    """While a case is prepared, whoever asks gets its name, its side and the seconds so far."""
+    for line in at_work([CASE], "silent"):
+        assert re.fullmatch(r"[012] of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", line)
+
+
+def test_no_case_is_called_ready_too_early() -> None:
     """Cases that time their own code are prepared beside each other and then once more, alone: only then are they ready."""
-    monkeypatch.setattr("ratchet.core.bench.ready.workers.LONGEST_SILENCE_S", 0.0)
-    shown: list[str] = []
-    surveyed(Machine(times_itself=True), ["a/b", "c/d"], gpu=True, show=shown.append)
-    assert [line.partition(";")[0] for line in shown] == ["0 of 4 ready"] * 5 + [f"{n} of 4 ready" for n in (1, 2, 3)]
+    said = at_work(["a/b", "c/d"], times_itself=True)
+    assert [line.partition(";")[0] for line in said] == ["0 of 4 ready"] * 5 + [f"{n} of 4 ready" for n in (1, 2, 3)]
 
 
 def test_on_a_gpu_a_case_that_fails_beside_others_is_tried_again_alone() -> None:

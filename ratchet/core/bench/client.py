@@ -42,8 +42,6 @@ REAP_S = 2.0
 """Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
 MOST_BUSY_WITH = 100
 """Characters that are shown of what a worker is busy with."""
-TICK_S = 1.0
-"""Seconds between two looks at whether anything was shown of late."""
 LONGEST_START_S = 60.0
 """Longest wait for a worker to get its device, however short the time for one step of a case is."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(ratchet.__file__).parent))}/|<frozen runpy>)|Extension modules: ')
@@ -125,8 +123,8 @@ class HostClient:
     """`time.monotonic` seconds: nobody waits longer than this for any worker."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has reported it."""
-    show: Callable[[str], None] | None = None
-    """Gets what takes long, every few seconds."""
+    waiting: Callable[[], None] | None = None
+    """Called each second while an answer does not come, never while anything is timed; it may raise what ends the wait."""
     import_s: float = 0.0
     """Seconds from the start of the process until its tree was imported, once it is."""
 
@@ -156,17 +154,15 @@ class HostClient:
             self.import_s = time.monotonic() - self._started_at
         return self._listing
 
-    def _saying(self, what: str) -> Callable[[], None] | None:
-        """Return a function that shows for how long this has been imported: first, since a terminal cuts long lines."""
-        show, began = self.show, time.monotonic()
-        return show and (lambda: show(f"Importing for {wall(time.monotonic() - began)}: {what}"))
+    @property
+    def importing(self) -> str:
+        """For how long its tree has been imported: first, since a terminal cuts long lines. Empty once it is."""
+        since = wall(time.monotonic() - self._started_at)
+        return "" if self._listing else f"Importing for {since}: {self.tree.bench}/ of the {self.side}"
 
     def _received_listing(self) -> Listing:
         try:
-            found = parse(
-                self._channel.receive(self.tree.share.import_s, self._saying(f"{self.tree.bench}/ of the {self.side}")),
-                Listing,
-            )
+            found = parse(self._channel.receive(self.tree.share.import_s, self.waiting), Listing)
         except wire.Timeout:
             raise HostLost(
                 f"Importing {self._imported()} of the {self.side} took more than {self.tree.share.import_s:g} s.",
@@ -195,8 +191,7 @@ class HostClient:
         with self._talking:
             try:
                 self._channel.send({"op": "import", "modules": list(modules)})
-                waiting = self._saying(f"what cases of the {self.side} import late")
-                return parse(self._channel.receive(self.tree.share.import_s, waiting), ImportedLate)
+                return parse(self._channel.receive(self.tree.share.import_s, self.waiting), ImportedLate)
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
 
@@ -286,8 +281,6 @@ class WorkerClient:
         self.case = ""
         """The name of the case that it prepared last."""
         self.alive = True
-        self.waiting: Callable[[], None] | None = None
-        """Called again and again while an answer does not come; never while anything is timed."""
         self.busy_with = ""
         """What it said last that it was busy with, while an answer does not come."""
 
@@ -332,12 +325,10 @@ class WorkerClient:
         until = time.monotonic() + patience_s
         self.busy_with = ""
         while True:
-            message = self._channel.receive(until - time.monotonic(), self.waiting, TICK_S)
+            message = self._channel.receive(until - time.monotonic(), self._host.waiting)
             if message.keys() != {"busy_with"}:
                 return message
             self.busy_with = clean(message["busy_with"], MOST_BUSY_WITH)
-            if self.waiting:
-                self.waiting()
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it. Returns its exit code as `HostClient.reap` does."""

@@ -13,6 +13,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol
 
@@ -32,7 +33,6 @@ from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.ready.workers import SideWorkers, Variant, Workers
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult, in_turn, order_of_pair
-from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import HostError
@@ -59,6 +59,10 @@ class MeasureProgress(Protocol):
     def stage(self, text: str) -> None: ...
 
     def case(self, name: str, pair: int, done: int) -> None: ...
+
+    def during(self, work: Callable[[], str]) -> AbstractContextManager[None]: ...
+
+    def waiting(self) -> None: ...
 
 
 class Observer:
@@ -103,7 +107,6 @@ class Duet:
         """The hosts of the first pairs."""
         self.workers = Workers(hosts, plan, sampler, variants or {}, tricks)
         self.ready = ReadyPairs(self.workers)
-        self.workers.in_work.show = progress.stage
         self.progress = progress
         self.sampler = sampler
         self.peaks = peaks
@@ -191,18 +194,15 @@ class Duet:
             if look < 2:
                 deadline = time.monotonic() + (LIGHT_S, MORE_LIGHT_S)[look]
             if going:
-                what, said = f"Looking at {count} processes of {plural(len(going), 'case')}", time.monotonic()
-                self.progress.stage(what)
+                self.progress.stage(f"Looking at {count} processes of {plural(len(going), 'case')}")
             while time.monotonic() < deadline:
                 order = [case for case in going if case.remaining_sides == SIDES and len(case.workers["head"]) < count]
                 if not order:
                     break
                 numbers = range(pair, pair + self.ready.together)
                 batch = [NumberedPair(number=one, order=self._random.sample(order, len(order)), is_light=True) for one in numbers]
-                for name in self._measured_batch(batch, has_time):
-                    if time.monotonic() - said >= LONGEST_SILENCE_S:
-                        said = time.monotonic()
-                        self.progress.stage(f"{what}: {len(self._measured[name].workers['head'])} of {name}")
+                for _ in self._measured_batch(batch, has_time):
+                    pass
                 pair = numbers.stop
 
     def _measured_batch(self, batch: Sequence[NumberedPair], has_time: Callable[[str], bool]) -> Iterator[str]:
@@ -423,7 +423,11 @@ def open_bench(
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(Hosts(trees, environ)).sides
         sampler = stack.enter_context(Sampler(gpu, idle=idle)) if gpu else None
-        yield Duet(hosts, plan, progress, sampler, peaks=peaks)
+        for host in hosts.values():
+            host.waiting = progress.waiting
+        duet = Duet(hosts, plan, progress, sampler, peaks=peaks)
+        stack.enter_context(progress.during(duet.workers.in_work.longest))
+        yield duet
 
 
 class _Budget:

@@ -122,9 +122,10 @@ def measure_suite(
         progress.stage("Importing benchmarks")
         identify = not task.time_identical and len(trees) == len(SIDES)
         opened = sessions or Sessions(
-            trees, environ, identify=identify, cores=len(task.cores), tricks=tricks, show=progress.stage
+            trees, environ, identify=identify, cores=len(task.cores), tricks=tricks, waiting=progress.waiting
         )
         sessions = stack.enter_context(opened)
+        stack.enter_context(progress.during(sessions.importing))
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
@@ -142,6 +143,7 @@ def measure_suite(
             sessions=sessions,
             tricks=tricks,
         )
+        stack.enter_context(progress.during(duet.workers.in_work.longest))
         lanes = tricks.lanes(len(task.cores), len(hosts))
         late: list[str] = []
         import_late = partial(_import_late, sessions, duet, late)
@@ -279,7 +281,7 @@ def _survey(
         identify=identify,
         look=duet.workers.on_gpu,
         lanes=lanes,
-        show=duet.progress.stage,
+        during=duet.progress.during,
         import_late=import_late,
     )
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -71,23 +72,26 @@ def survey(
     identify: bool,
     look: bool = False,
     lanes: int = 1,
-    show: Callable[[str], None] = lambda _: None,
+    during: Callable[[Callable[[], str]], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
     import_late: Callable[[Sequence[Collection[str]]], None] = lambda _: None,
 ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
     """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
     On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
     was lost is tried again after all others. ``identify`` asks for the identity of each case's code too. ``look`` alone
-    only asks whether the GPU waits for the host, and whether launches run one by one. ``show`` gets what takes long, every
-    few seconds. ``import_late`` gets the modules of each side that its cases have imported when they were called, so that what is
-    forked later need not; no worker lives then.
+    only asks whether the GPU waits for the host, and whether launches run one by one. ``during`` may ask what is at work while
+    this goes on. ``import_late`` gets the modules of each side that its cases have imported when they were called, so that what
+    is forked later need not; no worker lives then.
     Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
     """
     surveys = {side: _Survey(side, deque(names), identify, look) for side, names in cases.items()}
     total = sum(map(len, cases.values()))
-    with workers.in_work.shown_by(
-        lambda text: show(f"{sum(len(each.cases) for each in surveys.values())} of {total} ready; {text}")
-    ):
+
+    def at_work() -> str:
+        longest = workers.in_work.longest()
+        return longest and f"{sum(len(each.cases) for each in surveys.values())} of {total} ready; {longest}"
+
+    with during(at_work):
         if workers.in_parallel:
             lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
             workers.run_concurrently([partial(_survey_cases, workers, survey, crowded=True) for survey in lanes_of])

@@ -16,8 +16,8 @@ from ratchet.core.errors import WorkerError
 
 LONGEST_LINE = 32 * 2**20
 """Most bytes of one message; a longer one is a ProtocolError."""
-LONGEST_SILENCE_S = 5.0
-"""After so long without a word, whoever waits says for what."""
+TICK_S = 1.0
+"""Seconds between two looks at whether whoever waits has to end."""
 
 
 class Disconnected(WorkerError):
@@ -49,20 +49,17 @@ class Channel:
         except TimeoutError:
             raise Timeout("nobody reads the connection") from None
 
-    def receive(
-        self, timeout_s: float | None, waiting: Callable[[], None] | None = None, each_s: float | None = None
-    ) -> dict[str, Any]:
+    def receive(self, timeout_s: float | None, waiting: Callable[[], None] | None = None) -> dict[str, Any]:
         """Return the next message; a timeout of None waits for ever. Raises Disconnected, Timeout or ProtocolError.
 
-        ``waiting`` is called each ``each_s`` seconds, or each `LONGEST_SILENCE_S`, until the message comes.
+        ``waiting`` is called each `TICK_S` seconds until the message comes, and may raise what ends the wait.
         """
-        each_s = each_s or LONGEST_SILENCE_S
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 raise Timeout(f"no answer within {timeout_s:g} s")
-            self._socket.settimeout(min(left or each_s, each_s) if waiting else left)
+            self._socket.settimeout(min(left or TICK_S, TICK_S) if waiting else left)
             try:
                 part = self._socket.recv(1 << 16)
             except TimeoutError:

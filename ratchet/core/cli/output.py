@@ -33,7 +33,8 @@ def progressing(options: dict[str, Any]) -> Iterator[Progress]:
         sys.stderr.isatty() and not options["verbose"], options["quiet"] or (options["as_json"] and not options["verbose"])
     )
     try:
-        yield progress
+        with progress.never_silent():
+            yield progress
     except KeyboardInterrupt:
         progress.interrupted()
         raise

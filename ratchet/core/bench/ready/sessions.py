@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.records.run import SIDES, Side
+from ratchet.core.units import wall
 
 Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
 """Case → side → how building and checking it went."""
@@ -35,13 +37,16 @@ class Sessions:
         identify: bool = False,
         cores: int = 1,
         tricks: Tricks = ALL,
-        show: Callable[[str], None] | None = None,
+        waiting: Callable[[], None] | None = None,
     ) -> None:
-        """``cores``: those that may be kept busy while nothing is timed. ``show`` gets what takes long, every few seconds."""
+        """``cores``: those that may be kept busy while nothing is timed. ``waiting`` is that of each host (`HostClient`)."""
         self._trees = trees
         self._environ = environ
         self._identify = identify
-        self._show = show
+        self._waiting = waiting
+        self._hosts: Collection[HostClient] = ()
+        """Those that were started last."""
+        self._late_since: float | None = None
         self._together = tricks.sessions_together(cores)
         self._imports_late = tricks.late_imports
         self._held = contextlib.ExitStack()
@@ -61,6 +66,12 @@ class Sessions:
     def open(self) -> dict[Side, HostClient]:
         """Start a host for each side that has a tree."""
         return dict(self._held.enter_context(self._started(SIDES, identify=self._identify)).sides)
+
+    def importing(self) -> str:
+        """Return what is imported and for how long, while that is so."""
+        if self._late_since is not None:
+            return f"Importing for {wall(time.monotonic() - self._late_since)}: what the cases import when they are called"
+        return next((text for host in self._hosts if (text := host.importing)), "")
 
     def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
         """Return what a survey with these hosts finds."""
@@ -93,10 +104,10 @@ class Sessions:
         if not late or not self._imports_late:
             return hosts, ImportedLate(seconds=0)
         self._tried.update(late)
-        if self._show:
-            self._show("Importing what the cases import when they are called")
+        self._late_since = time.monotonic()
         with ThreadPoolExecutor(len(hosts)) as pool:
             answers = list(pool.map(lambda host: host.import_late(late), hosts.values()))
+        self._late_since = None
         # One side's cases would have it, and not the other's.
         apart = {*answers[0].settings}.symmetric_difference(answers[-1].settings)
         changed = tuple(dict.fromkeys([*itertools.chain.from_iterable(answer.changed for answer in answers), *sorted(apart)]))
@@ -110,5 +121,6 @@ class Sessions:
         trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
         hosts = Hosts(trees, self._environ)
         for host in hosts.sides.values():
-            host.show = self._show
+            host.waiting = self._waiting
+        self._hosts = hosts.sides.values()
         return hosts

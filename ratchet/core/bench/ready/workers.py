@@ -17,7 +17,6 @@ from typing import TypeVar
 from ratchet.core.bench.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.core.bench.messages import BuiltCase, Restored
 from ratchet.core.bench.ready import ALL, Tricks
-from ratchet.core.bench.wire import LONGEST_SILENCE_S
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import ForeignModuleError
 from ratchet.core.records.run import SIDES, Plan, Side
@@ -53,55 +52,32 @@ class SideWorkers:
 
 
 class InWork:
-    """The present work of workers. The longest of it is shown whenever nothing was for `LONGEST_SILENCE_S` seconds."""
+    """The present work of workers, in whatever thread it is done."""
 
     def __init__(self) -> None:
-        self.show: Callable[[str], None] | None = None
-        """Gets one line; None: nobody."""
         self._since: dict[WorkerClient, tuple[float, str]] = {}
-        self._shown = 0.0
-        self._is_alone = False
-        """Nothing else is shown meanwhile, such as pairs that were timed."""
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def shown_by(self, show: Callable[[str], None]) -> Iterator[None]:
-        """Let another function show it for a while, in which nothing else is shown: so short works count as well."""
-        before, self.show = self.show, show
-        self._shown, self._is_alone = time.monotonic(), True
-        try:
-            yield
-        finally:
-            self.show, self._is_alone = before, False
-
-    @contextlib.contextmanager
     def during(self, worker: WorkerClient, what: str) -> Iterator[None]:
-        """Show for how long a worker has been at this, unless it is shown for something that this is part of."""
-        if worker.waiting:
-            yield
-            return
+        """Note what a worker is at, unless it is noted to be at something that this is part of."""
         with self._lock:
-            if not (self._since or self._is_alone):
-                self._shown = time.monotonic()
-            self._since[worker] = time.monotonic(), what
-        worker.waiting = self._say  # called more often than it shows something
+            is_part = worker in self._since
+            self._since.setdefault(worker, (time.monotonic(), what))
         try:
             yield
         finally:
-            worker.waiting = None
-            if self._is_alone:
-                self._say()
-            with self._lock:
-                del self._since[worker]
+            if not is_part:
+                with self._lock:
+                    del self._since[worker]
 
-    def _say(self) -> None:
-        now = time.monotonic()
+    def longest(self) -> str:
+        """Return what has been worked at for the longest time, and for how long; nothing where nobody works."""
         with self._lock:
-            if self.show is None or now - self._shown < LONGEST_SILENCE_S or not self._since:
-                return
-            self._shown = now
+            if not self._since:
+                return ""
             worker, (since, what) = min(self._since.items(), key=lambda item: item[1][0])
-        self.show(f"{wall(now - since)} at {what}" + (f": {worker.busy_with}" if worker.busy_with else ""))
+        return f"{wall(time.monotonic() - since)} at {what}" + (f": {worker.busy_with}" if worker.busy_with else "")
 
 
 class Workers:
