@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from ratchet.common.baseline_update import record
+from ratchet.core import units
 from ratchet.core.config import load_settings
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.gates import OVERHEAD_PAIRS, growths
+from ratchet.core.judge.gates import FEWEST_PAIRS, LEVEL_SHARE, OVERHEAD_PAIRS, gated_overheads, growths
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import OVERHEADS, CaseRun, OverheadName, OverheadPair, Policy, Resources
@@ -101,6 +104,43 @@ def timed(name: OverheadName, *ratios: float) -> CaseRun:
 def test_what_is_timed_besides_calls_fails_by_its_whole_interval(name: OverheadName, ratios: list[float], fails: bool) -> None:
     """A gate on compile time or host time takes an interval that lies past it, of enough pairs, however high the median is."""
     assert [failed for _, failed in growths(timed(name, *ratios), Policy(gates={name: 0.1}))] == ([True] if fails else [])
+
+
+def test_the_interval_is_that_of_student() -> None:
+    """Of all pairs, at the level that the policy leaves to one figure; its lower end is past a gate or not, and it is shown."""
+    ratios = [1.25, 1.252, 1.254, 1.251, 1.255, 1.253]
+    logs, level = [math.log(ratio) for ratio in ratios], Policy().false_alarm * LEVEL_SHARE
+    half = stats.t.ppf(1 - level, len(logs) - 1) * stats.sem(logs)
+    ratio, low, high = (math.exp(statistics.fmean(logs) + way * half) for way in (0, -1, 1))
+    for gate, fails in ((low - 1 - 1e-6, True), (low - 1 + 1e-6, False)):
+        said = list(growths(timed("host_time", *ratios), Policy(gates={"host_time": gate})))
+        assert [failed for _, failed in said] == [True] * fails
+        assert all(f"in the reference 100.0 ms ({' '.join(units.estimate(ratio, low, high))}), past" in text for text, _ in said)
+
+
+@pytest.mark.parametrize(("count", "fails"), [(FEWEST_PAIRS - 1, False), (FEWEST_PAIRS, True)])
+def test_few_pairs_are_no_evidence(count: int, fails: bool) -> None:
+    """However much longer the head took in each."""
+    pairs = timed("compile_time", *[2.0, 2.01, 1.99] * 3, 2.0).overheads["compile_time"][:count]
+    few = examples.compared(*[1.0] * 20).model_copy(update={"overheads": {"compile_time": pairs}})
+    assert bool(list(growths(few, Policy(gates={"compile_time": 0.1})))) == fails
+
+
+@pytest.mark.parametrize(("ratio", "sentence"), [(1.04, None), (1.07, "past the gate of 5 % more")])
+def test_no_gate_on_what_is_timed_is_smaller_than_what_processes_draw(ratio: float, sentence: str | None) -> None:
+    """A gate of one per cent on the host's time is one of five; a warning has that floor too."""
+    same = timed("host_time", *[ratio, ratio + 1e-4] * 5)
+    said = [text for text, _ in growths(same, Policy(gates={"host_time": 0.01}))]
+    assert len(said) == (1 if sentence else 0)
+    assert all(sentence in text for text in said if sentence)
+    assert bool(list(growths(same, Policy(gates={"host_time": "warn"})))) == bool(sentence)
+
+
+def test_only_what_is_gated_or_warned_of_is_timed_besides_calls() -> None:
+    """Nothing without a setting, and nothing that is off."""
+    assert gated_overheads(Policy()) == ()
+    assert gated_overheads(Policy(gates={"spills": 0, "host_time": "off", "compile_time": "warn"})) == ("compile_time",)
+    assert set(gated_overheads(Policy(gates={"host_time": 0.1, "compile_time": 0.1}))) == set(OVERHEADS)
 
 
 @pytest.mark.slow

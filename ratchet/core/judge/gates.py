@@ -96,7 +96,7 @@ def _growth(case: CaseRun, name: GateName, level: float) -> _Growth | None:
             return None
         ratio, low, high = _interval(pairs, level)
         return _Growth(head, reference, low, f" ({' '.join(units.estimate(ratio, low, high))})")
-    return _Growth(head, reference, head / reference if reference else math.inf if head else 1.0)
+    return _Growth(head, reference, head / reference if reference else math.inf)
 
 
 def _interval(pairs: Sequence[OverheadPair], level: float) -> tuple[float, float, float]:
@@ -123,6 +123,6 @@ def _figure(case: CaseRun, name: GateName, side: Side) -> float | None:
         performance = case.performance if side == "head" else case.reference_performance
         return performance.peak_memory_bytes if performance else None
     if name in OVERHEADS:
-        pairs = case.overheads.get(name, ())
+        pairs = case.overheads.get(name)
         return statistics.median(getattr(pair, f"{side}_ms") for pair in pairs) / 1e3 if pairs else None
     return int(getattr(case.resources[side], name)) if side in case.resources else None
