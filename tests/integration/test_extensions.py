@@ -66,7 +66,7 @@ from ratchet import benchmark
 
 CACHE = Path.home() / ".cache/ours/tuned.txt"
 if not CACHE.exists():
-    CACHE.parent.mkdir(parents=True)
+    CACHE.parent.mkdir(parents=True, exist_ok=True)  # both sides may find none
     CACHE.write_text("0.002")
 
 
