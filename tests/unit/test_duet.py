@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from ratchet.core.bench.duet import KERNEL_PAIRS, Duet, Observer
+from ratchet.core.bench.duet import KERNEL_PAIRS, Observer
 from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.errors import HostError
@@ -189,11 +189,9 @@ def test_a_lost_pair_is_measured_again(side: Side, losses: int, fault: Fault) ->
 def test_what_a_pair_waits_for_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a worker builds its case, whoever asks gets that and the seconds so far; afterwards nothing is at work."""
     monkeypatch.setattr("ratchet.core.bench.wire.TICK_S", 0.05)
-    machine = failing("head", 1, "silent")
-    hosts = machine.hosts(SIDES)
-    duet = Duet(hosts, plan(PAIRS), Quiet(), None)
+    duet = duet_of(failing("head", 1, "silent"))
     seen: list[str] = []
-    hosts["head"].waiting = lambda: seen.append(duet.workers.in_work.longest())
+    duet.hosts["head"].waiting = lambda: seen.append(duet.workers.in_work.longest())
     measured(duet, [CASE], Rule((PAIRS,)))
     assert len(seen) > 1
     assert {line.partition(" at ")[2] for line in seen} == {f"{CASE} (head)"}

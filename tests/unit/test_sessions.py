@@ -27,7 +27,7 @@ class Started:
     happened: ClassVar[list[str]] = []
     broken = ""
 
-    def __init__(self, trees: Mapping[Any, TreeSpec], _: object) -> None:
+    def __init__(self, trees: Mapping[Any, TreeSpec], *_: object) -> None:
         self.number = sum(line.startswith("started") for line in self.happened)
         self.happened.append(f"started {self.number}")
         self.sides = {side: SimpleNamespace(number=self.number, listing=partial(self._listed, side)) for side in trees}
@@ -170,9 +170,9 @@ def test_later_sessions_import_all_that_was_found_late(
         return ImportedLate(seconds=2)
 
     class Kept(Started):
-        def __init__(self, trees: Mapping[Any, TreeSpec], environ: object) -> None:
+        def __init__(self, trees: Mapping[Any, TreeSpec], *rest: object) -> None:
             late.append(trees)
-            super().__init__(trees, environ)
+            super().__init__(trees, *rest)
 
     monkeypatch.setattr(module, "Hosts", Kept)
     hosts: Any = {"head": SimpleNamespace(import_late=import_late)}

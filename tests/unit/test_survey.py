@@ -70,7 +70,7 @@ def test_a_worker_that_is_lost_is_replaced() -> None:
     assert (broken.unfit, broken.lost) == (None, ())
 
 
-def at_work(names: Sequence[str], fault: Fault | None = None, **more: Any) -> list[str]:
+def at_work(names: Sequence[str], fault: Fault | None = None, *, gpu: bool = False, **more: Any) -> list[str]:
     """What a survey says is at work, at each moment in which a worker has just begun to prepare a case."""
     work: list[Callable[[], str]] = []
     said: list[str] = []
@@ -85,19 +85,21 @@ def at_work(names: Sequence[str], fault: Fault | None = None, **more: Any) -> li
         said.append(work[0]())
         return fault
 
-    surveyed(Machine(asking, step_s=step_s(fault) if fault else 60, **more), names, gpu=True, during=during)
+    surveyed(Machine(asking, step_s=step_s(fault) if fault else 60, **more), names, gpu=gpu, during=during)
     return said
 
 
 def test_what_takes_long_is_known() -> None:
     """While a case is prepared, whoever asks gets its name, its side and the seconds so far."""
-    for line in at_work([CASE], "silent"):
-        assert re.fullmatch(r"[012] of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", line)
+    said = at_work([CASE], "silent")
+    assert re.fullmatch(r"0 of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", said[0])
+    assert re.fullmatch(r"1 of 2 ready; [\d.]+ s at adds/small \((head|reference)\)", said[1])
+    assert len(said) == 2
 
 
 def test_no_case_is_called_ready_too_early() -> None:
     """Cases that time their own code are prepared beside each other and then once more, alone: only then are they ready."""
-    said = at_work(["a/b", "c/d"], times_itself=True)
+    said = at_work(["a/b", "c/d"], gpu=True, times_itself=True)
     assert [line.partition(";")[0] for line in said] == ["0 of 4 ready"] * 5 + [f"{n} of 4 ready" for n in (1, 2, 3)]
 
 

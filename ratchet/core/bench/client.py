@@ -124,7 +124,7 @@ class HostClient:
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has reported it."""
     waiting: Callable[[], None] | None = None
-    """Called each second while an answer does not come, never while anything is timed; it may raise what ends the wait."""
+    """Called each second while an answer does not come; it may raise what ends the wait."""
     import_s: float = 0.0
     """Seconds from the start of the process until its tree was imported, once it is."""
 
@@ -404,8 +404,13 @@ class Hosts:
     these have started are killed.
     """
 
-    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
-        """Start the child program. The hosts of ``trees`` are forked in this order; those of another Python come from another."""
+    def __init__(
+        self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], waiting: Callable[[], None] | None = None
+    ) -> None:
+        """Start the child program. The hosts of ``trees`` are forked in this order; those of another Python come from another.
+
+        ``waiting`` is that of each host (`HostClient`).
+        """
         self.sides: dict[Side, HostClient] = {}
         self._held = contextlib.ExitStack()
         try:
@@ -416,6 +421,8 @@ class Hosts:
                 of_python.setdefault(tree.python, {})[side] = tree
             for group in of_python.values():
                 self._start(group, environ, folder)
+            for host in self.sides.values():
+                host.waiting = waiting
         except BaseException:
             self._held.close()
             raise

@@ -52,7 +52,7 @@ CHECKED_SHARE = 0.25
 
 
 class MeasureProgress(Protocol):
-    """The display of a run's progress; called between blocks, never inside one."""
+    """The display of a run's progress; called between blocks, and `waiting` alone inside one."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -421,10 +421,8 @@ def open_bench(
     ``idle``: processes that hold the GPU but were seen to compute nothing.
     """
     with contextlib.ExitStack() as stack:
-        hosts = stack.enter_context(Hosts(trees, environ)).sides
+        hosts = stack.enter_context(Hosts(trees, environ, progress.waiting)).sides
         sampler = stack.enter_context(Sampler(gpu, idle=idle)) if gpu else None
-        for host in hosts.values():
-            host.waiting = progress.waiting
         duet = Duet(hosts, plan, progress, sampler, peaks=peaks)
         stack.enter_context(progress.during(duet.workers.in_work.longest))
         yield duet

@@ -1,6 +1,6 @@
 """Progress of a run: a bar on a terminal, lines in a log, or nothing.
 
-`ratchet.core.cli.output` chooses one and the commands pass it on. It is called between blocks, never inside timing.
+`ratchet.core.cli.output` chooses one and the commands pass it on. They show something between blocks, never inside timing.
 Writes to stderr only. While a run goes on, a thread says what is at work wherever nobody has said anything for five seconds;
 it sleeps until then, so that it costs what is timed no more than a line.
 """
@@ -75,8 +75,8 @@ class _ToldProgress(Progress):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._began = self._said = clock()
-        self._stage, self._stage_began = "", self._began
+        self._said = self._stage_began = clock()
+        self._stage = ""
         self._work: list[Callable[[], str]] = []
         self._telling = threading.RLock()
 
@@ -139,6 +139,7 @@ class LineProgress(_ToldProgress):
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self._stream = stream or sys.stderr
+        self._began = clock()
         self._pairs = self._pair = self._done = 0
         self._is_open = False
         """A pair is under way of which nothing was written."""

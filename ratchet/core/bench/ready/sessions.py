@@ -119,8 +119,6 @@ class Sessions:
 
     def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
         trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
-        hosts = Hosts(trees, self._environ)
-        for host in hosts.sides.values():
-            host.waiting = self._waiting
+        hosts = Hosts(trees, self._environ, self._waiting)
         self._hosts = hosts.sides.values()
         return hosts
