@@ -14,6 +14,8 @@ from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import Outcome
 from ratchet.tune.judge import (
     Recommendation,
+    ValueEffect,
+    best_so_far,
     compares_with_default,
     effects,
     fastest_confirmed,
@@ -41,6 +43,24 @@ def test_without_a_default() -> None:
     assert [round(each.cost, 3) for each in found][:2] == [1.0, 1.006]
     assert all(record.evaluations[each.number - 1] is each.evaluation for each in found)
     assert ranked(sample.record(evaluations=())) == ()
+
+
+def test_evaluations_are_ranked_by_time_and_dropped_ones_last() -> None:
+    """The fastest is first, at its time over the default's; one that was dropped is behind all that were timed in full."""
+    dropped, failed = (sample.evaluation(sample.WINNER, 0, outcome) for outcome in ("dropped", "crash"))
+    slow, fast = (sample.evaluation(sample.DEFAULT, 0, normalised=cost) for cost in (1.5, 0.8))
+    found = ranked(sample.record(evaluations=(dropped, slow, failed, fast)))
+    assert [(one.number, one.cost) for one in found] == [(4, 0.8), (2, 1.5), (1, pytest.approx(0.813))]
+    assert [one.evaluation for one in found] == [fast, slow, dropped]
+
+
+def test_the_best_so_far_only_falls() -> None:
+    """Nothing before the first time; a slower, a dropped or a failed evaluation leaves the best as it is."""
+    costs = [sample.evaluation(sample.DEFAULT, 0, normalised=cost) for cost in (1.2, 1.3, 0.9, 1.0)]
+    failed, dropped = (sample.evaluation(sample.WINNER, 0, outcome) for outcome in ("wrong", "dropped"))
+    record = sample.record(evaluations=(failed, dropped, *costs[:2], failed, *costs[2:]))
+    assert best_so_far(record) == [None, None, 1.2, 1.2, 1.2, 0.9, 0.9]
+    assert best_so_far(sample.record(evaluations=())) == []
 
 
 def test_the_fastest_improvement_is_recommended() -> None:
@@ -136,6 +156,24 @@ def test_effects_of_little() -> None:
     assert effects(sample.record(evaluations=sample.evaluations()[:1])) == ()
     failed = [sample.evaluation(each, 0, "crash") for each in (sample.DEFAULT, sample.WINNER)]
     assert {each.explains for each in effects(sample.record(evaluations=tuple(failed)))} == {None}
+
+
+def test_each_value_has_its_counts_and_times() -> None:
+    """How often a value was tried and timed, with its best and median time; the parameter that explains most is first."""
+    tried = [(64, 4, 1.0), (64, 8, 1.2), (64, 4, 1.1), (128, 8, 2.0), (128, 4, 2.5)]
+    timed = [
+        sample.evaluation(sample.DEFAULT | {"BLOCK_M": block, "NUM_WARPS": warps}, normalised=cost)
+        for block, warps, cost in tried
+    ]
+    wide = sample.DEFAULT | {"BLOCK_N": 128}
+    record = sample.record(evaluations=(*timed, sample.evaluation(wide, 0, "crash"), sample.evaluation(wide, 0, "compile")))
+    found = {effect.name: effect for effect in effects(record)}
+    assert next(iter(found)) == "BLOCK_M"
+    assert set(found) == {"BLOCK_M", "BLOCK_N", "NUM_WARPS"}
+    assert found["BLOCK_M"].values == (ValueEffect(64, 5, 3, 1.0, 1.1), ValueEffect(128, 2, 2, 2.0, 2.25))
+    assert found["BLOCK_N"].values[1:] == (ValueEffect(64, 5, 5, 1.0, 1.2), ValueEffect(128, 2, 0, None, None))
+    assert found["BLOCK_M"].explains == variance_explained({64: [1.0, 1.1, 1.2], 128: [2.0, 2.5]})
+    assert (found["NUM_WARPS"].explains, found["BLOCK_N"].explains) == (0.0, None)
 
 
 @given(st.dictionaries(st.integers(0, 5), COSTS, max_size=5))

@@ -56,3 +56,5 @@ def test_finals_go_on_with_what_may_still_be_the_best() -> None:
     assert set(rule.undecided([case("0", 0.9, FINAL_PAIRS, 0.05), case("1", 0.92, FINAL_PAIRS, 0.05)])) == {"0", "1"}
     assert rule.undecided([case("0", 0.9, USUAL), case("1", 1.2, USUAL)]) == []
     assert rule.undecided([case("0", 1.3, FINAL_PAIRS)]) == []
+    assert rule.undecided([case("0", 0.98, FINAL_PAIRS)]) == []  # proven, and not worth a change
+    assert rule.undecided([case("0", 1.01, FINAL_PAIRS)]) == []
