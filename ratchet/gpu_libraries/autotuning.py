@@ -17,6 +17,7 @@ import struct
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,8 +50,14 @@ def compile_ahead(tuner: Any, configurations: Sequence[Any], named: Mapping[str,
         return
     say(f"compiling {len(configurations)} configurations of {name_of(tuner)}")
     arguments = tuple(tuner.nargs.values())
-    # Whatever goes wrong here costs time only: the autotuner compiles what is missing.
-    with contextlib.suppress(Exception), ThreadPoolExecutor(MOST_THREADS) as pool, mode(pool, ignore_errors=True):
+    # Whatever goes wrong here costs time only: the autotuner compiles what is missing. Triton filters warnings while it compiles,
+    # and its threads restore them in any order, so the filters from before are restored once all have ended.
+    with (
+        contextlib.suppress(Exception),
+        warnings.catch_warnings(),
+        ThreadPoolExecutor(MOST_THREADS) as pool,
+        mode(pool, ignore_errors=True),
+    ):
         for each in configurations:
             with contextlib.suppress(Exception):
                 values = each.all_kwargs()

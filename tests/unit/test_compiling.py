@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from multiprocessing import get_context
@@ -67,6 +68,33 @@ def test_all_configurations_are_compiled_side_by_side(monkeypatch: pytest.Monkey
     assert all(each["warmup"] for each in kernel.asked)
     assert seen == [64], "a hook may set what the kernel is compiled for"
     assert (said, name_of(tuner)) == (["compiling 3 configurations of scan"], "scan")
+
+
+def test_threads_that_compile_leave_the_filters_of_warnings_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton filters warnings while it compiles, and threads that restore them in another order would leave some behind."""
+    monkeypatch.setitem(sys.modules, "triton.runtime._async_compile", SimpleNamespace(AsyncCompileMode=AsyncCompileMode))
+    turns = [threading.Event() for _ in range(3)]  # the first one filters, then the second, and the first restores first
+
+    def compile_it(number: int) -> None:
+        if number:
+            turns[0].wait(20)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            turns[number].set()
+            turns[number + 1].wait(20)
+        turns[2].set()
+
+    def run(*_: Any, BLOCK: int, **__: Any) -> None:  # noqa: N803  as kernels name it
+        mode = AsyncCompileMode.active
+        assert mode
+        mode.futures.append(mode.executor.submit(compile_it, BLOCK))
+
+    before = list(warnings.filters)
+    compile_ahead(
+        SimpleNamespace(fn=SimpleNamespace(run=run), nargs={}), [configuration(0), configuration(1)], {}, lambda _: None
+    )
+    assert turns[2].is_set()
+    assert list(warnings.filters) == before
 
 
 def test_without_the_mode_the_autotuner_compiles_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
