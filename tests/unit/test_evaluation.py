@@ -16,7 +16,7 @@ from ratchet.core.errors import Exit, RecordError
 from ratchet.core.records.files import dumps
 from ratchet.core.units import parse_size
 from ratchet.lab.certificate import confirmation, loosened, read_certificate, sealed
-from ratchet.lab.judge import exit_code, judged
+from ratchet.lab.judge import FEWEST, HANDS_OVER, exit_code, judged
 from ratchet.lab.records.evaluation import (
     EvaluationRecord,
     InputSpec,
@@ -77,19 +77,29 @@ def test_anything_else_is_no_input(text: str) -> None:
         parse_input(text)
 
 
+SHORT = "Inconclusive: {speed}, but the calls are too short to judge: use a larger input."
+ALONE = "Not confirmed: {speed}, but against the baseline alone, when the candidate's processes are gone, it is not."
+SAME = "As fast as the baseline, within 3 % ({interval})."
+
+
 @pytest.mark.parametrize(
     ("observed", "verdict", "code", "said"),
     [
-        (seen(1.0), "faster", 0, "Faster: 2.000 times as fast (95 % interval"),
-        (seen(4.0), "slower", 1, "Slower: 0.500 times as fast"),
-        (seen(2.0), "same", 0, "As fast as the baseline, within 3 %"),
-        (seen(2.02), "same", 0, "As fast"),
-        (seen(1.9), "faster", 0, "Faster: 1.053"),
-        (seen(1.9, transport_s=2e-4), "faster", 0, "It saves no more than handing a result over takes"),
-        (seen(1.98, processes=1), "same", 0, "As fast"),
-        (seen(1.0, slope_ms=1.9), "unconfirmed", 3, "but K calls more do not show it"),
-        (seen(1.0, alone_ms=1.01), "unconfirmed", 3, "when the candidate's processes are gone, it is not"),
-        (seen(1.0, round_trip_s=5e-3), "inconclusive", 3, "too short to judge"),
+        (seen(1.0), "faster", 0, "Faster: {speed}."),
+        (seen(4.0), "slower", 1, "Slower: {speed}."),
+        (seen(2.0), "same", 0, SAME),
+        (seen(2.02), "same", 0, SAME),
+        (seen(1.9), "faster", 0, "Faster: {speed}."),
+        (seen(1.9, transport_s=2e-4), "faster", 0, f"Faster: {{speed}}. {HANDS_OVER}"),
+        (seen(1.9, transport_s=4e-5), "faster", 0, "Faster: {speed}."),
+        (seen(1.98), "faster", 0, "Faster: {speed}."),
+        (seen(1.98, processes=FEWEST), "faster", 0, "Faster: {speed}."),
+        (seen(1.98, processes=1), "same", 0, SAME),
+        (seen(1.0, slope_ms=1.9), "unconfirmed", 3, "Not confirmed: {speed}, but K calls more do not show it."),
+        (seen(1.0, alone_ms=1.01), "unconfirmed", 3, ALONE),
+        (seen(1.0).model_copy(update={"alone_s": ()}), "unconfirmed", 3, ALONE),
+        (seen(1.0, round_trip_s=5e-3), "inconclusive", 3, SHORT),
+        (seen(1.0, round_trip_s=3.9e-3), "faster", 0, "Faster: {speed}."),
         (seen(1.0, trouble="The baseline failed: no"), "not measured", 3, "Not measured: The baseline failed: no"),
         (Observed(rules=Rules(), seeds=()), "not measured", 3, "Not measured: too few pairs."),
     ],
@@ -98,17 +108,32 @@ def test_the_verdict_follows_from_what_was_seen(observed: Observed, verdict: str
     """Faster needs the pairs, the slope and the baseline alone to agree; few processes widen the margin; each has its code."""
     found = judged(observed)
     assert (found.verdict, exit_code(found.verdict)) == (verdict, Exit(code))
-    assert said in found.headline
+    figures = (found.speedup or 0, found.speedup_low or 0, found.speedup_high or 0)
+    interval = f"95 % interval {figures[1]:.3f} to {figures[2]:.3f}, 10 pairs"
+    assert found.headline == said.format(speed=f"{figures[0]:.3f} times as fast ({interval})", interval=interval)
 
 
-def test_what_scatters_is_inconclusive() -> None:
-    """A candidate that takes half of the time or twice of it by chance is not called anything else."""
+def test_figures_are_times_of_one_call() -> None:
+    """The speed-up with its interval, and what a call takes on both sides, in milliseconds."""
+    found = judged(seen(1.0))
+    assert (found.speedup, found.baseline_ms, found.optimized_ms) == pytest.approx((2.0, 2.0, 1.0), rel=0.002)
+    assert found.speedup_low
+    assert found.speedup_high
+    assert 1.99 < found.speedup_low < 2.0 < found.speedup_high < 2.01
+
+
+@pytest.mark.parametrize(("factor", "pairs"), [(2.0, 10), (1.2, 10), (1.0, FEWEST - 1)])
+def test_what_scatters_or_is_little_is_inconclusive(factor: float, pairs: int) -> None:
+    """A candidate that takes more or less by chance is not called anything else, nor is one of few pairs."""
     observed = seen(2.0)
     wild = [
-        one.model_copy(update={"candidate_s": tuple(second * (2 if pair % 2 else 0.5) for second in one.candidate_s)})
-        for pair, one in enumerate(observed.samples)
+        one.model_copy(update={"candidate_s": tuple(second * factor ** (-1) ** pair for second in one.candidate_s)})
+        for pair, one in enumerate(observed.samples[:pairs])
     ]
-    assert judged(observed.model_copy(update={"samples": tuple(wild)})).verdict == "inconclusive"
+    found = judged(observed.model_copy(update={"samples": tuple(wild)}))
+    assert found.verdict == "inconclusive"
+    assert found.headline.startswith("Inconclusive: ")
+    assert found.headline.endswith("; measure on a quieter machine, or with more --pairs.")
 
 
 def test_a_violation_has_no_figures_unless_it_is_of_memory() -> None:
