@@ -194,7 +194,8 @@ class Duet:
             if look < 2:
                 deadline = time.monotonic() + (LIGHT_S, MORE_LIGHT_S)[look]
             if going:
-                self.progress.stage(f"Looking at {count} processes of {plural(len(going), 'case')}")
+                cases = plural(len(going), "case")
+                self.progress.stage(f"Timing {cases} briefly in {count} processes a side, for what is slow in few of them")
             while time.monotonic() < deadline:
                 order = [case for case in going if case.remaining_sides == SIDES and len(case.workers["head"]) < count]
                 if not order:
