@@ -36,12 +36,11 @@ class Ranked:
 
 def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
     """Return the evaluations that were timed, fastest first; dropped ones come after those that were timed in full."""
-    timed = [(number, evaluation) for number, evaluation in enumerate(record.evaluations, 1) if evaluation.median_ms is not None]
-    if compares_with_default(record):
-        ranking = [Ranked(number, evaluation, evaluation.normalised or 1.0) for number, evaluation in timed]
-    else:
-        fastest = min(evaluation.median_ms or 0.0 for _, evaluation in timed)
-        ranking = [Ranked(number, evaluation, (evaluation.median_ms or 0.0) / fastest) for number, evaluation in timed]
+    has_default = compares_with_default(record)
+    times = [(number, one, one.normalised if has_default else one.median_ms) for number, one in enumerate(record.evaluations, 1)]
+    timed = [(number, one, time) for number, one, time in times if time is not None]
+    unit = 1.0 if has_default else min(time for *_, time in timed)
+    ranking = [Ranked(number, one, time / unit) for number, one, time in timed]
     return tuple(sorted(ranking, key=lambda entry: (entry.evaluation.outcome == "dropped", entry.cost, entry.number)))
 
 
