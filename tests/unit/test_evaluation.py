@@ -86,6 +86,8 @@ SAME = "As fast as the baseline, within 3 % ({interval})."
     ("observed", "verdict", "code", "said"),
     [
         (seen(1.0), "faster", 0, "Faster: {speed}."),
+        (seen(0.1), "faster", 0, "Faster: {speed}."),
+        (seen(1.0, processes=1), "faster", 0, "Faster: {speed}."),
         (seen(4.0), "slower", 1, "Slower: {speed}."),
         (seen(2.0), "same", 0, SAME),
         (seen(2.02), "same", 0, SAME),
@@ -96,9 +98,10 @@ SAME = "As fast as the baseline, within 3 % ({interval})."
         (seen(1.98, processes=FEWEST), "faster", 0, "Faster: {speed}."),
         (seen(1.98, processes=1), "same", 0, SAME),
         (seen(1.0, slope_ms=1.9), "unconfirmed", 3, "Not confirmed: {speed}, but K calls more do not show it."),
+        (seen(1.0, slope_ms=0.0), "unconfirmed", 3, "Not confirmed: {speed}, but K calls more do not show it."),
         (seen(1.0, alone_ms=1.01), "unconfirmed", 3, ALONE),
-        (seen(1.0).model_copy(update={"alone_s": ()}), "unconfirmed", 3, ALONE),
-        (seen(1.0, round_trip_s=5e-3), "inconclusive", 3, SHORT),
+        (seen(0.1).model_copy(update={"alone_s": ()}), "unconfirmed", 3, ALONE),
+        (seen(1.5, round_trip_s=5e-3), "inconclusive", 3, SHORT),
         (seen(1.0, round_trip_s=3.9e-3), "faster", 0, "Faster: {speed}."),
         (seen(1.0, trouble="The baseline failed: no"), "not measured", 3, "Not measured: The baseline failed: no"),
         (Observed(rules=Rules(), seeds=()), "not measured", 3, "Not measured: too few pairs."),
@@ -122,6 +125,12 @@ def test_figures_are_times_of_one_call() -> None:
     assert 1.99 < found.speedup_low < 2.0 < found.speedup_high < 2.01
 
 
+def test_the_fewest_pairs_can_show_that_it_is_faster() -> None:
+    """Eight that agree are enough."""
+    observed = seen(1.0)
+    assert judged(observed.model_copy(update={"samples": observed.samples[:FEWEST]})).verdict == "faster"
+
+
 @pytest.mark.parametrize(("factor", "pairs"), [(2.0, 10), (1.2, 10), (1.0, FEWEST - 1)])
 def test_what_scatters_or_is_little_is_inconclusive(factor: float, pairs: int) -> None:
     """A candidate that takes more or less by chance is not called anything else, nor is one of few pairs."""
@@ -139,6 +148,7 @@ def test_what_scatters_or_is_little_is_inconclusive(factor: float, pairs: int) -
 def test_a_violation_has_no_figures_unless_it_is_of_memory() -> None:
     """What was wrong has no speed; what takes too much memory has one."""
     wrong = judged(seen(1.0, violations=(Violation(rule="outputs", message="outputs differ by 1.00e-02"),)))
+    assert exit_code(wrong.verdict) is Exit.REGRESSION
     assert (wrong.verdict, wrong.speedup, wrong.headline) == ("violated", None, "Not accepted: outputs differ by 1.00e-02.")
     large = judged(seen(1.0, violations=(Violation(rule="memory", message="peak memory 60MB exceeds limit"),)))
     assert large.verdict == "violated"
