@@ -116,13 +116,23 @@ def test_the_verdict_follows_from_what_was_seen(observed: Observed, verdict: str
     assert found.headline == said.format(speed=f"{figures[0]:.3f} times as fast ({interval})", interval=interval)
 
 
-def test_figures_are_times_of_one_call() -> None:
+@pytest.mark.parametrize(
+    ("candidate_ms", "said"),
+    [
+        (1.0, "Faster: 2.000 times as fast (95 % interval"),
+        (4.0, "Slower: 0.500 times as fast"),
+        (1.9, "Faster: 1.053"),
+    ],
+)
+def test_figures_are_times_of_one_call(candidate_ms: float, said: str) -> None:
     """The speed-up with its interval, and what a call takes on both sides, in milliseconds."""
-    found = judged(seen(1.0))
-    assert (found.speedup, found.baseline_ms, found.optimized_ms) == pytest.approx((2.0, 2.0, 1.0), rel=0.002)
+    found = judged(seen(candidate_ms))
+    speedup = 2.0 / candidate_ms
+    assert said in found.headline
+    assert (found.speedup, found.baseline_ms, found.optimized_ms) == pytest.approx((speedup, 2.0, candidate_ms), rel=0.002)
     assert found.speedup_low
     assert found.speedup_high
-    assert 1.99 < found.speedup_low < 2.0 < found.speedup_high < 2.01
+    assert 0.995 * speedup < found.speedup_low < speedup < found.speedup_high < 1.005 * speedup
 
 
 def test_the_fewest_pairs_can_show_that_it_is_faster() -> None:
