@@ -195,7 +195,7 @@ class Duet:
                 deadline = time.monotonic() + (LIGHT_S, MORE_LIGHT_S)[look]
             if going:
                 cases = plural(len(going), "case")
-                self.progress.stage(f"Timing {cases} briefly in {count} processes a side, for what is slow in few of them")
+                self.progress.stage(f"Timing {cases} briefly in {count} processes a side, to see whether a few are slow")
             while time.monotonic() < deadline:
                 order = [case for case in going if case.remaining_sides == SIDES and len(case.workers["head"]) < count]
                 if not order:
