@@ -32,6 +32,7 @@ from ratchet.core.trees import tree_spec
 from ratchet.lab import sanitizer
 from ratchet.lab.certificate import digest_of
 from ratchet.lab.child import containment
+from ratchet.lab.gpu_memory import GpuMemory
 from ratchet.lab.judge import judged
 from ratchet.lab.records.evaluation import EvaluationRecord, InputSpec, Rules, SourceFile, Violation
 from ratchet.lab.runners import CannotShare, Runner, RunnerTrouble, started
@@ -110,9 +111,14 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         if wanted.sanitize:
             progress.stage("Running the candidate under compute-sanitizer")
             found, notes = _sanitize(wanted, inputs, scratch, variables, request.folder)
-        referee, contained = _refereed(wanted, inputs, settings, machine, scratch, request.folder, variables, progress, found)
+        memory = GpuMemory(machine.gpu) if machine.gpu else None
+        referee, contained = _refereed(
+            wanted, inputs, settings, machine, memory, scratch, request.folder, variables, progress, found
+        )
     if changed := [path for path, digest in _neighbours(wanted).items() if before.get(path) != digest]:
         referee.seen.trouble = f"{changed[0]} changed while the files were evaluated."
+    if memory and memory.others_seen:
+        notes.append("Other processes were on the GPU meanwhile: what they held does not count as memory of these files.")
     observed = referee.observed(contained)
     return EvaluationRecord.model_validate(
         {
@@ -141,6 +147,7 @@ def _refereed(
     inputs: tuple[InputSpec, ...],
     settings: Settings,
     machine: Machine,
+    memory: GpuMemory | None,
     scratch: Path,
     folder: Path,
     environ: Mapping[str, str],
@@ -169,7 +176,7 @@ def _refereed(
     for number, parts in enumerate(tries):
         progress.stage("Starting processes")
         part_of = scratch / str(number)
-        with started(sources, {**options, "parts": parts}, part_of, environ, settings.case_timeout) as ready:
+        with started(sources, {**options, "parts": parts}, memory, part_of, environ, settings.case_timeout) as ready:
             from ratchet.lab.contents import CallContents  # torch takes seconds, in the other process meanwhile too
             from ratchet.lab.referee import SEEDS, Referee, on_other_cores
 

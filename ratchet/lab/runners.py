@@ -29,6 +29,7 @@ from ratchet.core.records import Record
 from ratchet.core.records.run import Side
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.lab.child import containment
+from ratchet.lab.gpu_memory import GpuMemory, InUse
 from ratchet.lab.records.evaluation import SourceFile
 
 if TYPE_CHECKING:
@@ -92,12 +93,19 @@ class Runner:
     """One file of the user, in processes of its own."""
 
     def __init__(
-        self, side: Side | None, source: SourceFile, function: str, device: str, timeout_s: float, connection: socket.socket
+        self,
+        side: Side | None,
+        source: SourceFile,
+        function: str,
+        gpu: GpuMemory | None,
+        timeout_s: float,
+        connection: socket.socket,
     ) -> None:
-        """Lead the process at the other end of a connection; ``ready`` waits for it."""
+        """Lead the process at the other end of a connection; ``ready`` waits for it. ``gpu``: None on the CPU."""
         from ratchet.lab.child.memory import new_pages
 
-        self.side, self.source, self.function, self.device, self.timeout_s = side, source, function, device, timeout_s
+        self.side, self.source, self.function, self.timeout_s = side, source, function, timeout_s
+        self._gpu, self.device = gpu, "cuda" if gpu else "cpu"
         self.holds: tuple[str, ...] = ()
         self.memory: SharedMemory | None = None
         self._outgrown: list[SharedMemory] = []
@@ -150,7 +158,7 @@ class Runner:
         from ratchet.lab.child import memory
 
         try:
-            return memory.HostMemory(self._pages, size) if self.device == "cpu" else memory.DeviceMemory(size=size)
+            return memory.DeviceMemory(size=size) if self._gpu else memory.HostMemory(self._pages, size)
         except OSError as error:
             raise HostError(
                 f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
@@ -181,7 +189,7 @@ class Runner:
         more: what a thread or another process would finish later is not there. ``how``: as `FileProcess.batch` takes it. Raises
         RunnerTrouble.
         """
-        used_bytes = self._used_bytes()
+        before = self._in_use()
         self._check_rest()
         began = perf_counter()
         self._tell("go")
@@ -189,15 +197,15 @@ class Runner:
         self._tell("stop")
         took_s = perf_counter() - began
         self._begin_rest()
-        self._count(used_bytes)
+        self._count(before)
         return took_s
 
     def ask(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
         """Send a wish and return the answer. Raises RunnerTrouble."""
-        used_bytes = self._used_bytes()
+        before = self._in_use()
         answer = self._answered(wish, expected, **arguments)
         if wish != "map":  # a context, and our own memory
-            self._count(used_bytes)
+            self._count(before)
         return answer
 
     def _answered(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
@@ -219,19 +227,14 @@ class Runner:
         except wire.ProtocolError as error:
             raise RunnerTrouble(self.side, f"it does not follow the protocol: {error}") from None
 
-    def _count(self, used_bytes: int) -> None:
-        """Count what is in use on the GPU now, and was not before: only this side could take it."""
-        self._device_bytes += self._used_bytes() - used_bytes
-        self._peak_bytes = max(self._peak_bytes, self._device_bytes)
-
-    def _used_bytes(self) -> int:
+    def _in_use(self) -> InUse:
         """Return the memory of the GPU that is in use, of which only the side that is asked can take more meanwhile."""
-        if self.device == "cpu":
-            return 0
-        import torch
+        return self._gpu.ours() if self._gpu else InUse(0, 0)
 
-        free, total = torch.cuda.mem_get_info()
-        return total - free
+    def _count(self, before: InUse) -> None:
+        """Count what is in use on the GPU now, and was not before: only this side could take it."""
+        self._device_bytes += self._in_use().least - before.most
+        self._peak_bytes = max(self._peak_bytes, self._device_bytes)
 
     def _end(self) -> str:
         status = self._tell("status").get("status")
@@ -283,13 +286,13 @@ class Runner:
 
     def peak_bytes(self) -> int:
         """Return the most memory that the file has held since before it was imported, in all its processes, without ours."""
-        if self.device == "cpu":
+        if self._gpu is None:
             self._peak_bytes = max(self._peak_bytes, self._held_bytes(peak=True) - self._before_bytes - self.memory_bytes)
         return self._peak_bytes
 
     def current_bytes(self) -> int:
         """Return the memory that the file holds now, counted as `peak_bytes` does."""
-        return max(0, self._device_bytes if self.device != "cpu" else self._held_bytes() - self._before_bytes - self.memory_bytes)
+        return max(0, self._device_bytes if self._gpu else self._held_bytes() - self._before_bytes - self.memory_bytes)
 
     def _processes(self) -> list[int]:
         """Return the processes that run the file, its own one first."""
@@ -329,13 +332,14 @@ class Runner:
 def started(
     sources: Mapping[str, tuple[Side | None, SourceFile, str]],
     options: Mapping[str, Any],
+    gpu: GpuMemory | None,
     scratch: Path,
     environ: Mapping[str, str],
     timeout_s: float,
 ) -> Iterator[Callable[[], dict[str, Runner]]]:
     """Begin to start a confined process for each source, and yield a function that waits for them; end them afterwards.
 
-    ``options`` are those of `child.runner`. The function raises HostError.
+    ``options`` are those of `child.runner`; ``gpu`` is None on the CPU. The function raises HostError.
     """
     pairs = {name: socket.socketpair() for name in sources}
     for name in sources:
@@ -361,7 +365,7 @@ def started(
 
     def ready() -> dict[str, Runner]:
         for name, (side, source, function) in sources.items():
-            runners[name] = Runner(side, source, function, options["device"], timeout_s, pairs[name][0])
+            runners[name] = Runner(side, source, function, gpu, timeout_s, pairs[name][0])
             runners[name].ready(output)
         return runners
 

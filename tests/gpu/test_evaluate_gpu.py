@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,32 @@ def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> 
     assert record["violations"] == []
     assert record["verdict"] != "not measured", record["headline"]
     assert record["speedup"] > 0
+
+
+NEIGHBOUR = """\
+import time, torch
+torch.zeros(1, device="cuda")
+print("there", flush=True)
+held = []
+while True:
+    held = [*held, torch.empty(2**29, dtype=torch.uint8, device="cuda")] if len(held) < 24 else []
+    torch.cuda.empty_cache()
+    time.sleep(0.1)
+"""
+
+
+def test_memory_that_another_process_takes_meanwhile_is_not_held_against_a_candidate(place: Playground) -> None:
+    """It takes 12 GiB in steps, again and again, and a call may hold 4 GB."""
+    with subprocess.Popen([sys.executable, "-c", NEIGHBOUR], stdout=subprocess.PIPE) as neighbour:
+        try:
+            assert neighbour.stdout is not None
+            assert neighbour.stdout.readline() == b"there\n"
+            time.sleep(2)  # until the GPU counts as idle
+            _, record = evaluated(place, BASELINE, BASELINE)
+        finally:
+            neighbour.kill()
+    assert record["violations"] == []
+    assert any("Other processes were on the GPU" in warning for warning in record["warnings"])
 
 
 def test_less_precision_takes_a_word(place: Playground) -> None:
