@@ -200,6 +200,8 @@ class _Walk:
         self._last: HistoryRun | None = None
         self._recorded: Any = None
         """What is known of the cases of the commit before, or of an earlier one that does the same."""
+        self._outdated: Any = None
+        """What was known last of an earlier one that may do something else."""
         with contextlib.suppress(RecordError):
             kept = site.folder / STATIC
             self._recorded = load(kept, tools.records()["static"]) if site.static and kept.exists() else None
@@ -255,6 +257,12 @@ class _Walk:
         prover = site.static.Prover(site.repository, site.settings, site.progress, site.environ)
         try:
             if self._recorded is None:
+                # Cases touch nearly what they touched before: where that changed again, writing it down anew would prove nothing.
+                if (
+                    self._outdated
+                    and prover.compared(self._outdated, (reference, reference, head), patterns, compiling=False).needed
+                ):
+                    return ()
                 made = prover.recorded(self._device(), reference, patterns)
                 save(site.folder / STATIC, made)
                 self._recorded = made
@@ -267,7 +275,7 @@ class _Walk:
 
     def _forget(self) -> None:
         """Drop the record: what comes now may do something else."""
-        self._recorded = None
+        self._recorded, self._outdated = None, self._recorded or self._outdated
         (self._site.folder / STATIC).unlink(missing_ok=True)
 
     def _device(self) -> Machine:

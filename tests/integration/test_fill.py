@@ -188,7 +188,10 @@ def test_a_range_that_is_none_is_refused_with_what_to_write(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_commits_that_a_record_proves_the_same_need_no_device(tmp_path: Path) -> None:
-    """With --static, a commit that no case notices is not measured, before a change and after it; the change is."""
+    """With --static, a commit that no case notices is not measured, before changes and after them; the changes are.
+
+    Nothing is written down between two changes of what a case calls: it would prove nothing.
+    """
     runs = BENCH.partition('\n\n@benchmark(configs={"small": {}}, devices=("cpu",))\ndef never')[0]
     new_repository(tmp_path / "repo", {"bench/adds.py": runs, "work.py": WORK})
     play = Playground(tmp_path)
@@ -196,18 +199,21 @@ def test_commits_that_a_record_proves_the_same_need_no_device(tmp_path: Path) ->
         ("words", {"notes.md": "words\n"}),
         ("more words", {"notes.md": "more words\n"}),
         ("slower", {"work.py": SLOW}),
+        ("as before", {"work.py": WORK}),
         ("a tool", {"tool.py": "x = 1\n"}),
     ):
         play.commit(change, subject)
-    done = play.ratchet("history", "fill", "HEAD~4..HEAD", "--static", *QUICK)
+    done = play.ratchet("history", "fill", "HEAD~5..HEAD", "--static", *QUICK)
     assert done.code == 0, done
     walk = Filled(play, done, done).record.done
     assert [(one.tree.subject, one.result, one.machine is None) for one in walk] == [
         ("words", "identical", True),
         ("more words", "identical", True),
         ("slower", "timed", False),
+        ("as before", "timed", False),
         ("a tool", "identical", True),
     ]
-    assert walk[3].same == ("adds/small", "others/small")
-    assert "recorded of" in walk[3].reason
-    assert "slower" in walk[3].reason
+    assert walk[4].same == ("adds/small", "others/small")
+    assert "recorded of" in walk[4].reason
+    assert "as before" in walk[4].reason
+    assert done.err.count("Writing down adds/small") == 2
