@@ -428,12 +428,12 @@ def one(row: bytes, planes: bytes = b"") -> str:
 
 def sides() -> Iterator[Attack]:
     """What a packed side may hold."""
-    for name, text, said in (
+    entries: list[tuple[str, str | Callable[[], str], str]] = [
         ("no text of ours", "%%%", PACKED),
         ("nothing compressed", "AAAA", PACKED),
         ("nothing", "", PACKED),
-        ("a bomb of zeros", base64.b64encode(zlib.compress(bytes(400 * MIB), 9)).decode(), "more than 32 MiB"),
-        ("a bomb of lists", side_of(b"[6,0,1,[" + b"[]," * 10_000_000 + b"[]]]"), ""),
+        ("a bomb of zeros", _zeros, "more than 32 MiB"),
+        ("a bomb of lists", lambda: side_of(b"[6,0,1,[" + b"[]," * 10_000_000 + b"[]]]"), ""),
         ("samples without a block", side_of(b"[6,0,1,[]]", ONE * 9), "not as many as the blocks have"),
         ("blocks without samples", one(ROW), "not as many as the blocks have"),
         (
@@ -458,21 +458,28 @@ def sides() -> Iterator[Attack]:
         ("99 decimals", side_of(b"[99,0,1,[" + ROW + b"]]", ONE), PACKED),
         ("half a sample", one(ROW, ONE + b"x"), "not as many as the blocks have"),
         ("a second text behind it", base64.b64encode(base64.b64decode(EMPTY) * 2).decode(), "not as many as the blocks have"),
-        ("four million samples", one(ROW.replace(b"[0,0,1,", b"[0,0,4000000,"), ONE * 4_000_000), ""),
+        ("four million samples", lambda: one(ROW.replace(b"[0,0,1,", b"[0,0,4000000,"), ONE * 4_000_000), ""),
         (
             "a stage with a name of 3 MB",
             side_of(b"[6,0,1,[" + ROW.replace(b"{}", b'{"' + b"x" * 3_000_000 + b'":[]}') + b"]]", ONE),
             "packs them",
         ),
         ("an error of infinity", one(ROW.replace(b"0.0,{", b"1e999,{"), ONE), PACKED),
-    ):
+    ]
+    for name, text, said in entries:
         build = functools.partial(_with_side, text)
         yield Attack(f"a side of {name}", build, said, RUNS if said else ("publish",))
 
 
-def _with_side(text: str, run: Json, name: str) -> bytes:
+def _zeros() -> str:
+    return base64.b64encode(zlib.compress(bytes(400 * MIB), 9)).decode()
+
+
+def _with_side(text: str | Callable[[], str], run: Json, name: str) -> bytes:
+    """``text``: what makes it, if that takes long."""
+
     def edit(cases: list[bytes]) -> list[bytes]:
-        return [json.dumps(json.loads(cases[0]) | {"head": text}).encode(), *cases[1:]]
+        return [json.dumps(json.loads(cases[0]) | {"head": text if isinstance(text, str) else text()}).encode(), *cases[1:]]
 
     return stored(name, by_line(run, edit))
 
