@@ -143,6 +143,8 @@ def test_a_case_that_fails_before_and_after_is_no_change(filled: Filled) -> None
     assert measured
     for one in measured:
         assert {*one.same, *(case.name for case in one.cases)} == {"adds/small", "others/small"}, one
+        assert one.reason.endswith(" 1 case cannot be measured, as before."), one
+        assert "failed" not in one.reason, one
 
 
 @pytest.mark.slow

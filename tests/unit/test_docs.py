@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 import shlex
@@ -132,7 +133,12 @@ def test_the_image_has_the_pages() -> None:
             assert any(page.resolve().relative_to(ROOT).match(pattern) for pattern in patterns), page
 
 
-def messages() -> Iterator[tuple[str, str]]:
+@functools.cache
+def messages() -> tuple[tuple[str, str], ...]:
+    return tuple(_messages())
+
+
+def _messages() -> Iterator[tuple[str, str]]:
     """Every text of the package that people may see: place → strings of code, help of commands, and templates."""
     for path in sorted((ROOT / "ratchet").rglob("*.py")):
         tree = ast.parse(path.read_bytes())
