@@ -54,9 +54,10 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
 
 @pytest.mark.parametrize("honest", HONEST, ids=lambda path: path.stem)
 def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
-    """However it computes, it breaks no rule, and it gets figures."""
+    """However it computes, it breaks no rule, it gets figures, and its own processes are not taken for others."""
     _, record = evaluated(place, BASELINE, honest)
     assert record["violations"] == []
+    assert not any("Other processes" in warning for warning in record["warnings"])
     assert record["verdict"] != "not measured", record["headline"]
     assert record["speedup"] > 0
 
