@@ -25,7 +25,7 @@ from ratchet.core.check import CheckPlan, Comparer, compare_commits
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import BuildError, ForeignModuleError, GitError, HostError, RecordError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.core.judge.verdict import judge_run
+from ratchet.core.judge.verdict import ending
 from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save, save_text
@@ -245,13 +245,10 @@ class _Walk:
             return done(result="failed", reason=reason, machine=fingerprint, cases=tuple(cases))
         kept = self._run_of(record, checked, cases).model_copy(update={"device_s": round(time.monotonic() - clock, 2)})
         result = "timed" if cases else "identical"
-        shown = {*same, *(case.name for case in cases)}
-        said, also = report.headline, ""
-        if left_out := len(report.cases) - len(shown):
-            comparable = checked.run.model_copy(update={"cases": tuple(case for case in checked.run.cases if case.name in shown)})
-            said = judge_run(comparable, Baseline()).headline
-            also = f" {units.plural(left_out, 'case')} cannot be measured, as before."
-        reason = f"{said if cases else 'No case does anything else than before.'}{also}"
+        shown = [case for case in report.cases if case.name in {*same, *(one.name for one in cases)}]
+        left_out = len(report.cases) - len(shown)
+        also = f" {units.plural(left_out, 'case')} cannot be measured, as before." if left_out else ""
+        reason = f"{ending(shown, report.policy)[1] if cases else 'No case does anything else than before.'}{also}"
         return done(result=result, reason=reason, machine=kept.fingerprint, cases=tuple(cases), same=same, run=self._keep(kept))
 
     def _proved(self, head: Snapshot, reference: Snapshot) -> tuple[str, ...]:

@@ -111,14 +111,9 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         if wanted.sanitize:
             progress.stage("Running the candidate under compute-sanitizer")
             found, notes = _sanitize(wanted, inputs, scratch, variables, request.folder)
-        memory = GpuMemory(machine.gpu) if machine.gpu else None
-        referee, contained = _refereed(
-            wanted, inputs, settings, machine, memory, scratch, request.folder, variables, progress, found
-        )
+        referee, contained = _refereed(wanted, inputs, settings, machine, scratch, request.folder, variables, progress, found)
     if changed := [path for path, digest in _neighbours(wanted).items() if before.get(path) != digest]:
         referee.seen.trouble = f"{changed[0]} changed while the files were evaluated."
-    if memory and memory.others_seen:
-        notes.append("Other processes were on the GPU meanwhile: what they held does not count as memory of these files.")
     observed = referee.observed(contained)
     return EvaluationRecord.model_validate(
         {
@@ -147,7 +142,6 @@ def _refereed(
     inputs: tuple[InputSpec, ...],
     settings: Settings,
     machine: Machine,
-    memory: GpuMemory | None,
     scratch: Path,
     folder: Path,
     environ: Mapping[str, str],
@@ -173,6 +167,7 @@ def _refereed(
         sources["maker"] = (None, wanted.maker, wanted.maker_function)
     seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(30)))
     tries = containment.attempts(environ.get(CONTAINMENT, ",".join(containment.PARTS)).split(","), machine.device)
+    memory = GpuMemory(machine.gpu) if machine.gpu else None
     for number, parts in enumerate(tries):
         progress.stage("Starting processes")
         part_of = scratch / str(number)
@@ -200,6 +195,9 @@ def _refereed(
                 continue
             finally:
                 containment.dumpable(is_dumpable=True)
+            if memory and memory.others_seen:
+                said = "Other processes were on the GPU meanwhile: what they held does not count as memory of these files."
+                referee.seen.notes.append(said)
             return referee, tuple(part for part in containment.PARTS if all(part in one.holds for one in runners.values()))
     raise AssertionError("there is always a last try")
 

@@ -12,8 +12,6 @@ from ratchet.lab.gpu_memory import GpuMemory, InUse
 
 GIB = 2**30
 OURS = ComputeProcess(os.getpid(), 2 * GIB)
-
-
 OTHER = os.getppid()
 """A process that lives and is not below this one."""
 

