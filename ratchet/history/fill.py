@@ -9,11 +9,12 @@ from there.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -200,9 +201,7 @@ class _Walk:
         self._logs = Path()
         self._last: HistoryRun | None = None
         self._recorded: Any = None
-        """What is known of the cases of the commit before, or of an earlier one that does the same."""
-        self._outdated: Any = None
-        """What was known last of an earlier one that may do something else."""
+        """What was written down last of the cases. Of one that a commit touched since, it proves nothing any more."""
         with contextlib.suppress(RecordError):
             kept = site.folder / STATIC
             self._recorded = load(kept, tools.records()["static"]) if site.static and kept.exists() else None
@@ -223,62 +222,59 @@ class _Walk:
         if head.tree.content == reference.tree.content:
             run = self._same_as_last(record, head, started, "It has the same files as the commit before it, benchmarks apart.")
             return done(result="identical", reason="It has the same files, benchmarks apart.", run=run)
-        if same := self._proved(head, reference):
+        proved, needed = self._proved(head, reference)
+        if proved and not needed:
             reason = f"No case does anything else than before, by what was recorded of {commit_label(self._recorded.tree)}."
             run = self._same_as_last(record, head, started, reason)
-            return done(result="identical", reason=reason, same=same, run=run)
-        self._forget()
+            return done(result="identical", reason=reason, same=proved, run=run)
         machine = self._device()
         fingerprint = environment_of(machine).fingerprint
+        last = self._last
+        if last is None or (last.commit, last.fingerprint) != (record.before, fingerprint):
+            proved = ()  # a run has all cases, and these would have no figures to keep
+        patterns = tuple(glob.escape(name) for name in needed) if proved else site.request.patterns
         try:
             trees = self._trees(head, reference)
             if broken := build(site.settings, "head", trees.head, head, site.progress, site.environ):
                 raise broken
-            checked = self._checked(machine, head, reference, trees, started)
+            checked = self._checked(machine, head, reference, trees, started, patterns)
             cases = self._confirmed(record, machine, checked, head, reference, trees)
         except (BuildError, ForeignModuleError, GitError, HostError) as error:
             return done(result="failed", reason=clean(error.message), machine=fingerprint)
         report = checked.report
-        same = tuple(case.name for case in report.cases if case.outcome is Outcome.IDENTICAL)
+        same = (*proved, *(case.name for case in report.cases if case.outcome is Outcome.IDENTICAL))
         if not same and all(case.outcome is Outcome.FAILED for case in cases):
             reason = cases[0].reason if cases else "There is no case that this machine can measure."
             return done(result="failed", reason=reason, machine=fingerprint, cases=tuple(cases))
-        kept = self._run_of(record, checked, cases).model_copy(update={"device_s": round(time.monotonic() - clock, 2)})
+        kept = self._run_of(record, checked, cases, proved).model_copy(update={"device_s": round(time.monotonic() - clock, 2)})
         result = "timed" if cases else "identical"
         shown = [case for case in report.cases if case.name in {*same, *(one.name for one in cases)}]
         left_out = len(report.cases) - len(shown)
         also = f" {units.plural(left_out, 'case')} cannot be measured, as before." if left_out else ""
+        shown += [CaseVerdict(name=name, outcome=Outcome.IDENTICAL, reason="It was proved.") for name in proved]
         reason = f"{ending(shown, report.policy)[1] if cases else 'No case does anything else than before.'}{also}"
         return done(result=result, reason=reason, machine=kept.fingerprint, cases=tuple(cases), same=same, run=self._keep(kept))
 
-    def _proved(self, head: Snapshot, reference: Snapshot) -> tuple[str, ...]:
-        """Return all cases, if each is proved to do the same at both commits; none where one may do something else."""
+    def _proved(self, head: Snapshot, reference: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the cases that are proved to do the same at both commits, and all others; neither where nothing is known."""
         site, patterns = self._site, self._site.request.patterns
         if not site.static:
-            return ()
+            return (), ()
         prover = site.static.Prover(site.repository, site.settings, site.progress, site.environ)
-        try:
-            if self._recorded is None:
-                # Cases touch nearly what they touched before: where that changed again, writing it down anew would prove nothing.
-                if (
-                    self._outdated
-                    and prover.compared(self._outdated, (reference, reference, head), patterns, compiling=False).needed
-                ):
-                    return ()
-                made = prover.recorded(self._device(), reference, patterns)
-                save(site.folder / STATIC, made)
-                self._recorded = made
-            snapshots = (site.snapshot(self._recorded.tree.commit), reference, head)
-            # A check compiles what changed too, and nearly all of that has to be timed.
-            report = prover.compared(self._recorded, snapshots, patterns, compiling=False)
-        except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
-            return ()  # measuring says what is wrong
-        return () if report.needed else tuple(case.name for case in report.cases)
 
-    def _forget(self) -> None:
-        """Drop the record: what comes now may do something else."""
-        self._recorded, self._outdated = None, self._recorded or self._outdated
-        (self._site.folder / STATIC).unlink(missing_ok=True)
+        def held_against(base: Snapshot) -> Any:  # a check compiles what changed too, and nearly all of that has to be timed
+            return prover.compared(self._recorded, (base, reference, head), patterns, compiling=False)
+
+        try:
+            report = held_against(site.snapshot(self._recorded.tree.commit)) if self._recorded else None
+            # Cases touch nearly what they touched before. Where this commit changed that, a new record would prove nothing.
+            if report is None or len(held_against(reference).needed) * 2 < len(report.needed):
+                self._recorded = prover.recorded(self._device(), reference, patterns)
+                save(site.folder / STATIC, self._recorded)
+                report = held_against(reference)
+        except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
+            return (), ()  # measuring says what is wrong
+        return tuple(case.name for case in report.cases if case.identical), report.needed
 
     def _device(self) -> Machine:
         site = self._site
@@ -303,10 +299,18 @@ class _Walk:
             self._folders = {names[1]: kept, names[0]: place}
         return Trees(self._folders[names[0]], self._folders[names[1]], self._logs)
 
-    def _checked(self, machine: Machine, head: Snapshot, reference: Snapshot, trees: Trees, started: datetime) -> CommandResult:
-        """Check a commit against the one before it: survey, pairs, verdict, profiles."""
+    def _checked(
+        self,
+        machine: Machine,
+        head: Snapshot,
+        reference: Snapshot,
+        trees: Trees,
+        started: datetime,
+        patterns: tuple[str, ...],
+    ) -> CommandResult:
+        """Check cases of a commit against the one before it: survey, pairs, verdict, profiles."""
         site, began = self._site, (started, time.monotonic())
-        plan = site.plan(head, reference)
+        plan = replace(site.plan(head, reference), patterns=patterns)
         writable(plan.results)
         site.progress.begin(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
         return compare_commits(plan, site.request.command, machine, trees, site.progress, began)
@@ -377,14 +381,16 @@ class _Walk:
             found |= {name: ratio for name, ratio in ratios.items() if ratio}
         return found
 
-    def _run_of(self, record: FillRecord, checked: CommandResult, cases: Sequence[FilledCase]) -> HistoryRun:
-        """Return the run of a commit as the history keeps it.
+    def _run_of(
+        self, record: FillRecord, checked: CommandResult, cases: Sequence[FilledCase], proved: Sequence[str]
+    ) -> HistoryRun:
+        """Return the run of a commit as the history keeps it; cases that were proved the same keep their last figures.
 
         A case that does the same as before, or was shown to be unchanged, has the ratio to the anchor of the commit before.
         """
         run = history_run(checked.run, checked.report, Baseline())
         measured = {case.name: case.anchor for case in cases}
-        kept = []
+        kept = [_same(case, record.before) for case in self._last.cases if case.name in proved] if self._last else []
         for case in run.cases:
             level = measured.get(case.name)
             if level is None and case.outcome in (*UNTIMED, Outcome.UNCHANGED) and case.reference:

@@ -11,6 +11,7 @@ import pytest
 from ratchet.core.records.files import load
 from ratchet.history.fill import CHANGES
 from ratchet.history.fill_records import FilledCommit, FillRecord
+from ratchet.history.records import HistoryRun
 from tests.integration.playground import Finished, Playground, new_repository
 from tests.once import once
 
@@ -55,6 +56,7 @@ def other(x):
     return x + 1
 """
 SLOW = WORK.replace("0.002", "0.003", 1)
+FAST = WORK.replace("0.002", "0.001", 1)
 QUICK = ("--device", "cpu", "--pairs", "20", "--blocks", "2", "--budget", "0", "-v")
 
 
@@ -192,7 +194,8 @@ def test_a_range_that_is_none_is_refused_with_what_to_write(tmp_path: Path) -> N
 def test_commits_that_a_record_proves_the_same_need_no_device(tmp_path: Path) -> None:
     """With --static, a commit that no case notices is not measured, before changes and after them; the changes are.
 
-    Nothing is written down between two changes of what a case calls: it would prove nothing.
+    Of a commit that one case notices, the others are not measured. Nothing is written down between two changes of what a case
+    calls: it would prove nothing.
     """
     runs = BENCH.partition('\n\n@benchmark(configs={"small": {}}, devices=("cpu",))\ndef never')[0]
     new_repository(tmp_path / "repo", {"bench/adds.py": runs, "work.py": WORK})
@@ -201,7 +204,7 @@ def test_commits_that_a_record_proves_the_same_need_no_device(tmp_path: Path) ->
         ("words", {"notes.md": "words\n"}),
         ("more words", {"notes.md": "more words\n"}),
         ("slower", {"work.py": SLOW}),
-        ("as before", {"work.py": WORK}),
+        ("faster", {"work.py": FAST}),
         ("a tool", {"tool.py": "x = 1\n"}),
     ):
         play.commit(change, subject)
@@ -212,10 +215,18 @@ def test_commits_that_a_record_proves_the_same_need_no_device(tmp_path: Path) ->
         ("words", "identical", True),
         ("more words", "identical", True),
         ("slower", "timed", False),
-        ("as before", "timed", False),
+        ("faster", "timed", False),
         ("a tool", "identical", True),
     ]
     assert walk[4].same == ("adds/small", "others/small")
     assert "recorded of" in walk[4].reason
-    assert "as before" in walk[4].reason
+    assert "faster" in walk[4].reason
+    assert walk[3].same == ("others/small",)
+    assert walk[3].reason.startswith("1 of 2 cases faster")
+    history = [load(play.repo / "results/history" / walk[place].run, HistoryRun) for place in (2, 3)]
+    assert [[case.name for case in run.cases] for run in history] == [
+        ["adds/small", "others/small"],
+        ["others/small", "adds/small"],
+    ]
+    assert history[1].cases[0].median_ms == history[0].cases[1].median_ms
     assert done.err.count("Writing down adds/small") == 2
