@@ -120,8 +120,8 @@ def test_errors_lead_to_sections() -> None:
 def test_the_package_has_the_pages_of_docs() -> None:
     """Each page of docs/ is in the package as a link to it: installed, it is the same text."""
     linked = {path.name: path.resolve() for path in guide.PAGES.iterdir()}
-    pages = [path for path in ROOT.glob("docs/*.md") if path.stem != "README"]
-    assert linked == {path.name: path for path in pages} | {"security.md": ROOT / "SECURITY.md"}
+    pages = {path.name: path for path in ROOT.glob("docs/*.md")}
+    assert linked == pages | {"security.md": ROOT / "SECURITY.md"}
 
 
 def test_the_image_has_the_pages() -> None:
@@ -245,7 +245,7 @@ def test_addresses_are_those_of_the_installed_commit(monkeypatch: pytest.MonkeyP
 
 def test_each_of_the_ten_questions_is_answered_where_it_says() -> None:
     """The commands and words of an answer stand on the page that it links to, below the heading that it names."""
-    index = ROOT / "docs" / "README.md"
+    index = ROOT / "README.md"
     rows = re.findall(r"^\| ([^|]*?) \| ([^|]*?) \| \[[^]]*\]\(([^)]*)\) \|$", index.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(rows) == 10
     for question, answer, link in rows:
