@@ -278,6 +278,55 @@ SEEN = (
         {"kit/work.py": "N = [0]\ndef work(): N[0] = 8\n"},
     ),
     Change(
+        "the audit hook of an installed package calls what the tree gave it",
+        in_op(
+            "import bus, sys\nfrom kit.work import N, work\nbus.CALLED.append(work)\n"
+            "def value():\n    sys.audit('kit')\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work(): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work(): N[0] = 8\n"},
+        library={
+            "bus.py": "import sys\nCALLED = []\n"
+            "def hook(event, _):\n    for each in CALLED if event == 'kit' else ():\n        each()\nsys.addaudithook(hook)\n"
+        },
+    ),
+    Change(
+        "an audit hook is no function, but an object that calls one",
+        in_op(
+            "import sys\nfrom kit.work import N, Hook\nsys.addaudithook(Hook())\n"
+            "def value():\n    sys.audit('kit')\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\nclass Hook:\n    def __call__(self, event, _): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\nclass Hook:\n    def __call__(self, event, _): N[0] = 8\n"},
+    ),
+    Change(
+        "C functions of Python, which an installed package looked up, give a function's code",
+        in_op(
+            "import codes\nfrom kit.work import work\ndef value(): return max(x for x in codes.of(work).co_consts if x)\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+        library={
+            "codes.py": "import ctypes\nget = ctypes.pythonapi.PyFunction_GetCode\n"
+            "get.argtypes, get.restype = (ctypes.py_object,), ctypes.c_void_p\n"
+            "def of(function): return ctypes.cast(get(function), ctypes.py_object).value\n"
+        },
+    ),
+    Change(
+        "the tree has a module that is called as one that copies bytes with C functions of Python",
+        in_op(
+            "import ctypes\nfrom kit.fsspec.utils import of\nfrom kit.work import work\n"
+            "def value(): return max(x for x in of(work).co_consts if x)\n",
+            **{
+                "kit/work.py": "def work(): return 2\n",
+                "kit/fsspec/utils.py": "import ctypes\nget = ctypes.pythonapi.PyFunction_GetCode\n"
+                "get.argtypes, get.restype = (ctypes.py_object,), ctypes.c_void_p\n"
+                "def of(function): return ctypes.cast(get(function), ctypes.py_object).value\n",
+            },
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
+    ),
+    Change(
         "a loader is asked for code, and a constant is taken out of it",
         in_op(
             "import importlib.util\nfrom kit import work\n"
@@ -326,11 +375,30 @@ def _harmless(sentence: str, head: Mapping[str, Text]) -> Change:
     return Change(sentence, _KERNELS, head)
 
 
+def _harmless_beside(sentence: str, imports: str, library: Mapping[str, str]) -> Change:
+    """Return a change of a function that does not run, in a file that imports something."""
+    one = imports + _ONE
+    return Change(
+        sentence, {**_KERNELS, "kit/one.py": one}, {"kit/one.py": one.replace("return x\n", "return x * 5\n")}, library=library
+    )
+
+
 HARMLESS = (
     _harmless("a comment", {"kit/one.py": _ONE.replace("# a comment", "# another comment\n    # and one more")}),
     _harmless("empty lines at the top", {"kit/one.py": "\n\n\n" + _ONE}),
     _harmless("another format", {"kit/one.py": _ONE.replace("x + SIZE", "(x\n            + SIZE)")}),
     _harmless("a function that does not run", {"kit/one.py": _ONE.replace("return x\n", "return x * 5\n")}),
+    _harmless_beside("packages that torch needs", "import filelock\nimport fsspec.utils\n", {}),
+    _harmless_beside(
+        "a package that hears of forks",
+        "import locks\n",
+        {"locks.py": "import sys\ndef hook(event, _):\n    if event == 'os.fork':\n        pass\nsys.addaudithook(hook)\n"},
+    ),
+    _harmless_beside(
+        "a package that copies bytes with C functions of Python",
+        "import fsspec.utils\n",
+        {"fsspec/utils.py": "import ctypes\nas_text = ctypes.pythonapi.PyBytes_AsString\n"},
+    ),
     _harmless(
         "a method of another operator", {"kit/two.py": "SIZE = 2\n\nclass Two:\n    def run(self, x):\n        return SIZE * x\n"}
     ),
@@ -484,6 +552,52 @@ LATER = (
         "a line number is read from a frame",
         in_op("import sys\ndef value(): return sys._getframe().f_lineno\n"),
         in_op("import sys\n# one\n# two\ndef value(): return sys._getframe().f_lineno\n"),
+    ),
+    Change(
+        "an audit hook is a function of the file that changed",
+        in_op(
+            "import sys\nfrom kit.work import N, work\nsys.addaudithook(work)\n"
+            "def value():\n    sys.audit('kit')\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work(*_): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work(*_): N[0] = 8\n"},
+    ),
+    Change(
+        "an audit hook is a partial call, added by another name, and runs in a thread",
+        in_op(
+            "import sys\nfrom functools import partial\nfrom threading import Thread\nfrom kit.work import N, work\n"
+            "vars(sys)['addaudit' + 'hook'](partial(work, 1))\n"
+            "def value():\n    thread = Thread(target=sys.audit, args=('kit',))\n"
+            "    thread.start()\n    thread.join()\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work(*_): N[0] = 2\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work(*_): N[0] = 8\n"},
+    ),
+    Change(
+        "the audit hook of a package goes on with a generator",
+        in_op(
+            "import bus, sys\nfrom kit.work import N, work\nbus.GOING.append(work())\n"
+            "def value():\n    sys.audit('kit')\n    return N[0]\n",
+            **{"kit/work.py": "N = [0]\ndef work():\n    while True:\n        N[0] = 2\n        yield\n"},
+        ),
+        {"kit/work.py": "N = [0]\ndef work():\n    while True:\n        N[0] = 8\n        yield\n"},
+        library={
+            "bus.py": "import sys\nGOING = []\n"
+            "def hook(event, _):\n    for each in GOING if event == 'kit' else ():\n        next(each)\nsys.addaudithook(hook)\n"
+        },
+    ),
+    Change(
+        "a function's code is found in memory",
+        in_op(
+            "import ctypes\nfrom kit.work import work\n"
+            "PLACES = range(16, 96, 8)\n"
+            "def value():\n    there = [ctypes.c_void_p.from_address(id(work) + each).value for each in PLACES]\n"
+            "    kind = id(type(compile('', '', 'exec')))\n"
+            "    is_code = [each for each in there if each and ctypes.c_void_p.from_address(each + 8).value == kind]\n"
+            "    return max(x for x in ctypes.cast(is_code[0], ctypes.py_object).value.co_consts if x)\n",
+            **{"kit/work.py": "def work(): return 2\n"},
+        ),
+        {"kit/work.py": "def work(): return 8\n"},
     ),
 )
 """The same, of other kinds; written when the code was finished."""

@@ -55,6 +55,8 @@ _COMPILERS = (
     "ratchet:nvcc.",
 )
 """They start compilers, and look for NVIDIA's libraries in all of `sys.path`."""
+_C_CALLERS = (*_COMPILERS, "fsspec/utils.py", "numba/cpython/hashing.py", "polars/_cpu_check.py")
+"""They look up C functions of Python or the system, to copy bytes, for the seed of hashes, or for what the processor can do."""
 _FRAME_TAKERS = (
     *("torch/", "triton/", "typing_extensions.py", "_distutils_hack/"),
     *("python:collections/", "python:enum", "python:logging/", "python:typing", "python:warnings"),
@@ -77,6 +79,8 @@ _PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "su
 _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
 """They have something called that no tracer sees."""
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+_MEMORY = frozenset({"ctypes.cdata", "ctypes.string_at", "ctypes.wstring_at", "ctypes.PyObj_FromPtr"})
+"""They read memory by its address."""
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES
@@ -174,6 +178,7 @@ class Watch:
             setattr(FileFinder, name, _Listing(self, name))
             self._undo.callback(delattr, FileFinder, name)
         self._replace(linecache, "cache", _Lines(self, linecache.cache))
+        self._replace(sys, "addaudithook", self._traceable(sys.addaudithook))
         if self._functions:
             self._undo.enter_context(self._functions)
         self.go_on()
@@ -221,6 +226,22 @@ class Watch:
         del noting.__wrapped__
         return noting
 
+    def _traceable(self, add: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return `sys.addaudithook` that has tracers see what a hook calls: without ``__cantrace__`` none does (PEP 578)."""
+
+        def adding(hook: Callable[[str, tuple[Any, ...]], Any]) -> None:
+            def traceable(event: str, arguments: tuple[Any, ...]) -> None:
+                hook(event, arguments)
+
+            traceable.__cantrace__ = True  # type: ignore[attr-defined]  # read by the interpreter
+            was_busy, self._here.is_busy = self._here.is_busy, True  # its own event would say that nobody can trace the hook
+            try:
+                add(traceable)
+            finally:
+                self._here.is_busy = was_busy
+
+        return adding
+
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in _UNHEARD and (event != "object.__getattr__" or arguments[1] in _ATTRIBUTES):
             self.hear(event, arguments)
@@ -257,9 +278,12 @@ class Watch:
             may_do_all = (
                 library is None or PurePath(str(library)).name.startswith("libc.") or str(arguments[1])[:2] in ("Py", "_P")
             )
-            if may_do_all and not _is_of(event.asker, "ratchet:") and not self._is_outside(event, _COMPILERS):
+            if may_do_all and not _is_of(event.asker, "ratchet:") and not self._is_outside(event, _C_CALLERS):
                 what = f"{self._place(event.asker)} called {arguments[1]} past Python, which may notice anything"
                 self._touch(Touch("anything", what))
+        elif name in _MEMORY:
+            if event.asker and self._path_of_code(event.asker.f_code):
+                self._touch(Touch("anything", f"{self._place(event.asker)} read memory, where it may notice anything"))
         elif name in _UNTRACED or name in _OBJECTS:
             is_profiled = name == "sys.setprofile" and _is_of(event.caller, "python:threading")
             if self._functions and not (is_profiled and self._functions.thread_began()):

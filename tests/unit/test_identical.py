@@ -60,12 +60,12 @@ def answers(folder: Path, change: Change) -> tuple[dict[str, dict[str, Any]], Fo
     base = {"bench/op.py": change.bench, **change.base}
     contents = {"base": base, "head": {**base, **change.head}, "then": base}
     trees = {name: write(folder / name / name, files).resolve() for name, files in contents.items()}
-    write(folder / "library", change.library)
+    write(folder / "some-packages", change.library)
     for side, mode in zip(("base", "head"), change.modes[1:] if change.modes else (), strict=False):
         (trees[side] / change.modes[0]).chmod(mode)
     difference = compare(trees["base"], trees["head"], "bench", "results")
-    found = {side: watched(trees[side], folder / "library", difference) for side in ("base", "head")}
-    footprint = watched(trees["then"], folder / "library", whole(trees["then"]))["footprint"]
+    found = {side: watched(trees[side], folder / "some-packages", difference) for side in ("base", "head")}
+    footprint = watched(trees["then"], folder / "some-packages", whole(trees["then"]))["footprint"]
     return found, look(Footprint.model_validate(footprint, strict=False).touches(), difference)
 
 
