@@ -45,7 +45,7 @@ from ratchet.history.judge import history_run, ratio_to
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
 from ratchet.history.store import append
 
-FOLDER, STATE, PAGE, STATIC = "fill", "fill.json", "fill.md", "static.json"
+FOLDER, STATE, PAGE = "fill", "fill.json", "fill.md"
 CHANGES = (Outcome.REGRESSED, Outcome.SLOWER, Outcome.IMPROVED)
 UNDECIDED = (Outcome.INCONCLUSIVE, Outcome.UNFIT)
 UNTIMED = (Outcome.IDENTICAL, Outcome.SKIPPED)
@@ -125,8 +125,6 @@ def fill(
     )
     progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(older.tree)} up to {commit_label(newer.tree)}")
     record = _resumed(record, site, again=again)
-    if not record.done:  # it may be that of other benchmarks
-        (folder / STATIC).unlink(missing_ok=True)
     clock = time.monotonic()
     with watched(repository.root, results, progress), contextlib.ExitStack() as stack:
         walk = _Walk(site, stack)
@@ -201,10 +199,10 @@ class _Walk:
         self._logs = Path()
         self._last: HistoryRun | None = None
         self._recorded: Any = None
-        """What was written down last of the cases. Of one that a commit touched since, it proves nothing any more."""
-        with contextlib.suppress(RecordError):
-            kept = site.folder / STATIC
-            self._recorded = load(kept, tools.records()["static"]) if site.static and kept.exists() else None
+        """What was written down last of the cases. Of one that a commit touched since, it proves nothing any more.
+
+        No later call reads it: what is installed may be another by then.
+        """
 
     def look_at(self, record: FillRecord, commit: str) -> FilledCommit:
         """Compare a commit with the last one before it that could be measured, and keep its run in the history."""
@@ -270,7 +268,6 @@ class _Walk:
             # Cases touch nearly what they touched before. Where this commit changed that, a new record would prove nothing.
             if report is None or len(held_against(reference).needed) * 2 < len(report.needed):
                 self._recorded = prover.recorded(self._device(), reference, patterns)
-                save(site.folder / STATIC, self._recorded)
                 report = held_against(reference)
         except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
             return (), ()  # measuring says what is wrong

@@ -87,11 +87,11 @@ class FillRecord(Record):
     def level_of(self, case: str, machine: Fingerprint) -> RatioTo | None:
         """Return the anchor of a case on a machine, and the time there / at the anchor that the last confirmed change left.
 
-        None where the case was not measured on this machine yet.
+        None where the case was neither measured on this machine nor proved to be the same yet.
         """
         level: RatioTo | None = None
         for one in self.done:
-            if one.machine != machine:
+            if one.machine not in (machine, None):  # None: proved to be the same, by what holds on any machine
                 continue
             filled = next((each for each in one.cases if each.name == case), None)
             if level is None and (case in one.same or (filled and filled.reference)):

@@ -13,6 +13,7 @@ import inspect
 import itertools
 import linecache
 import os
+import pkgutil
 import stat
 import sys
 import threading
@@ -20,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.machinery import FileFinder, SourceFileLoader
+from importlib.machinery import FileFinder, PathFinder, SourceFileLoader
 from pathlib import Path, PurePath
 from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any
@@ -154,12 +155,15 @@ class Watch:
         self._files: dict[str, str] = {}
         """File, as code objects name it → its path within the tree."""
         self._since = time.time()
+        self._loaded: frozenset[str] = frozenset()
+        """Modules of packages that were there already, so that no import looks for them."""
         self._is_on = False
         self._here = _Here()
         self._undo = contextlib.ExitStack()
 
     def start(self) -> None:
         """Watch from now on: this thread, and all that begin. Raises WorkerError where that is impossible."""
+        self._loaded = frozenset(name for name, module in sys.modules.items() if "." not in name and _is_installed(module))
         sys.addaudithook(self._audited)
         system, processes = map(importlib.import_module, ("posix", "_posixsubprocess"))
         own = ModuleType("posix")
@@ -174,6 +178,8 @@ class Watch:
                 self._replace(module, name, wrapped)
         for owner, name in ((SourceFileLoader, "path_stats"), (FileFinder, "find_spec"), (processes, "fork_exec")):
             self._replace(owner, name, self._noting(getattr(owner, name), name))
+        for finders, name in ((PathFinder, "_path_importer_cache"), (pkgutil, "get_importer")):
+            self._replace(finders, name, self._finding(getattr(finders, name)))
         for name in ("_path_cache", "_relaxed_path_cache"):
             setattr(FileFinder, name, _Listing(self, name))
             self._undo.callback(delattr, FileFinder, name)
@@ -197,6 +203,8 @@ class Watch:
                 self._touch(Touch("read", path), OPENED_ELSEWHERE)
         if self._functions and (trouble := self._functions.trouble()):
             self._touch(Touch("functions", trouble))
+        for folder in filter(None, map(self._path_of, sys.path)):
+            self.touched |= {Touch("searched", folder, name): "a module of that name was there before" for name in self._loaded}
         codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
         for path, name in self._kernels - {(self._path_of_code(code), code.co_qualname) for code in codes}:
             self._touch(Touch("kernel", path, name))
@@ -225,6 +233,18 @@ class Watch:
 
         del noting.__wrapped__
         return noting
+
+    def _finding(self, find: Callable[[str], Any]) -> Callable[[str], Any]:
+        """Return what makes finders for folders, and tells where it makes none: imports look there once a folder is there."""
+        path_of = functools.lru_cache(self._path_of)  # each import asks again
+
+        def finding(place: str) -> Any:
+            finder = find(place)
+            if finder is None and Touch("asked", path_of(place)) not in self.touched:
+                self.hear("os.stat", (place,))
+            return finder
+
+        return finding
 
     def _traceable(self, add: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return `sys.addaudithook` that has tracers see what a hook calls: without ``__cantrace__`` none does (PEP 578)."""
@@ -540,6 +560,11 @@ def _source(file: str) -> str:
         with contextlib.suppress(ValueError):
             return importlib.util.source_from_cache(file)
     return file
+
+
+def _is_installed(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None) or _STANDARD
+    return file.startswith(_STANDARD) or _PACKAGES in file
 
 
 def _functions_of(code: CodeType) -> Iterator[str]:

@@ -54,16 +54,17 @@ def _mul(x, y, out):
 
 
 def add(x, y):
-    out = torch.empty_like(x)
+    out = torch.zeros_like(x)
     _add[1](x, y, out, SIZE=64)
     return out
 
 
 def mul(x, y):
-    out = torch.empty_like(x)
+    out = torch.zeros_like(x)
     _mul[1](x, y, out, SIZE=64, num_warps=8)
     return out
 """
+# zeros_like: kernels of the stand-in do not run, and results are compared.
 FILES = {"bench/ops.py": BENCH, "kit/__init__.py": "KIT = True\n", "kit/ops.py": OPS}
 STUB = {"PYTHONPATH": f"{HARNESS / 'tests' / 'steady'}:{HARNESS}:{HARNESS / 'tests' / 'data' / 'stub-packages'}"}
 pytestmark = pytest.mark.slow
@@ -98,10 +99,9 @@ ADDS, MULS = "adds/default", "muls/default"
 def test_a_check_counts_a_kernel_for_cases_that_compile_it(tmp_path: Path) -> None:
     """Where the device is at hand, too, a case that does not compile the kernel that changed is identical, and not timed."""
     play = Playground(tmp_path)
-    ops = OPS.replace("empty_like", "zeros_like")  # kernels of the stand-in do not run, and results are compared
     settings = {"pyproject.toml": "[tool.ratchet]\nblock_ms = 10\n"}
-    new_repository(tmp_path / "repo", {**FILES, **settings, "kit/ops.py": ops})
-    play.commit({"kit/ops.py": ops.replace("return x * y", "return x * y + 1")})
+    new_repository(tmp_path / "repo", {**FILES, **settings})
+    play.commit({"kit/ops.py": OPS.replace("return x * y", "return x * y + 1")})
     done = play.ratchet("check", "--json", *QUICK, env=STUB)
     outcomes = {case["name"]: case["outcome"] for case in json.loads(done.out)["cases"]}
     assert outcomes[ADDS] == Outcome.IDENTICAL
@@ -250,3 +250,60 @@ def test_what_is_missing_is_said(recorded: Playground, files: dict[str, str], wo
     done = recorded.ratchet(*words, env=STUB)
     assert done.code == Exit.USAGE
     assert done.sentence.startswith(sentence)
+
+
+UNSEEN = {
+    "bench/plus.py": """\
+import torch
+from kit import expected, rare
+from ratchet import Workload, benchmark
+
+try:
+    import accelerated
+except ImportError:
+    accelerated = None
+
+
+@benchmark(devices=("cpu",))
+def plus(*, device):
+    x, calls = torch.ones(64), []
+
+    def run():
+        calls.append(1)
+        if len(calls) % 8 == 0:
+            rare.flush()
+        return x + 1
+
+    return Workload(run=run, reference=lambda: expected.plus(x))
+""",
+    "kit/expected.py": "def plus(x):\n    return x.double() + 1\n",
+    "kit/rare.py": "def flush():\n    return 1\n",
+}
+
+
+def _unseen(folder: Path) -> Path:
+    new_repository(folder / "repo", UNSEEN)
+    assert Playground(folder).ratchet("run", "--static", "--device", "cpu").code == Exit.PASS
+    return folder / "repo"
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ("kit/expected.py", "def plus(x):\n    return x.double() + 2\n"),
+        ("kit/rare.py", "def flush():\n    return 2\n"),
+        ("bench/tuned.json", "{}\n"),
+        ("src/accelerated.py", "N = 1\n"),
+        ("typing_extensions.py", "N = 1\n"),
+        ("notes.md", "None of these.\n"),
+    ],
+)
+def test_what_a_first_call_does_not_show_needs_the_gpu(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, changed: str, text: str
+) -> None:
+    """So does what a reference or each eighth call runs; tuned parameters; a module where none was found, or looked for."""
+    copy_repository(once(tmp_path_factory, "unseen", _unseen), tmp_path / "repo")
+    play = Playground(tmp_path)
+    play.commit({changed: text})
+    done = play.ratchet("check", "--static", "--json")
+    assert [case["identical"] for case in json.loads(done.out)["cases"]] == [changed == "notes.md"], done

@@ -48,6 +48,13 @@ def test_the_level_is_that_of_the_last_confirmed_change() -> None:
         assert (found and (found.commit, found.ratio)) == (None if anchor is None else (commit(anchor), level))
 
 
+def test_a_case_that_was_only_proved_the_same_has_a_level() -> None:
+    """So a change that hides behind a commit that fails is measured against the last one that was known."""
+    found = walk(done(1, machine=None), done(2, result="failed", same=())).level_of(CASE, FINGERPRINT)
+    assert found
+    assert (found.commit, found.ratio) == (commit(0), 1)
+
+
 def test_the_next_commit_is_compared_with_the_last_that_could_be_measured() -> None:
     """A failed one is passed over; where none was measured yet, the older end of the range counts."""
     failed = done(2, result="failed", same=())

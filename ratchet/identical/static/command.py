@@ -310,7 +310,8 @@ def _captured(workers: Workers, name: str, seed: int) -> SeenCase | str:
     try:
         worker = workers.fork("head", one_queue=True, watched=True)
         try:
-            return SeenCase(workers.prepare("head", worker, name, seed, check=False), worker.ask("capture", CaseCapture))
+            # Checked, so that what its reference runs is written down too, and nothing of a case that is wrong.
+            return SeenCase(workers.prepare("head", worker, name, seed, check=True), worker.ask("capture", CaseCapture))
         finally:
             workers.let_go(worker)
             workers.wait_for_ends()

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
 from ratchet.core.records.run import SIDES, CaseRun, Config, Policy, RunRecord, Side
+from ratchet.core.records.tuned import TUNED_FILE
 from ratchet.core.report.words import commit_label
 from ratchet.core.units import plural
 from ratchet.identical.difference import TreeDifference, compare
@@ -41,10 +42,10 @@ def tree_difference(base: Path, tree: Path, bench: str, results: str) -> TreeDif
         found = compare(base, tree, bench, results)
     except OSError as error:
         return TreeDifference(unknown=f"the trees cannot be read: {error.strerror}")
-    # The harness lists this folder and imports what it finds, which is no doing of any case.
+    # The harness lists this folder and imports what it finds, and takes parameters from a file there: no doing of any case.
     in_bench = (path for path in found.one_sided if PurePath(path).is_relative_to(bench))
-    added = [path for path in in_bench if PurePath(path).suffix in ("", ".py")]
-    return replace(found, counted=(*found.counted, *(f"{path} {found.paths[path]}" for path in sorted(added))))
+    read = {path for path in in_bench if PurePath(path).suffix in ("", ".py")} | ({f"{bench}/{TUNED_FILE}"} & found.paths.keys())
+    return replace(found, counted=(*found.counted, *(f"{path} {found.paths[path]}" for path in sorted(read))))
 
 
 def verdicts(

@@ -123,7 +123,7 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, o
     os.chdir(tree)
     os.environ.update(spec.extensions)
     # Ahead of everything else, so that the tree's packages win over any installed copy of them.
-    places = [(tree / place).resolve() for place in roots if (tree / place).is_dir()]
+    places = [(tree / place).resolve() for place in roots]  # those too that only the other side has
     sys.path[:0] = map(str, places)
     # The same for programs that a benchmark starts: a script that imports the package, a command that lies in the repository.
     _prepend("PYTHONPATH", map(str, places))

@@ -70,6 +70,8 @@ SAID_EACH_S = 0.5
 """Seconds between two news of what a worker is busy with."""
 MOST_SHARED = 50
 """Files outside the trees that are named to the controller."""
+WATCHED_CALLS, WATCHED_S = 64, 0.05
+"""Calls that are watched for what they touch, and after how long no more begins: some do not all do the same."""
 HOST_CALLS = 50
 """Calls whose host time is taken in one process."""
 MOST_PADDING = 3000
@@ -293,8 +295,15 @@ class Worker:
         job, proof = self.current(), self.tree.proof
         if proof is None:
             return dict(vars(host_code.Noticed(unknown="its tree was not compared before it was imported")))
+        settle = _synchronize if self.device.type == "cuda" else None
         try:
-            job.call()
+            ends = time.monotonic() + WATCHED_S
+            for _ in range(WATCHED_CALLS):
+                job.call()
+                if settle:
+                    settle()
+                if time.monotonic() > ends:
+                    break
             return dict(vars(self._boundary.apart(proof.result)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             why = clean(f"looking at its host code failed: {type(error).__name__}: {error}")
