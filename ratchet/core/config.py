@@ -194,8 +194,8 @@ class Settings(BaseModel):
     """Time cases whose machine code is the same on both sides too."""
     tune_each_process: bool = False
     """Triton's autotuner chooses anew in each process, as for users who keep no choices."""
-    seed: int = 2025
-    """Seed of the random inputs, the same on both sides."""
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 2025
+    """Seed of the random inputs, the same on both sides: what torch.manual_seed takes."""
     order_seed: int = Field(ge=0, default_factory=lambda: secrets.randbelow(2**31))
     """Draws which side starts and is timed first in each pair, and the order of cases; a new one for each run, which records it.
 
