@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, duration, harness, judging, measuring, request_of, verbosity
+from ratchet.core.cli.options import common, duration, harness, judging, measuring, request_of, revision, verbosity
 from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.files import load, save_text
@@ -72,7 +72,12 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
 @click.argument("paths", nargs=-1, type=click.UNPROCESSED, metavar="[-- PATH...]")
 @click.option("--time", "time_s", type=duration, metavar="DURATION", help="Begin no commit after this long (default: no limit).")
 @click.option("--case", "cases", multiple=True, metavar="CASE", help="Only this case, benchmark or pattern; may be repeated.")
-@click.option("--benchmarks", metavar="COMMIT", help="Use the benchmark files of this commit (default: those of the checkout).")
+@click.option(
+    "--benchmarks",
+    type=revision,
+    metavar="COMMIT",
+    help="Use the benchmark files of this commit (default: those of the checkout).",
+)
 @click.option("--static", is_flag=True, help="Skip commits that are proved the same from what one run wrote down.")
 @click.option("--again", is_flag=True, help="Forget what an earlier call has done.")
 @click.option("--no-profile", is_flag=True, help="Do not profile what changed.")

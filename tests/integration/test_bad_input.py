@@ -75,6 +75,8 @@ def nothing(play: Playground) -> None:
         (nothing, ("--base=no-such-branch",), 2, "no-such-branch names no commit in {repo}"),
         (nothing, ("--base=--upload-pack=x",), 2, "--upload-pack=x names no commit in {repo}"),
         (nothing, ("--merge-base=no-such-branch",), 2, "no-such-branch names no commit in {repo}"),
+        (nothing, ("--base=",), 2, "'--base': It is empty|name a commit, or leave the option out"),
+        (nothing, ("--merge-base= ",), 2, "'--merge-base': It is empty"),
         (nothing, ("adds/smal",), 2, "adds/smal|Did you mean adds/small"),
         (no_bench, (), 2, "There is no folder bench/"),
         (empty_bench, (), 2, "There is no file in the folder bench/"),

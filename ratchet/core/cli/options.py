@@ -117,6 +117,13 @@ def shard(text: str) -> Shard:
         raise click.BadParameter(f"{text!r} is not a shard such as 1/4, the first of four.") from None
 
 
+def revision(text: str) -> str:
+    """Return the name of a commit as it is. Raises BadParameter for an empty one: a variable that is not set."""
+    if not text.strip():
+        raise click.BadParameter("It is empty, as an unset variable is: name a commit, or leave the option out.")
+    return text
+
+
 # Groups of options, each a decorator for a command.
 
 
@@ -219,8 +226,8 @@ judging = _options(
 def reference(default: str) -> Callable[[Command], Command]:
     """Return the options that name the reference; ``default`` says, in their help, what it is without them."""
     return _options(
-        click.option("--base", help=f"Commit to compare with (default: {default})."),
-        click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF."),
+        click.option("--base", type=revision, help=f"Commit to compare with (default: {default})."),
+        click.option("--merge-base", type=revision, metavar="REF", help="Compare with the commit where this branch left REF."),
         click.option(
             "--against-baseline", is_flag=True, help="Compare each case with the commit that the baseline names for it."
         ),
