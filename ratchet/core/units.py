@@ -53,9 +53,9 @@ def size(count: float) -> str:
 
 
 def parse_size(value: object) -> int:
-    """Read ``4000MB``, ``1.5 GB`` or a number of bytes; MB and MiB both are 2²⁰ bytes. Raises ValueError."""
+    """Read ``4000MB``, ``1.5 GB``, or bytes as a number, not as text; MB and MiB both are 2²⁰ bytes. Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMG])i?B)?\s*", str(value))
-    if not match or isinstance(value, bool):
+    if not match or isinstance(value, bool) or (isinstance(value, str) and not match[2]):
         raise ValueError(f"{value!r} is not a size: write 4000MB")
     return int(float(match[1]) * {"K": 2**10, "M": 2**20, "G": 2**30, None: 1}[match[2]])
 

@@ -288,10 +288,10 @@ def test_a_certificate_is_confirmed_by_figures() -> None:
     assert loosened(Rules(rtol=1, atol=1)) == "rtol 1, atol 1"
 
 
-@pytest.mark.parametrize(("text", "size"), [("4000MB", 4000 << 20), ("1.5 GiB", 3 << 29), ("512", 512), (512, 512)])
+@pytest.mark.parametrize(("text", "size"), [("4000MB", 4000 << 20), ("1.5 GiB", 3 << 29), ("512KB", 1 << 19), (512, 512)])
 def test_a_size_is_read(text: object, size: int) -> None:
-    """With a unit of two to the tenth, twentieth or thirtieth, or in bytes; anything else says what could be written."""
+    """With a unit of two to the tenth, twentieth or thirtieth, or a number of bytes; anything else says what could be written."""
     assert parse_size(text) == size
-    for other in ("much", "4000 mb/s", True, None):
+    for other in ("much", "4000 mb/s", "4000", True, None):
         with pytest.raises(ValueError, match="write 4000MB"):
             parse_size(other)
