@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from ratchet.core import units
 from ratchet.core.errors import UsageError
@@ -113,6 +113,14 @@ def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
 
+def _parse_bench(value: str) -> str:
+    """Refuse a folder that no tree of a commit can have."""
+    path = PurePath(value)
+    if not value.strip() or path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{value!r} is not a folder within the repository: write a relative path without .., such as bench")
+    return value
+
+
 def _parse_json(value: object) -> object:
     """Read a variable as JSON."""
     try:
@@ -166,7 +174,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    bench: str = "bench"
+    bench: Annotated[str, AfterValidator(_parse_bench)] = "bench"
     """Folder of benchmarks, relative to the repository."""
     results: str = "results"
     """Folder for reports and the baseline, relative to the repository."""

@@ -140,6 +140,10 @@ def test_no_duration(value: object) -> None:
         ("case_timeout = inf", {}, {}, "case_timeout in pyproject.toml: input should be a finite number."),
         ("regression_threshold = nan", {}, {}, "regression_threshold in pyproject.toml: input should be a finite number."),
         ("pairs = 2", {}, {}, "pairs in pyproject.toml: input should be greater than or equal to 3."),
+        *(
+            (f'bench = "{bench}"', {}, {}, f"bench in pyproject.toml: '{bench}' is not a folder within the repository: write ")
+            for bench in ("../kb", "kernels/../../kb", "/etc", "", " ")
+        ),
         ('memory_limit = "4000"', {}, {}, "memory_limit in pyproject.toml: '4000' is not a size: write 4000MB."),
         ("seed = 99999999999999999999999", {}, {}, "seed in pyproject.toml: input should be less than 9223372036854775808."),
         ("", {}, {"seed": -(2**63) - 1}, "--seed: input should be greater than or equal to -9223372036854775808."),
