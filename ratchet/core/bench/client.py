@@ -29,7 +29,7 @@ from ratchet.core.bench.lost import REPEATS
 from ratchet.core.bench.messages import ImportedLate, Listing, Ready, Trouble, parse
 from ratchet.core.bench.tree_spec import PythonEnvironment, TreeSpec, child_command
 from ratchet.core.cache import scratch_folder
-from ratchet.core.errors import ForeignModuleError, HostError, WorkerError
+from ratchet.core.errors import ForeignModuleError, HostError, RecordError, WorkerError
 from ratchet.core.processes import Output, end_guard
 from ratchet.core.records import Record
 from ratchet.core.records.run import Failure, LostWorker, Side
@@ -116,6 +116,13 @@ class HostLost(HostError):
     """A tree's process that ended or fell silent without a reason."""
 
 
+class TreeUnreadable(HostError):
+    """A tree with a file of ours that cannot be read."""
+
+    exit_code = RecordError.exit_code
+    section = RecordError.section
+
+
 class HostClient:
     """The host process of one tree. Several threads may fork workers; each worker is for one thread."""
 
@@ -173,7 +180,8 @@ class HostClient:
                 f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
             ) from None
         if found.error:
-            raise HostError(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
+            kind = TreeUnreadable if found.unreadable else HostError
+            raise kind(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
         refuse_foreign(self.side, found.foreign)
         if found.touched_cuda:
             where = f" ({clean(found.cuda_used_at)})" if found.cuda_used_at else ""

@@ -81,6 +81,8 @@ class Listing(Record):
     """Most threads that an import sets torch to use."""
     error: str = ""
     hint: str = ""
+    unreadable: bool = False
+    """The error is about a file of ours in the tree."""
     touched_cuda: bool = False
     cuda_used_at: str = ""
     """File and line that made torch begin CUDA, if that is known."""

@@ -31,7 +31,7 @@ from ratchet import tools
 from ratchet.core.bench.child.loader import LoadedTree, load_tree
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import Channel
-from ratchet.core.errors import RatchetError
+from ratchet.core.errors import RatchetError, RecordError
 from ratchet.core.processes import (
     adopt_orphans,
     begin_section,
@@ -94,7 +94,7 @@ def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
             tree = load(spec, difference)
             libraries.load_late(spec.late)
     except RatchetError as error:
-        channel.send({"error": error.message, "hint": error.hint})
+        channel.send({"error": error.message, "hint": error.hint, "unreadable": isinstance(error, RecordError)})
         return
     begin_section("")
     libraries.load_ahead(tree)

@@ -37,7 +37,7 @@ from ratchet.core.bench.child.registry import Catalogue, discover
 from ratchet.core.bench.messages import CaseListed
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
 from ratchet.core.device.environment import cpu_model
-from ratchet.core.errors import UsageError
+from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.records.files import load
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
 from ratchet.core.workload import VARIANT, Benchmark, Workload
@@ -144,7 +144,10 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None, o
     if spec.sweep:
         catalogue = dataclasses.replace(catalogue, cases=swept(catalogue.cases, spec.sweep), broken=())
     tuned_file = tree / spec.bench / TUNED_FILE
-    tuned = load(tuned_file, Tuned) if tuned_file.exists() else Tuned()
+    try:
+        tuned = load(tuned_file, Tuned) if tuned_file.exists() else Tuned()
+    except RecordError as error:
+        raise RecordError(error.message.replace(f"{tree}/", ""), error.hint) from None
     return LoadedTree(spec, provenance, catalogue, tuned, watch.states)
 
 
