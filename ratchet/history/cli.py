@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ratchet.core.cli.options import common, duration, harness, judging, measuring, request_of, revision, verbosity
-from ratchet.core.cli.output import print_result, progressing
+from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.files import load, save_text
 from ratchet.core.records.verdict import ReportRecord
@@ -97,8 +97,9 @@ def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **op
 
     chosen = {"paths": paths, **{name: options[name] for name in ("benchmarks", "time_s", "again", "static")}}
     with progressing(options) as progress:
-        record = fill(span, request_of(cases, options), progress, os.environ, **chosen)
-    print_result(record, fill_lines(record), as_json=options["as_json"])
+        record, page = fill(span, request_of(cases, options), progress, os.environ, **chosen)
+    named = [f"Page: {clean(shown(page))}"] if page.exists() else []
+    print_result(record, [*fill_lines(record), *named], as_json=options["as_json"])
     return int(Exit.PASS if record.left or record.before != record.older.commit else Exit.NOT_MEASURED)
 
 

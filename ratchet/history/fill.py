@@ -90,8 +90,8 @@ def fill(
     time_s: float | None = None,
     again: bool = False,
     static: bool = False,
-) -> FillRecord:
-    """Walk through ``A..B``, the commits after A up to B, and keep a run of each in the history.
+) -> tuple[FillRecord, Path]:
+    """Walk through ``A..B``, the commits after A up to B, and keep a run of each in the history; return the walk and its page.
 
     ``paths``: only the commits that change one of these. ``benchmarks``: the commit whose benchmark files are used; None: those
     of the checkout. ``time_s``: begin no commit that would probably end later. ``again``: forget an earlier walk. ``static``:
@@ -138,7 +138,7 @@ def fill(
             save(folder / STATE, record)
             save_text(folder / PAGE, fill_page(record, repository.web_address()))
             progress.announce(f"{len(record.done)} of {len(commits)}: {commit_line(done)}")
-    return record
+    return record, folder / PAGE
 
 
 def _ends(span: str) -> tuple[str, str]:

@@ -171,8 +171,9 @@ def test_the_history_and_the_site_show_the_walk(filled: Filled) -> None:
 
 @pytest.mark.slow
 def test_the_page_lists_changes_and_failures(filled: Filled) -> None:
-    """The tables name the two commits that changed the case, each with both measurements, and the one that failed with why."""
+    """The tables name the two commits that changed the case, and why one failed; the output ends with the path of the page."""
     (page,) = filled.play.repo.glob("results/fill/*/fill.md")
+    assert filled.done.out.splitlines()[-1] == f"Page: {page.relative_to(filled.play.repo)}"
     rows = [line for line in page.read_text().splitlines() if line.startswith("| ") and not line.startswith("| commit")]
     subjects = ("slower", "faster again", "does not load")
     assert [next((name for name in subjects if name in row), row) for row in rows] == list(subjects), rows
