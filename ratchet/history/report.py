@@ -35,7 +35,7 @@ def case_lines(series: Series, last: int) -> list[str]:
     shown = series.points[-last:]
     against = f"; change against the anchor {series.origin[:10]}" if series.origin else "; no anchor was measured yet"
     head = f"{series.case} on {series.hardware}: {units.plural(series.runs, 'run')}{against}"
-    titles = ("run", "commit", "time", "change", "", "verdict", "", "roof", "rate", "memory", "subject")
+    titles = ("run", "commit", "time", "change", "", "verdict", "against reference", "roof", "rate", "memory", "subject")
     table = aligned([titles, *(_run_row(point) for point in shown)], "<<>>><>>>><", indent="  ")
     lines = [log_line(head), f"  {trend(series.points[-TREND_RUNS:])}", table[0]]
     for point, line in zip(shown, table[1:], strict=True):
