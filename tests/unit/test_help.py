@@ -12,6 +12,7 @@ from click.shell_completion import ShellComplete
 
 from ratchet.core.cli import COMMANDS, EXAMPLES, FIRST, REMOVED, RENAMED, cli, main, page_of
 from ratchet.core.errors import Exit
+from ratchet.core.run import WORKERS
 
 ALL = {"": cli, **{words: page_of(words) for words in COMMANDS}}
 FOURTEEN = "init doctor check run compare bisect profile advise evaluate experiment tune variants history baseline"
@@ -94,6 +95,14 @@ def test_a_page_of_help_fits_a_screen(words: str, capsys: pytest.CaptureFixture[
         assert main([*words.split(), "--help-all"]) == 0
         page = capsys.readouterr().out
         assert [option.name for option in options if option.opts[-1] not in page] == []
+
+
+def test_run_says_of_its_processes_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its page names one default of --pairs, that of the code."""
+    assert main(["run", "--help-all"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert f"Fresh processes for each case (default: {WORKERS})." in page
+    assert "(default: 100)" not in page
 
 
 def completions(*words: str) -> set[str]:

@@ -13,7 +13,18 @@ from typing import Any
 import click
 
 from ratchet.core.check import check
-from ratchet.core.cli.options import common, exchange, gpu_list, harness, judging, measuring, reference, request_of, shard
+from ratchet.core.cli.options import (
+    common,
+    exchange,
+    gpu_list,
+    harness,
+    judging,
+    measuring,
+    measuring_with,
+    reference,
+    request_of,
+    shard,
+)
 from ratchet.core.cli.output import print_paths, progressing, show, write_exchange
 from ratchet.core.command_result import write
 from ratchet.core.errors import DamageError, Exit, OutputError
@@ -70,7 +81,7 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
     help="Also write config and performance.mean_time_ms as plain JSON, which `ratchet compare` reads too.",
 )
 @harness
-@measuring
+@measuring_with("Fresh processes for each case (default: 8).")
 @common
 def run_command(cases: tuple[str, ...], **options: Any) -> int:
     """Time this checkout alone, in place, and write results/current.json.

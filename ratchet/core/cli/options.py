@@ -171,23 +171,29 @@ waiting = _options(
     verbosity,
 )
 
-measuring = _options(
-    device,
-    click.option("--pairs", type=int, help="At most this many pairs of fresh processes for an undecided case (default: 100)."),
-    click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
-    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 8)."),
-    click.option(
-        "--clock",
-        type=click.Choice(["auto", "event", "graph", "cold-graph"]),
-        help="How to time on a GPU (default: as each workload asks).",
-    ),
-    click.option(
-        "--cache", type=click.Choice(["cold", "warm"]), help="State of the L2 cache before each sample (default: cold)."
-    ),
-    click.option("--case-timeout", help="Time limit for one step of a case (default: 120s)."),
-    click.option("--seed", type=int, help="Seed of the random inputs."),
-    waiting,
-)
+
+def measuring_with(pairs: str) -> Callable[[Command], Command]:
+    """Return the options that say how to measure; ``pairs`` is the help of ``--pairs``."""
+    return _options(
+        device,
+        click.option("--pairs", type=int, help=pairs),
+        click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
+        click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 8)."),
+        click.option(
+            "--clock",
+            type=click.Choice(["auto", "event", "graph", "cold-graph"]),
+            help="How to time on a GPU (default: as each workload asks).",
+        ),
+        click.option(
+            "--cache", type=click.Choice(["cold", "warm"]), help="State of the L2 cache before each sample (default: cold)."
+        ),
+        click.option("--case-timeout", help="Time limit for one step of a case (default: 120s)."),
+        click.option("--seed", type=int, help="Seed of the random inputs."),
+        waiting,
+    )
+
+
+measuring = measuring_with("At most this many pairs of fresh processes for an undecided case (default: 100).")
 
 harness_format = click.option(
     "--format",
