@@ -342,6 +342,8 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
     project = project_of(root, folder or root)
     path = project / "pyproject.toml"
     settings = settings_from(text_of(path), str(path), environ, options)
+    if options.get("format") and not settings.command:
+        raise UsageError("--format says what a --command writes, and there is none.", "Add --command, or leave --format out.")
     return settings if project == root else settings.below(project.relative_to(root))
 
 

@@ -145,6 +145,7 @@ def test_no_duration(value: object) -> None:
             for bench in ("../kb", "kernels/../../kb", "/etc", "", " ")
         ),
         ('memory_limit = "4000"', {}, {}, "memory_limit in pyproject.toml: '4000' is not a size: write 4000MB."),
+        ("", {}, {"format": "nvbench"}, "--format says what a --command writes, and there is none."),
         ("seed = 99999999999999999999999", {}, {}, "seed in pyproject.toml: input should be less than 9223372036854775808."),
         ("", {}, {"seed": -(2**63) - 1}, "--seed: input should be greater than or equal to -9223372036854775808."),
         ("", {"RATCHET_PAIRS": "many"}, {}, "environment variable RATCHET_PAIRS: input should be a valid integer"),
