@@ -112,6 +112,8 @@ def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
                 "; which", ", which"
             )
         )
+    if plan.times_torch:
+        lines.append("No function of yours was found that could be called, so the benchmark times torch, not your code.")
     if dry_run:
         return [*lines, *(line for file in plan.files for line in file.diff().splitlines())]
     lines += [f"{'Written' if file.old is None else 'Added to'}: {file.path}" for file in plan.files] or ["Nothing to write."]

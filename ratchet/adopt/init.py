@@ -79,6 +79,11 @@ class InitPlan:
     to_do: tuple[str, ...]
     """Steps that only a person can do, in their order."""
 
+    @property
+    def times_torch(self) -> bool:
+        """Whether the example is written since the repository has no function to try."""
+        return not self.survey.candidates and any(file.path.endswith(f"/{_FIRST}") for file in self.files)
+
 
 def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callable[[Sequence[str]], bool]) -> InitPlan:
     """Plan the files. ``may_run`` says whether code of the repository may be run. Raises UsageError and GitError."""

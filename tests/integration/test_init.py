@@ -287,6 +287,17 @@ def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playgroun
     assert "ratchet_bench/first.py" in play.ratchet("init", "--yes").out
 
 
+def test_a_package_of_numpy_s_arrays_is_told_that_none_of_it_is_timed(shaped: Callable[[str], Playground]) -> None:
+    """Where no function takes tensors, the output says that the example times torch."""
+    play = shaped("empty")
+    text = "import numpy as np\n\n\ndef norm(x: np.ndarray) -> np.ndarray:\n    return x * 3\n"
+    play.commit({"kernels/__init__.py": "# a package\n", "kernels/norm.py": text})
+    done = play.ratchet("init", "--yes")
+    assert done.code == 0
+    assert "No function of yours was found that could be called, so the benchmark times torch, not your code." in done.out
+    assert "times torch" not in play.ratchet("init", "--yes").out
+
+
 def test_why_torch_cannot_be_imported_is_said(tmp_path: Path) -> None:
     """Where torch itself is broken, its error is the reason, and no function is blamed for not having run."""
     (tmp_path / "torch.py").write_text("raise ImportError('libtorch_python.so: cannot open shared object file')\n")
