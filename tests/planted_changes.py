@@ -587,6 +587,11 @@ LATER = (
         },
     ),
     Change(
+        "a file is read whose name is no text",
+        in_op(_HERE + "def value(): return int((ROOT / 'n\\udcff.md').read_text())\n", **{"n\udcff.md": "2"}),
+        {"n\udcff.md": "8"},
+    ),
+    Change(
         "a function's code is found in memory",
         in_op(
             "import ctypes\nfrom kit.work import work\n"

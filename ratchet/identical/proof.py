@@ -76,7 +76,8 @@ class Proof:
             return ()
         found = look(self._watch.touched, self._difference)
         kernels = (f"{path}: the body of {name} changed, and Triton compiled it" for path, name in found.kernels)
-        return (*found.noticed, *kernels)[:MOST_NOTICED]
+        texts = (*found.noticed, *kernels)[:MOST_NOTICED]
+        return tuple(text.encode(errors="backslashreplace").decode() for text in texts)  # a path may be no text
 
     def _try(self, step: Callable[[Watch], None]) -> None:
         try:

@@ -86,6 +86,7 @@ def watched(tree: Path, library: Path, difference: TreeDifference) -> dict[str, 
         call = loaded.build("op/default", 1).run
         call()
         found = {"value": call(), **vars(loaded.proof.result())}
+        "".join(found["noticed"]).encode()  # it can be sent
         os.write(writer, json.dumps({**found, "footprint": Footprint.of(loaded.proof.touched).model_dump()}).encode())
 
     return json.loads(forked(host))
