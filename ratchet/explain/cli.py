@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import as_json, common, device, duration, reference, repository, request_of, waiting
+from ratchet.core.cli.options import Output, as_json, common, device, duration, reference, repository, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit
 from ratchet.explain.advice_report import advice_lines
@@ -128,7 +128,12 @@ class _ScriptCommand(click.Command):
 @click.option(
     "--time-limit", type=duration, default=f"{STARTING_S:.0f}s", show_default=True, help="For imports, and for writing the trace."
 )
-@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Keep the trace (Perfetto and Chrome show it).")
+@click.option(
+    "--save",
+    cls=Output,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep the trace (Perfetto and Chrome show it).",
+)
 @repository
 @as_json
 @device

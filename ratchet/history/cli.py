@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import common, duration, harness, judging, measuring, request_of, revision, verbosity
+from ratchet.core.cli.options import Output, common, duration, harness, judging, measuring, request_of, revision, verbosity
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.files import load, save_text
@@ -24,7 +24,10 @@ _fetch = click.option("--fetch", is_flag=True, help="Bring the runs that CI kept
 @click.command("badge")
 @click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg)."
+    "--out",
+    cls=Output,
+    type=click.Path(path_type=Path),
+    help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg).",
 )
 @click.option("--label", default=LABEL, show_default=True, help="The words on its left.")
 @common

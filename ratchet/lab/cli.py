@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import click
 
-from ratchet.core.cli.options import as_json, common, device, duration, parsed, request_of, waiting
+from ratchet.core.cli.options import Output, as_json, common, device, duration, parsed, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save
@@ -151,7 +151,12 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--sanitize", is_flag=True, help="Run the candidate under compute-sanitizer (memcheck, racecheck).")
 @click.option("--pairs", type=click.IntRange(8, 200), help="Pairs of times, fixed before the first one (default: 12).")
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
-@click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")
+@click.option(
+    "--certify",
+    cls=Output,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write sources, samples and verdict to a file.",
+)
 @click.option("--verify", type=click.Path(path_type=Path, dir_okay=False), help="Run the evaluation of such a file again.")
 @as_json
 @device

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ratchet.core import processes
-from ratchet.core.cli.options import common, device, duration, request_of, waiting
+from ratchet.core.cli.options import Output, common, device, duration, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import dumps, load
@@ -46,7 +46,10 @@ from ratchet.tune.t4 import export_tuning
     help="Use this record of an earlier search, without a GPU or a CASE: with --apply (repeatable) or --export.",
 )
 @click.option(
-    "--export", type=click.Path(path_type=Path), help="Write the configurations of --record as a space in the T4 format."
+    "--export",
+    cls=Output,
+    type=click.Path(path_type=Path),
+    help="Write the configurations of --record as a space in the T4 format.",
 )
 @click.option("--jointly", is_flag=True, help="Choose one set of parameters for the configs of several --record.")
 @click.option("--gpus", metavar="all|0,1", help="Try configurations on these GPUs of one kind at once.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core.cli import main
 from ratchet.core.records.files import load
 from ratchet.core.records.run import RunRecord
 from tests.integration.playground import ADDS, QUICK, Playground, git
@@ -247,3 +249,30 @@ def test_few_files_suffice(play: Playground) -> None:
     assert done.case("adds/small").head, done
     assert not done.case("adds/small").failures
     play.assert_clean()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare --join one.json two.json --out two.json",
+        "compare one.json --junit ./one.json",
+        "compare one.json --junit new.xml --sarif new.xml",
+        "tune --record one.json --export one.json",
+        "evaluate one.py two.py --certify two.py",
+        "evaluate two.py two.py --inputs one.py:make --certify one.py",
+        "advise --save one.py one.py",
+        "history --badge one.json --out one.json",
+    ],
+)
+def test_no_output_overwrites_what_the_command_names(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is both read and written, or written twice, is refused before anything runs, and all stay as they were."""
+    monkeypatch.chdir(tmp_path)
+    before = {name: name for name in ("one.json", "two.json", "one.py", "two.py")}
+    for name, text in before.items():
+        Path(name).write_text(text, encoding="utf-8")
+    assert main(words.split()) == 2
+    sentence = r"ratchet: --\w+ would overwrite [\w.]+, which (it reads|--\w+ writes)\. Name another file\.\n"
+    assert re.fullmatch(sentence, capsys.readouterr().err)
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == before

@@ -1,11 +1,12 @@
 """Options that several commands share, their types, and the `Request` that they make.
 
-Used by the other files of this package. Resolves the paths that users name, and touches nothing else.
+Used by the other files of this package. Looks where the paths that users name lead, and writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -13,8 +14,10 @@ import click
 from pydantic import ValidationError
 
 from ratchet.core.config import Format, parse_duration
+from ratchet.core.errors import UsageError
 from ratchet.core.records.run import SIDES, Shard, Side
 from ratchet.core.request import DeviceChoice, Request
+from ratchet.core.untrusted import clean
 
 Command = Callable[..., Any]
 T = TypeVar("T")
@@ -124,6 +127,30 @@ def revision(text: str) -> str:
     return text
 
 
+class Output(click.Option):
+    """An option that names a file to write; what would be lost by that is refused before anything runs."""
+
+    def handle_parse_result(self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]) -> tuple[Any, list[str]]:
+        """Convert the value as click does. Raises UsageError where another word of the command names that file too."""
+        value, args = super().handle_parse_result(ctx, opts, args)
+        if isinstance(value, Path) and not ctx.resilient_parsing:
+            for other in ctx.command.params:
+                named = () if other is self else _paths(other.consume_value(ctx, opts)[0])
+                if any(path.resolve() == value.resolve() and (path.is_file() or isinstance(other, Output)) for path in named):
+                    what = f"{other.opts[0]} writes" if isinstance(other, Output) else "it reads"
+                    raise UsageError(f"{self.opts[0]} would overwrite {clean(value)}, which {what}.", "Name another file.")
+        return value, args
+
+
+def _paths(value: object) -> Iterator[Path]:
+    """Yield the paths that a value may name, also those within FILE:FUNCTION and new=FILE."""
+    if isinstance(value, str | Path):
+        yield from map(Path, (str(value), *re.split("[:=]", str(value))))
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _paths(one)
+
+
 # Groups of options, each a decorator for a command.
 
 
@@ -147,8 +174,12 @@ common = _options(
 )
 
 exchange = _options(
-    click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write JUnit's XML."),
-    click.option("--sarif", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0."),
+    click.option(
+        "--junit", cls=Output, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write JUnit's XML."
+    ),
+    click.option(
+        "--sarif", cls=Output, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0."
+    ),
 )
 
 device = _options(
