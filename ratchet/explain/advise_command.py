@@ -17,8 +17,9 @@ from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.config import load_settings
-from ratchet.core.errors import OutputError, UsageError
+from ratchet.core.errors import UsageError
 from ratchet.core.machine import machine_of
+from ratchet.core.records.files import replaced
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.run import cases_of_checkout
@@ -99,10 +100,8 @@ def advise(wanted: AdviceRequest, request: Request, progress: Progress, environ:
         progress.stage("Reading the trace")
         advice = advise_on(read_trace(out), subject)
         if wanted.save is not None:
-            try:
-                shutil.copyfile(out, wanted.save)
-            except OSError as error:
-                raise OutputError(f"{wanted.save} cannot be written: {error.strerror}.", "Choose another path.") from None
+            with replaced(wanted.save) as temporary:
+                shutil.copyfile(out, temporary)
     return advice.model_copy(update={"warnings": (*machine.warnings, *advice.warnings)})
 
 

@@ -91,7 +91,7 @@ def _timelines(cases: tuple[str, ...], *, read: bool, options: dict[str, Any]) -
 @click.option(
     "--profiles", type=click.Path(path_type=Path), help="Counters (default: results/nsight/profiles.json, if it is there)."
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
+@click.option("--out", cls=Output, type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
 @waiting
 @common
 def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **options: Any) -> int:

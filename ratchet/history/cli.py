@@ -130,7 +130,9 @@ def cost_command(price: float | None, fetch: bool, **options: Any) -> int:
 
 
 @click.command("site")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder to write (default: results/site).")
+@click.option(
+    "--out", cls=Output, type=click.Path(path_type=Path, file_okay=False), help="The folder to write (default: results/site)."
+)
 @click.option("--title", help="The heading of the overview (default: the repository's name).")
 @_fetch
 @verbosity

@@ -173,9 +173,9 @@ def evaluate_command(baseline: Path, candidate: Path, **options: Any) -> int:
     wanted = replace(wanted, sanitize=options["sanitize"])
     with progressing(options) as progress:
         record = evaluate(wanted, request, progress, os.environ)
+    print_result(_without_sources(record), evaluation_lines(record), as_json=options["as_json"])
     if options["certify"]:
         save(options["certify"], sealed(record))
-    print_result(_without_sources(record), evaluation_lines(record), as_json=options["as_json"])
     if certificate is None:
         return int(exit_code(record.verdict))
     is_same, said = confirmation(certificate, record)

@@ -276,3 +276,26 @@ def test_no_output_overwrites_what_the_command_names(
     sentence = r"ratchet: --\w+ would overwrite [\w.]+, which (it reads|--\w+ writes)\. Name another file\.\n"
     assert re.fullmatch(sentence, capsys.readouterr().err)
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate one.py one.py --certify /dev/null/x",
+        "evaluate one.py one.py --certify /dev/null",
+        "check --sarif /proc/x",
+        "check --junit one.py/new/x",
+        "run --seed-format /dev/null/new/x",
+        "roofline --out one.py/new",
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its folder cannot be made or written, or it is no regular file: 2, with the option and the path."""
+    monkeypatch.chdir(tmp_path)
+    Path("one.py").touch()
+    assert main(words.split()) == 2
+    *_, option, path = words.split()
+    assert capsys.readouterr().err.startswith(f"ratchet: {option}: {path} cannot be written: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["one.py"]

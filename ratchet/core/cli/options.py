@@ -1,11 +1,12 @@
 """Options that several commands share, their types, and the `Request` that they make.
 
-Used by the other files of this package. Looks where the paths that users name lead, and writes nothing.
+Used by the other files of this package. Looks where the paths that users name lead, and leaves nothing there.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -131,15 +132,27 @@ class Output(click.Option):
     """An option that names a file to write; what would be lost by that is refused before anything runs."""
 
     def handle_parse_result(self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]) -> tuple[Any, list[str]]:
-        """Convert the value as click does. Raises UsageError where another word of the command names that file too."""
+        """Convert the value as click does. Raises UsageError where it cannot be written, or another word names that file too."""
         value, args = super().handle_parse_result(ctx, opts, args)
         if isinstance(value, Path) and not ctx.resilient_parsing:
+            is_folder = isinstance(self.type, click.Path) and not self.type.file_okay
+            if why := _unwritable(value / "file" if is_folder else value):
+                raise UsageError(f"{self.opts[0]}: {clean(value)} cannot be written: {why}.", "Choose another path.")
             for other in ctx.command.params:
                 named = () if other is self else _paths(other.consume_value(ctx, opts)[0])
                 if any(path.resolve() == value.resolve() and (path.is_file() or isinstance(other, Output)) for path in named):
                     what = f"{other.opts[0]} writes" if isinstance(other, Output) else "it reads"
                     raise UsageError(f"{self.opts[0]} would overwrite {clean(value)}, which {what}.", "Name another file.")
         return value, args
+
+
+def _unwritable(path: Path) -> str:
+    """Return why a file cannot be written, as a clause; empty where it can. Creates nothing that stays."""
+    try:
+        with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
+            return "" if path.is_file() or not path.exists() else "it is not a regular file"
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _paths(value: object) -> Iterator[Path]:
