@@ -8,7 +8,18 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import Output, common, duration, harness, judging, measuring, request_of, revision, verbosity
+from ratchet.core.cli.options import (
+    Number,
+    Output,
+    common,
+    duration,
+    harness,
+    judging,
+    measuring,
+    request_of,
+    revision,
+    verbosity,
+)
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.files import load, save_text
@@ -108,7 +119,7 @@ def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **op
 
 @click.command("cost")
 @click.option(
-    "--price", type=click.FloatRange(0, min_open=True), metavar="PER_HOUR", help="Show what that costs, by an hour of one device."
+    "--price", type=Number(0, min_open=True), metavar="PER_HOUR", help="Show what that costs, by an hour of one device."
 )
 @_fetch
 @verbosity

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import click
 
-from ratchet.core.cli.options import Output, as_json, common, device, duration, parsed, request_of, waiting
+from ratchet.core.cli.options import Number, Output, as_json, common, device, duration, parsed, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save
@@ -36,7 +36,7 @@ _timeout = click.option("--case-timeout", help="Time limit for one step of a cas
 @click.argument("case")
 @click.option("--tests", default="", metavar="COMMAND", help="Test command of each experiment, split into words; no shell.")
 @click.option("--test-timeout", type=duration, default="10m", show_default=True, help="Time limit for the tests.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Begin no experiment later than this after the start.")
+@click.option("--minutes", type=Number(0, min_open=True), help="Begin no experiment later than this after the start.")
 @click.option(
     "--import", "table", type=click.Path(path_type=Path), help="Begin with the lines of a table, such as .codeflash/results.tsv."
 )
@@ -136,8 +136,8 @@ def _seeds(text: str) -> tuple[int, ...]:
     "Default: one float32 matrix of 4096 × 4096, on a CPU of 1024 × 1024.",
 )  # fmt: skip
 @click.option("--inputs", "maker", metavar="FILE:FUNCTION", help="A function (seed, device) that returns all arguments.")
-@click.option("--rtol", type=click.FloatRange(0, 1), default=1e-3, show_default=True, help="Relative tolerance of an element.")
-@click.option("--atol", type=click.FloatRange(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
+@click.option("--rtol", type=Number(0, 1), default=1e-3, show_default=True, help="Relative tolerance of an element.")
+@click.option("--atol", type=Number(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
 @click.option(
     "--memory-limit",
     type=parsed(parse_size, "size"),

@@ -299,3 +299,13 @@ def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(
     *_, option, path = words.split()
     assert capsys.readouterr().err.startswith(f"ratchet: {option}: {path} cannot be written: ")
     assert [path.name for path in tmp_path.iterdir()] == ["one.py"]
+
+
+@pytest.mark.parametrize(
+    "words", ["evaluate --rtol", "evaluate --atol", "experiment start norm --minutes", "history cost --price"]
+)
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_number_is_finite(words: str, number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """NaN and infinity are wrong usage, whatever the range of an option."""
+    assert main([*words.split(), number]) == 2
+    assert "Error: Invalid value for '--" in capsys.readouterr().err

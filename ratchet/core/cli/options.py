@@ -5,6 +5,7 @@ Used by the other files of this package. Looks where the paths that users name l
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -126,6 +127,17 @@ def revision(text: str) -> str:
     if not text.strip():
         raise click.BadParameter("It is empty, as an unset variable is: name a commit, or leave the option out.")
     return text
+
+
+class Number(click.FloatRange):
+    """A number within a range; unlike click's, neither NaN, which no range leaves out, nor infinite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Convert the text. Raises BadParameter."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 class Output(click.Option):
