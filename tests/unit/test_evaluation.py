@@ -77,6 +77,13 @@ def test_anything_else_is_no_input(text: str) -> None:
         parse_input(text)
 
 
+@pytest.mark.parametrize("text", ["0x0", "2000000000000", "8:int64:0..9223372036854775808", "8:int64:-9223372036854775809..0"])
+def test_an_input_that_cannot_be_drawn_is_one_sentence(text: str) -> None:
+    """A size of 0, one too large, and values beyond int64 are refused, with what goes."""
+    with pytest.raises(ValueError, match=rf"^'{text}' is not an input: sizes go from 1 to [^\n]+$"):
+        parse_input(text)
+
+
 SHORT = "Inconclusive: {speed}, but the calls are too short to judge: use a larger input."
 ALONE = "Not confirmed: {speed}, but against the baseline alone, when the candidate's processes are gone, it is not."
 SAME = "As fast as the baseline, within 3 % ({interval})."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, ValidationError
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
@@ -19,6 +19,7 @@ from ratchet.core.records.verdict import Comparison
 _INPUT = re.compile(r"(?P<shape>\d+(?:x\d+)*)(?::(?P<dtype>[a-z]+\d*\w*))?(?::(?P<low>-?\d+)\.\.(?P<high>-?\d+))?")
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+_Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class InputSpec(Record):
@@ -26,8 +27,8 @@ class InputSpec(Record):
 
     shape: tuple[Annotated[int, Field(ge=1, le=2**40)], ...] = ()
     dtype: str = "float32"
-    low: int = 0
-    high: int = 2
+    low: _Int64 = 0
+    high: _Int64 = 2
     """Integers are drawn from ``low`` up to ``high``, which is not among them."""
     number: float | None = None
     """The argument itself, where it is a number."""
@@ -51,7 +52,10 @@ def parse_input(text: str) -> InputSpec:
     low, high = (int(match["low"]), int(match["high"])) if match["low"] else (0, 2)
     if not low < high:
         raise ValueError(f"{text!r} has no value from {low} up to {high}")
-    return InputSpec(shape=tuple(int(size) for size in match["shape"].split("x")), dtype=dtype, low=low, high=high)
+    try:
+        return InputSpec(shape=tuple(int(size) for size in match["shape"].split("x")), dtype=dtype, low=low, high=high)
+    except ValidationError:
+        raise ValueError(f"{text!r} is not an input: sizes go from 1 to 2^40, values from -2^63 up to 2^63 - 1") from None
 
 
 class SourceFile(Record):
