@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.core.cli import main
 from ratchet.core.records.files import save
-from ratchet.core.records.run import Failure
+from ratchet.core.records.run import Config, Failure
 from ratchet.trust.replay_rule import pool_of
 from tests import examples
 
@@ -28,6 +28,17 @@ def test_two_runs_that_cannot_decide_end_with_3_unless_that_may_pass(tmp_path: P
     words = [_written(tmp_path, "a.json", 1.0, 1), _written(tmp_path, "b.json", 1.5, 1), "--repo", str(tmp_path)]
     assert main(["compare", *words]) == 3
     assert main(["compare", *words, "--on-inconclusive", "pass"]) == 0
+
+
+@pytest.mark.parametrize("words", [(), ("--on-inconclusive", "pass")])
+def test_two_runs_without_a_common_case_end_with_3(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where not a single case can be compared, nothing was shown, and nobody can ask for that to pass."""
+    for name in ("a", "b"):
+        save(tmp_path / name, examples.run_of(examples.compared(1.0, name=f"attention/{name}", config=Config(name=name))))
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--repo", str(tmp_path), *words]) == 3
+    assert "Nothing to compare: 1 new, 1 missing." in capsys.readouterr().out
 
 
 def test_a_run_is_not_compared_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,8 +45,8 @@ def open_command(**options: Any) -> int:
 def compare_command(files: tuple[Path, ...], **options: Any) -> int:
     """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?
 
-    Exits with 1 if it is, with 3 where the two cannot decide it; --on-inconclusive pass lets that pass. One run is judged again
-    and its report is written; without a name, that is results/current.json.
+    Exits with 1 if it is, with 3 where no case can be compared or the two cannot decide it; --on-inconclusive pass lets undecided
+    cases pass. One run is judged again and its report is written; without a name, that is results/current.json.
     """
     from ratchet.core.command_result import write_report
     from ratchet.core.recorded import compare, judge_again

@@ -37,6 +37,8 @@ RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
 CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 """Outcomes that a profile explains."""
+NOT_COMPARED = frozenset({Outcome.NEW, Outcome.CHANGED, Outcome.MISSING, Outcome.SKIPPED})
+"""Outcomes of a case without two times of the same work: with these alone, a check passes, and two runs decide nothing."""
 
 
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, day: date | None = None) -> ReportRecord:
@@ -142,7 +144,8 @@ def _checked(
 def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
     """Compare two runs of one machine at different times. Raises FingerprintError where the machines or software differ.
 
-    Nothing cancels between two times, so a case is red only if its whole interval lies past the gate.
+    Nothing cancels between two times, so a case is red only if its whole interval lies past the gate. Where no case could be
+    compared, nothing is decided, and that does not pass.
     """
     differences = head.environment.fingerprint.differences(reference.environment.fingerprint)
     if differences:
@@ -164,7 +167,10 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
         "`ratchet check`."
     )
     day = head.started_at.date()
-    return _report(joined_run, with_mutes(verdicts, policy.mutes, day), policy, (warning, *head.warnings), day)
+    report = _report(joined_run, with_mutes(verdicts, policy.mutes, day), policy, (warning, *head.warnings), day)
+    if report.exit_code or not NOT_COMPARED.issuperset(report.counts):
+        return report
+    return report.model_copy(update={"verdict": VERDICTS[Exit.NOT_MEASURED], "exit_code": int(Exit.NOT_MEASURED)})
 
 
 def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRun]) -> CaseRun:
@@ -436,7 +442,7 @@ def _without_change(cases: Sequence[CaseVerdict], over: str, code: Exit) -> str:
         return "Nothing was measured"
     if outcomes <= {Outcome.MEASURED, Outcome.SKIPPED}:
         return "Timed without a comparison"
-    if outcomes <= {Outcome.NEW, Outcome.CHANGED, Outcome.MISSING, Outcome.SKIPPED}:
+    if outcomes <= NOT_COMPARED:
         return "Nothing to compare"
     return "Nothing changed" if outcomes == {Outcome.IDENTICAL} else f"No case is slower {over}"
 
