@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ratchet.core.errors import Exit, FingerprintError
 from ratchet.core.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
 from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.environment import PackageDifference
 from ratchet.core.records.run import CaseRun, Failure, Plan, Policy
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests import examples, history_examples, reports
@@ -599,3 +600,27 @@ def test_results_without_a_reference(fields: dict[str, object], said: str | None
     """A timed case without a reference says what was checked of its result instead; every other case says nothing."""
     (case,) = judged(named("a/b", *SAME, **fields)).cases
     assert case.unchecked == said
+
+
+def test_sides_in_two_environments_are_told_apart_by_what_they_launch() -> None:
+    """The first warning names the packages; of one source on both sides, others say which cases it compiled otherwise."""
+    differs = (
+        PackageDifference(name="triton", head="3.6.0", reference="3.5.1"),
+        PackageDifference(name="new", head="1", reference=None),
+    )
+    environment = examples.ENVIRONMENT.model_copy(update={"differs": differs})
+    alike, apart = {"head": "a", "reference": "a"}, {"head": "a", "reference": "b"}
+    cases = [
+        named("a/alike", *SAME, identity=alike, reference_workload=None),
+        named("b/apart", *SAME, identity=apart),
+        named("c/unknown", *SAME, identity={"head": "a"}),
+    ]
+    same_source = judged(*cases, environment=environment, reference=examples.run_of(*cases).head).warnings
+    assert same_source[:3] == (
+        "Each side ran in an environment of its own: triton 3.6.0 against 3.5.1, new 1 against none.",
+        "The same source gives other machine code, or other kernels, in: b/apart.",
+        "The same kernels are launched, so only the host can differ, in: a/alike.",
+    )
+    assert judged(*cases, environment=environment).warnings[:1] == same_source[:1]
+    assert same_source[1] not in judged(*cases, environment=environment).warnings
+    assert same_source[1] not in judged(*cases, reference=examples.run_of(*cases).head).warnings
