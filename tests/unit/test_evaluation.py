@@ -84,6 +84,16 @@ def test_an_input_that_cannot_be_drawn_is_one_sentence(text: str) -> None:
         parse_input(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "limits"), [("8:int8:0..300", "-128 to 127"), ("8:uint8:-1..9", "0 to 255"), ("8:bool:0..3", "0 to 1")]
+)
+def test_values_that_a_type_does_not_hold_are_refused(text: str, limits: str) -> None:
+    """They would be drawn as other values; the largest one is not among what is drawn."""
+    with pytest.raises(ValueError, match=f"holds {limits}$"):
+        parse_input(text)
+    assert parse_input("8:int8:-128..128").high == 128
+
+
 SHORT = "Inconclusive: {speed}, but the calls are too short to judge: use a larger input."
 ALONE = "Not confirmed: {speed}, but against the baseline alone, when the candidate's processes are gone, it is not."
 SAME = "As fast as the baseline, within 3 % ({interval})."

@@ -18,7 +18,11 @@ from ratchet.core.records.verdict import Comparison
 
 _INPUT = re.compile(r"(?P<shape>\d+(?:x\d+)*)(?::(?P<dtype>[a-z]+\d*\w*))?(?::(?P<low>-?\d+)\.\.(?P<high>-?\d+))?")
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
-_INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+_INTEGERS = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (64, 32, 16, 8)} | {
+    "uint8": (0, 255),
+    "bool": (0, 1),
+}
+"""The least and the largest value of each type."""
 _Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
@@ -53,9 +57,13 @@ def parse_input(text: str) -> InputSpec:
     if not low < high:
         raise ValueError(f"{text!r} has no value from {low} up to {high}")
     try:
-        return InputSpec(shape=tuple(int(size) for size in match["shape"].split("x")), dtype=dtype, low=low, high=high)
+        found = InputSpec(shape=tuple(int(size) for size in match["shape"].split("x")), dtype=dtype, low=low, high=high)
     except ValidationError:
         raise ValueError(f"{text!r} is not an input: sizes go from 1 to 2^40, values from -2^63 up to 2^63 - 1") from None
+    least, largest = _INTEGERS.get(dtype, (low, high))
+    if low < least or high > largest + 1:
+        raise ValueError(f"{text!r} is not an input: {dtype} holds {least} to {largest}")
+    return found
 
 
 class SourceFile(Record):
