@@ -236,11 +236,14 @@ class Watch:
 
     def _finding(self, find: Callable[[str], Any]) -> Callable[[str], Any]:
         """Return what makes finders for folders, and tells where it makes none: imports look there once a folder is there."""
-        path_of = functools.lru_cache(self._path_of)  # each import asks again
+
+        @functools.lru_cache  # each import asks again, of Python's own .zip too
+        def path_of(place: str | os.PathLike[str]) -> str:
+            return self._path_of(os.fsdecode(place))
 
         def finding(place: str) -> Any:
             finder = find(place)
-            if finder is None and Touch("asked", path_of(place)) not in self.touched:
+            if finder is None and (path := path_of(place)) and Touch("asked", path) not in self.touched:
                 self.hear("os.stat", (place,))
             return finder
 
