@@ -81,7 +81,7 @@ class InitPlan:
 
     @property
     def times_torch(self) -> bool:
-        """Whether the example is written since the repository has no function to try."""
+        """Return whether the example is written since the repository has no function to try."""
         return not self.survey.candidates and any(file.path.endswith(f"/{_FIRST}") for file in self.files)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import Output, as_json, common, device, duration, reference, repository, request_of, waiting
+from ratchet.core.cli.options import OutFile, as_json, common, device, duration, reference, repository, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit
 from ratchet.explain.advice_report import advice_lines
@@ -91,7 +91,7 @@ def _timelines(cases: tuple[str, ...], *, read: bool, options: dict[str, Any]) -
 @click.option(
     "--profiles", type=click.Path(path_type=Path), help="Counters (default: results/nsight/profiles.json, if it is there)."
 )
-@click.option("--out", cls=Output, type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
+@click.option("--out", cls=OutFile, type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
 @waiting
 @common
 def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **options: Any) -> int:
@@ -130,7 +130,7 @@ class _ScriptCommand(click.Command):
 )
 @click.option(
     "--save",
-    cls=Output,
+    cls=OutFile,
     type=click.Path(path_type=Path, dir_okay=False),
     help="Keep the trace (Perfetto and Chrome show it).",
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import Output, common, harness_format, machine, request_of
+from ratchet.core.cli.options import OutFile, common, harness_format, machine, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save
@@ -19,7 +19,7 @@ from ratchet.harness.import_results import import_results
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @harness_format
 @machine
-@click.option("--out", cls=Output, type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
+@click.option("--out", cls=OutFile, type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
 @common
 def import_command(files: tuple[Path, ...], out: Path, **options: Any) -> int:
     """Make a recorded run of files that another harness wrote: each FILE holds the results of one process of the same code.

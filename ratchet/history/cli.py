@@ -10,7 +10,7 @@ import click
 
 from ratchet.core.cli.options import (
     Number,
-    Output,
+    OutFile,
     common,
     duration,
     harness,
@@ -36,7 +36,7 @@ _fetch = click.option("--fetch", is_flag=True, help="Bring the runs that CI kept
 @click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
 @click.option(
     "--out",
-    cls=Output,
+    cls=OutFile,
     type=click.Path(path_type=Path),
     help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg).",
 )
@@ -142,7 +142,10 @@ def cost_command(price: float | None, fetch: bool, **options: Any) -> int:
 
 @click.command("site")
 @click.option(
-    "--out", cls=Output, type=click.Path(path_type=Path, file_okay=False), help="The folder to write (default: results/site)."
+    "--out",
+    cls=OutFile,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder to write (default: results/site).",
 )
 @click.option("--title", help="The heading of the overview (default: the repository's name).")
 @_fetch

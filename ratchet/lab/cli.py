@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import click
 
-from ratchet.core.cli.options import Number, Output, as_json, common, device, duration, parsed, request_of, waiting
+from ratchet.core.cli.options import Number, OutFile, as_json, common, device, duration, parsed, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import save
@@ -153,7 +153,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option(
     "--certify",
-    cls=Output,
+    cls=OutFile,
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write sources, samples and verdict to a file.",
 )

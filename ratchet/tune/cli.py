@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ratchet.core import processes
-from ratchet.core.cli.options import Output, common, device, duration, request_of, waiting
+from ratchet.core.cli.options import OutFile, common, device, duration, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing
 from ratchet.core.errors import Exit
 from ratchet.core.records.files import dumps, load
@@ -47,7 +47,7 @@ from ratchet.tune.t4 import export_tuning
 )
 @click.option(
     "--export",
-    cls=Output,
+    cls=OutFile,
     type=click.Path(path_type=Path),
     help="Write the configurations of --record as a space in the T4 format.",
 )

@@ -14,7 +14,7 @@ import click
 
 from ratchet.core.check import check
 from ratchet.core.cli.options import (
-    Output,
+    OutFile,
     common,
     exchange,
     gpu_list,
@@ -77,7 +77,7 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 @click.argument("cases", nargs=-1)
 @click.option(
     "--seed-format",
-    cls=Output,
+    cls=OutFile,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Also write config and performance.mean_time_ms as plain JSON, which `ratchet compare` reads too.",

@@ -140,7 +140,7 @@ class Number(click.FloatRange):
         return number
 
 
-class Output(click.Option):
+class OutFile(click.Option):
     """An option that names a file to write; what would be lost by that is refused before anything runs."""
 
     def handle_parse_result(self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]) -> tuple[Any, list[str]]:
@@ -152,8 +152,8 @@ class Output(click.Option):
                 raise UsageError(f"{self.opts[0]}: {clean(value)} cannot be written: {why}.", "Choose another path.")
             for other in ctx.command.params:
                 named = () if other is self else _paths(other.consume_value(ctx, opts)[0])
-                if any(path.resolve() == value.resolve() and (path.is_file() or isinstance(other, Output)) for path in named):
-                    what = f"{other.opts[0]} writes" if isinstance(other, Output) else "it reads"
+                if any(path.resolve() == value.resolve() and (path.is_file() or isinstance(other, OutFile)) for path in named):
+                    what = f"{other.opts[0]} writes" if isinstance(other, OutFile) else "it reads"
                     raise UsageError(f"{self.opts[0]} would overwrite {clean(value)}, which {what}.", "Name another file.")
         return value, args
 
@@ -200,10 +200,18 @@ common = _options(
 
 exchange = _options(
     click.option(
-        "--junit", cls=Output, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write JUnit's XML."
+        "--junit",
+        cls=OutFile,
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Also write JUnit's XML.",
     ),
     click.option(
-        "--sarif", cls=Output, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Also write SARIF 2.1.0."
+        "--sarif",
+        cls=OutFile,
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Also write SARIF 2.1.0.",
     ),
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import Output, common, device, reference, request_of, waiting
+from ratchet.core.cli.options import OutFile, common, device, reference, request_of, waiting
 from ratchet.core.cli.output import print_paths, print_result, progressing, shown
 from ratchet.core.command_result import write
 from ratchet.core.errors import Exit
@@ -54,7 +54,7 @@ def record_command(cases: tuple[str, ...], **options: Any) -> int:
 )
 @click.option(
     "--needed",
-    cls=Output,
+    cls=OutFile,
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Also write the cases that need the GPU, one a line.",
