@@ -195,7 +195,7 @@ def _wanted(baseline: Path, candidate: Path, options: dict[str, Any]) -> Evaluat
         memory_limit_bytes=options["memory_limit"],
         same_precision=not options["allow_lower_precision"],
     )
-    maker = read_source(Path(file)) if file else None
+    maker = read_source(Path(file), "Name the file and its function: `--inputs FILE:FUNCTION`.") if file else None
     return EvaluationRequest(
         read_source(baseline),
         read_source(candidate),

@@ -68,13 +68,13 @@ class EvaluationRequest:
     """Run the candidate under compute-sanitizer, too."""
 
 
-def read_source(path: Path) -> SourceFile:
-    """Read a file that is to be evaluated. Raises UsageError."""
+def read_source(path: Path, remedy: str = "Name the files: `ratchet evaluate BASELINE CANDIDATE`.") -> SourceFile:
+    """Read a file that is to be evaluated. Raises UsageError with the remedy."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise UsageError(f"{path} cannot be read: {why}.", "Name the files: `ratchet evaluate BASELINE CANDIDATE`.") from None
+        raise UsageError(f"{path} cannot be read: {why}.", remedy) from None
     return SourceFile(path=str(path.absolute()), sha256=hashlib.sha256(text.encode()).hexdigest(), text=text)
 
 

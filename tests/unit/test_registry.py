@@ -185,7 +185,7 @@ def test_a_broken_file_names_its_cases(tmp_path: Path) -> None:
         ({"other/x.py": ""}, "There is no folder bench/ in {tree}.", "[tool.ratchet]"),
         (
             {"bench/a.py": plain("softmax"), "bench/b.py": plain("softmax")},
-            "Two benchmarks are called softmax: the second is in bench/b.py.",
+            "bench/a.py and bench/b.py both have a benchmark softmax.",
             "",
         ),
     ],

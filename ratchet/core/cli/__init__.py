@@ -106,7 +106,8 @@ def page_of(words: str, *, brief: bool = True) -> click.Command:
         "Examples": EXAMPLES.get(words, ()),
     }
     command.epilog = "\n\n".join("\n  ".join((f"\b\n{title}:", *lines)) for title, lines in parts.items() if lines)
-    options = [option for option in command.params if isinstance(option, click.Option) and "--help-all" not in option.opts]
+    own = [parameter for parameter in command.params if "--help-all" not in parameter.opts]
+    options = [parameter for parameter in own if isinstance(parameter, click.Option)]
     typed = [word for line in EXAMPLES.get(words, ()) for word in line.split()]
 
     def rank(option: click.Option) -> tuple[bool, int]:
@@ -115,8 +116,7 @@ def page_of(words: str, *, brief: bool = True) -> click.Command:
     first = sorted(options, key=rank)[:FIRST]
     for option in options:
         option.hidden = brief and option not in first
-    if len(options) > FIRST and _HELP_ALL not in command.params:
-        command.params.append(_HELP_ALL)
+    command.params = [*own, _help_all(hidden=len(options) <= FIRST)]
     return command
 
 
@@ -153,9 +153,16 @@ def _show_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-_HELP_ALL = click.Option(
-    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help="Show all options."
-)
+def _help_all(*, hidden: bool) -> click.Option:
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        hidden=hidden,
+        callback=_show_all,
+        help="Show all options.",
+    )
 
 
 class Commands(click.Group):
@@ -200,6 +207,7 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
+    params=[_help_all(hidden=True)],
     epilog="\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[""]),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -86,7 +86,8 @@ def discover(
             if benchmarks.get(made.name) is made or (home != module.__name__ and home in listing):
                 continue  # a second name for it, or imported from a sibling, which lists it itself
             if made.name in benchmarks:
-                raise HostError(f"Two benchmarks are called {made.name}: the second is in {bench}/{path.name}.", "Rename one.")
+                first = benchmarks[made.name].build.__module__.rpartition(".")[2]
+                raise HostError(f"{bench}/{first}.py and {bench}/{path.name} both have a benchmark {made.name}.", "Rename one.")
             benchmarks[made.name] = made
             cases += _cases_of(made, path.name, device)
     return Catalogue(tuple(cases), tuple(broken), benchmarks, undeclared)
