@@ -15,7 +15,7 @@ from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.git import Repository
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, Step, StepKind
-from ratchet.core.records.environment import Fingerprint, Peaks
+from ratchet.core.records.environment import Fingerprint, PackageDifference, Peaks
 from ratchet.core.records.profile import Profile, ProfilerRule
 from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.records.verdict import Outcome
@@ -251,6 +251,15 @@ def test_what_is_kept_of_a_run() -> None:
     assert first.profile == shortened(case_profile(NAME))
     assert second.profile is None
     assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
+
+
+def test_a_run_of_two_environments_is_not_kept() -> None:
+    """Its difference is one of packages, which no commit has made: it is refused, with the reason."""
+    run = check_of(timed(1.2), day=0, head=3, reference=2)
+    differs = (PackageDifference(name="triton", head="3.6.0", reference="3.5.1"),)
+    run = run.model_copy(update={"environment": run.environment.model_copy(update={"differs": differs})})
+    with pytest.raises(UsageError, match=r"^This run compared two environments, so it is no part of the history of commits\."):
+        history_run(run, judge_run(run, Baseline()), Baseline())
 
 
 def test_what_is_kept_of_a_profile() -> None:
