@@ -51,7 +51,7 @@ def shares(spans: list[Span], began: float, ended: float) -> Iterator[tuple[str,
 def main() -> int:
     spans: list[Span] = []
     watch(spans, client.HostClient, "_received_listing", lambda *_: "import")
-    watch(spans, client.HostClient, "_started", lambda *_: "context")
+    watch(spans, client.HostClient, "fork", lambda *_: "context")
     watch(spans, client.WorkerClient, "ask", lambda _, question, *__: question)
     watch(spans, ncu, "take", lambda *_: "ncu")
     watch(spans, readers, "read", lambda *_: "read")

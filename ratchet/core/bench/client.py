@@ -20,23 +20,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import ratchet
 from ratchet.core.bench import wire
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.lost import REPEATS
-from ratchet.core.bench.messages import ImportedLate, Listing, Ready, Trouble, parse
+from ratchet.core.bench.messages import Answer, ImportedLate, Listing, Ready, Trouble, parse
 from ratchet.core.bench.tree_spec import PythonEnvironment, TreeSpec, child_command
 from ratchet.core.cache import scratch_folder
 from ratchet.core.errors import ForeignModuleError, HostError, RecordError, WorkerError
 from ratchet.core.processes import Output, end_guard
-from ratchet.core.records import Record
 from ratchet.core.records.run import Failure, LostWorker, Side
 from ratchet.core.units import wall
 from ratchet.core.untrusted import clean
-
-Answer = TypeVar("Answer", bound=Record)
 
 REAP_S = 2.0
 """Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
@@ -170,15 +167,14 @@ class HostClient:
     def _received_listing(self) -> Listing:
         try:
             found = parse(self._channel.receive(self.tree.share.import_s, self.waiting), Listing)
-        except wire.Timeout:
-            raise HostLost(
-                f"Importing {self._imported()} of the {self.side} took more than {self.tree.share.import_s:g} s.",
-                "Move work out of the modules' top level, or raise host_timeout.",
-            ) from None
-        except (wire.Disconnected, wire.ProtocolError):
-            raise HostLost(
-                f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
-            ) from None
+        except (wire.Timeout, wire.Disconnected, wire.ProtocolError) as error:
+            file = f"{self.tree.bench}/{clean(self._output.section)}"  # that it imports, or imported last
+            if isinstance(error, wire.Timeout):
+                raise HostLost(
+                    f"Importing {file} of the {self.side} took more than {self.tree.share.import_s:g} s.",
+                    "Move work out of the modules' top level, or raise host_timeout.",
+                ) from None
+            raise HostLost(f"The {self.side}'s process ended while it imported {file}: {self._last_lines()}", "") from None
         if found.error:
             kind = TreeUnreadable if found.unreadable else HostError
             raise kind(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
@@ -211,31 +207,26 @@ class HostClient:
         queue, and a context takes a third of the time to make; for calls that use one stream, or that are not timed. ``watched``:
         the worker notes what it notices of the difference between the trees, until it is asked; nothing is timed before that.
         """
-        tries = 0
+        crashes = 0
         while True:
+            started = time.perf_counter()
+            pid, channel, output = self._forked(with_compiler=with_compiler)
+            worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self.tree.share.step_s))
             try:
-                return self._started(with_compiler=with_compiler, one_queue=one_queue, watched=watched)
-            except Crashed as error:
-                tries += 1
+                self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
+            except CaseTrouble as error:
+                worker.end()
                 if time.monotonic() >= self.until:
                     raise
-                if tries > REPEATS:
-                    raise _no_device(error) from None
-
-    def _started(self, *, with_compiler: bool, one_queue: bool, watched: bool) -> WorkerClient:
-        started = time.perf_counter()
-        pid, channel, output = self._forked(with_compiler=with_compiler)
-        worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self.tree.share.step_s))
-        try:
-            self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
-        except CaseTrouble as error:
-            worker.end()
-            if isinstance(error, Crashed) or time.monotonic() >= self.until:
-                raise
-            raise _no_device(error) from None
-        worker.timeout_s = self.tree.share.step_s
-        worker.ready_s = time.perf_counter() - started
-        return worker
+                crashes += 1
+                if not isinstance(error, Crashed) or crashes > REPEATS:
+                    lines = " | ".join(error.last_lines[-3:])
+                    text = f"The {self.side}'s worker could not use the device: {error.message} {lines}".strip()
+                    raise HostError(text, "See `ratchet doctor`.") from None
+            else:
+                worker.timeout_s = self.tree.share.step_s
+                worker.ready_s = time.perf_counter() - started
+                return worker
 
     def _forked(self, *, with_compiler: bool) -> tuple[int, wire.Channel, Output]:
         """Have the host fork a worker. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
@@ -266,10 +257,6 @@ class HostClient:
             if answer.get("ended") is not False or time.monotonic() > deadline:
                 return None
             time.sleep(0.002)
-
-    def _imported(self) -> str:
-        """Return the file that the host imports, or imported last."""
-        return f"{self.tree.bench}/{clean(self._output.section)}"
 
     def _last_lines(self) -> str:
         """Return the last lines that were printed before the host ended, or before there was one."""
@@ -355,12 +342,6 @@ class WorkerClient:
         return status
 
 
-def _no_device(error: CaseTrouble) -> HostError:
-    lines = " | ".join(error.last_lines[-3:])
-    text = f"The {error.side}'s worker could not use the device: {error.message} {lines}".strip()
-    return HostError(text, "See `ratchet doctor`.")
-
-
 def refuse_foreign(side: Side, taken: tuple[str, ...]) -> None:
     """Raise ForeignModuleError if anything of the repository was taken from outside its tree (`Provenance.foreign`)."""
     if not taken:
@@ -432,26 +413,25 @@ class Hosts:
             for host in self.sides.values():
                 host.waiting = waiting
         except BaseException:
-            self._held.close()
+            self.__exit__()
             raise
 
     def _start(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], folder: Path) -> None:
         """Start a program for trees of one Python."""
         common = Output()  # holds what is printed before the hosts are forked
         first = next(iter(trees.values()))
-        with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as on_failure:
+        with contextlib.ExitStack() as handed_over:
             writer = handed_over.enter_context(common.handed_over())
             hosts: list[dict[str, object]] = []
             descriptors: list[int] = []
             for side, tree in trees.items():
-                ours, theirs = socket.socketpair()
-                on_failure.callback(ours.close)
-                handed_over.enter_context(theirs)
                 output = Output()
-                pair = (theirs.fileno(), handed_over.enter_context(output.handed_over()))
-                descriptors += pair
-                hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
+                printed = handed_over.enter_context(output.handed_over())
+                ours, theirs = socket.socketpair()
+                handed_over.enter_context(theirs)
                 self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
+                hosts.append({"conversation": theirs.fileno(), "output": printed, "tree": tree})
+                descriptors += (theirs.fileno(), printed)
             child = subprocess.Popen(
                 child_command("ratchet.core.bench.child.host", first.python, hosts=hosts),
                 env=benchmark_environ(environ, first),
@@ -463,7 +443,6 @@ class Hosts:
                 start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
             )
             self._held.callback(end_guard, child)
-            on_failure.pop_all()
 
     def __enter__(self) -> Hosts:
         return self
