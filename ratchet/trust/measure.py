@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ratchet.core.bench.client import HostClient, Hosts
-from ratchet.core.bench.ready.sessions import Sessions, Surveyed
-from ratchet.core.bench.survey import UnpreparedCase
+from ratchet.core.bench.ready.sessions import Sessions
+from ratchet.core.bench.survey import Surveyed, UnpreparedCase
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.records.run import SIDES, Side
 

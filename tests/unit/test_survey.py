@@ -44,9 +44,9 @@ def surveyed(
     """What a survey finds of cases, of all of the head and then of the reference."""
     workers = duet_of(machine, plan(gpu=gpu)).workers
     found = survey(workers, dict.fromkeys(SIDES, names), identify=identify, **more)
-    assert [list(found[side]) for side in SIDES] == [list(names)] * 2
+    assert [(name, set(sides)) for name, sides in found.items()] == [(name, set(SIDES)) for name in names]
     assert machine.alive == 0
-    return [found[side][name] for side in ("head", "reference") for name in names]
+    return [found[name][side] for side in ("head", "reference") for name in names]
 
 
 def prepared(machine: Machine) -> PreparedCase:

@@ -19,9 +19,9 @@ from ratchet.core.bench.lost import could_not_measure
 from ratchet.core.bench.messages import Identified, Listing, between_sides
 from ratchet.core.bench.overheads import with_overheads
 from ratchet.core.bench.ready import ALL, Tricks
-from ratchet.core.bench.ready.sessions import Sessions, Surveyed
+from ratchet.core.bench.ready.sessions import Sessions
 from ratchet.core.bench.selection import choose_cases
-from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
+from ratchet.core.bench.survey import PreparedCase, Surveyed, UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.turns import Planted
 from ratchet.core.device.fitness import problem_during
@@ -274,18 +274,15 @@ def _survey(
     duet.progress.stage("Compiling and checking the cases")
     sides = [side for side in reversed(SIDES) if side in duet.hosts]
     wanted = {side: [case.name for case in cases if not case.skipped and case.may_run(side)] for side in sides}
-    identify = identify and len(duet.hosts) == len(SIDES)
-    surveyed = survey(
+    return survey(
         duet.workers,
         wanted,
-        identify=identify,
+        identify=identify and len(duet.hosts) == len(SIDES),
         look=duet.workers.on_gpu,
         lanes=lanes,
         during=duet.progress.during,
         import_late=import_late,
     )
-    names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
-    return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
 
 
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:

@@ -51,6 +51,10 @@ class UnpreparedCase:
     """Why this is no verdict on the code, and what to do."""
 
 
+Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
+"""Case → side → how building and checking it went."""
+
+
 @dataclass
 class _Survey:
     """The survey of one side: the cases that are left, and what is known of the others. Several lanes share it."""
@@ -74,7 +78,7 @@ def survey(
     lanes: int = 1,
     during: Callable[[Callable[[], str]], AbstractContextManager[None]] = lambda _: contextlib.nullcontext(),
     import_late: Callable[[Sequence[Collection[str]]], None] = lambda _: None,
-) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
+) -> Surveyed:
     """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
     On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
@@ -105,7 +109,8 @@ def survey(
         if identify and workers.on_gpu:
             _compare_host_code(workers, surveys, lanes)
         workers.wait_for_ends()
-    return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
+    everything = dict.fromkeys(name for names in cases.values() for name in names)
+    return {name: {side: each.cases[name] for side, each in surveys.items() if name in each.cases} for name in everything}
 
 
 def _taken(left: deque[T]) -> Iterator[T]:

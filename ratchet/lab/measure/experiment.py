@@ -145,7 +145,7 @@ class Experiment:
         names = list(dict.fromkeys(case.name for case in self.cases))
         surveyed = survey(self.duet.workers, dict.fromkeys(SIDES, names), identify=False)
         for name in names:
-            reference, head = surveyed["reference"][name], surveyed["head"][name]
+            reference, head = surveyed[name]["reference"], surveyed[name]["head"]
             if isinstance(reference, UnpreparedCase):
                 self._note_failure(reference.failure, reference.unfit)
             elif isinstance(head, UnpreparedCase):

@@ -17,13 +17,10 @@ from dataclasses import replace
 from ratchet.core.bench.client import HostClient, Hosts
 from ratchet.core.bench.messages import ImportedLate
 from ratchet.core.bench.ready import ALL, Tricks
-from ratchet.core.bench.survey import PreparedCase, UnpreparedCase
+from ratchet.core.bench.survey import Surveyed
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import wall
-
-Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
-"""Case → side → how building and checking it went."""
 
 
 class Sessions:
