@@ -19,13 +19,7 @@ from typing import Protocol
 
 from ratchet.core.bench.client import CaseTrouble, HostClient, Hosts, Impossible, Lost
 from ratchet.core.bench.cores import HostCores
-from ratchet.core.bench.lost import (
-    CHECK_WORK,
-    always_on_head,
-    could_not_measure,
-    in_every_try,
-    worth_repeating,
-)
+from ratchet.core.bench.lost import CHECK_WORK, always_on_head, could_not_measure, in_every_try, worth_repeating
 from ratchet.core.bench.messages import Checked, KernelTimes, between_sides
 from ratchet.core.bench.ready import ALL, Tricks
 from ratchet.core.bench.ready.pairs import NumberedPair, ReadyPairs
@@ -178,7 +172,7 @@ class Duet:
 
     def telemetry_of(self, case: str) -> Telemetry | None:
         """Return what the sensors showed while a case was timed; None without a GPU, and where no block was taken."""
-        windows = self._measured[case].windows()
+        windows = [window for of_side in self._measured[case].workers.values() for one in of_side for window in one.windows]
         return self.sampler.summary(windows) if self.sampler and windows else None
 
     def _measure_light(self, rule: Rule, first_pair: int) -> None:
@@ -345,12 +339,16 @@ class Duet:
         drawn = random.Random(f"{self._plan.order_seed} lengths {case} {pair.number}")  # noqa: S311  reproducible on purpose
         timer = PairTimer(ready.workers, ready.prepared, self._plan, self.peaks, self._planted.get(case), drawn)
         cores = self._host_cores.idlest() if self._host_cores and case in self.on_two_cores else ()
+        if cores:
+            timer.use_cores(cores)
         if pair.is_light:
-            timer.take_light(workers, turns, cores, self._samples_of_block[case])
-            return workers
-        timer.take(workers, turns, cores)
-        self._samples_of_block[case] = len(workers[sides[0]].samples.blocks[0].samples_ms)
-        if self._is_checked(pair.number, case):
+            timer.take_light(workers, turns, self._samples_of_block[case])
+        else:
+            timer.take(workers, turns)
+            self._samples_of_block[case] = len(workers[sides[0]].samples.blocks[0].samples_ms)
+        if cores:
+            timer.use_cores(())
+        if not pair.is_light and self._is_checked(pair.number, case):
             self._check(ready, sides, workers, self._plan.seed + 2 * pair.number + 1, concurrent=concurrent)
         return workers
 

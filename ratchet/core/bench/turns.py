@@ -76,10 +76,6 @@ class Measured:
         failed = {failure.side for failure in self.failures}
         return () if self.unfit or "head" in failed else tuple(side for side in self.sides if side not in failed)
 
-    def windows(self) -> list[Window]:
-        """Return when its blocks were measured."""
-        return [window for side in SIDES for one in self.workers[side] for window in one.windows]
-
     def record(self, sampler: Sampler | None) -> CaseRun:
         """Return the case with its samples so far."""
         sides = {side: tuple(one.marked(sampler) for one in self.workers[side]) for side in SIDES}
@@ -142,53 +138,43 @@ class PairTimer:
     _drawn: random.Random
     """Varies the lengths of blocks."""
 
-    def take(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int]) -> None:
+    def take(self, results: Mapping[Side, WorkerResult], first: Sequence[Side]) -> None:
         """Add the blocks and the samples of stages to the results. Raises CaseTrouble.
 
-        ``first`` is the order of the sides in the first turn. The workers are on these ``cores`` meanwhile, if there are any.
+        ``first`` is the order of the sides in the first turn.
         """
-        if cores:
-            self._use_cores(cores)
         count = self._warm_up(first)
         position, places = 0, min(one.places for one in self._prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
             # A call that is slow every fourth time would be the one that is not timed in each block of three, or in none.
             asked = count + (self._drawn.randrange(2) if count > 1 else 0)
             for side in in_turn(first, flipped=index % 2 == 1):
-                self._take_block(results[side], side, index, position, asked, place=index % places, untimed=count > 1)
+                self._take_block(results[side], side, index, position, asked, place=index % places)
                 position += 1
             if self._suffices(index + 1, results.values()):
                 break
         for side in first:
             results[side].note(stages_ms={name: self._sample_stage(side, name, count) for name in self._prepared[side].stages})
-        if cores:
-            self._use_cores(())
 
-    def take_light(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], cores: Sequence[int], count: int) -> None:
+    def take_light(self, results: Mapping[Side, WorkerResult], first: Sequence[Side], count: int) -> None:
         """Add one block of each side, after one that is not kept: enough to tell a slow process. Raises CaseTrouble."""
-        if cores:
-            self._use_cores(cores)
         # Calls that are slow every tenth time would be timed in each of these processes, or in none.
         unkept = count + self._drawn.randrange(count + 1)
         for side in first:
             self._sample(side, "block", unkept, place=0, untimed=count > 1)
         for position, side in enumerate(reversed(first)):
-            self._take_block(results[side], side, 0, position, count, place=0, untimed=count > 1)
-        if cores:
-            self._use_cores(())
+            self._take_block(results[side], side, 0, position, count, place=0)
 
-    def _take_block(
-        self, result: WorkerResult, side: Side, index: int, position: int, count: int, *, place: int, untimed: bool
-    ) -> None:
+    def _take_block(self, result: WorkerResult, side: Side, index: int, position: int, count: int, *, place: int) -> None:
         planted = self._planted
         asked = planted.count(side) if planted else count
-        sampled, window = self._sample(side, "block", asked, place=place, untimed=untimed)
+        sampled, window = self._sample(side, "block", asked, place=place, untimed=count > 1)
         times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
         block = Block(index=index, position=position, samples_ms=times_ms, exposed=sampled.exposed)
         result.note(blocks=(*result.samples.blocks, block))
         result.windows.append(window)
 
-    def _use_cores(self, cores: Sequence[int]) -> None:
+    def use_cores(self, cores: Sequence[int]) -> None:
         """Move the workers to these cores, or to all if there are none."""
         for side in self._prepared:
             self._workers[side].ask("use_cores", Ready, cores=cores)
