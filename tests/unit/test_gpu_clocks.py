@@ -83,7 +83,7 @@ def test_graph_clock(stream: Stream) -> None:
 def test_what_comes_before_a_call_is_not_timed(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call comes after a restore of its inputs and then the flush, and neither is between the events."""
     note = stream.note
-    monkeypatch.setattr(clocks, "L2Flush", lambda: lambda: note("flush", 50.0))
+    monkeypatch.setattr(clocks, "new_flush", lambda: lambda: note("flush", 50.0))
     clock = clocks.EventClock(lambda: note("call", 1.0), "cold", before=lambda: note("restore", 100.0))
     assert clock.take(2).times_ms == (1.0, 1.0)
     assert stream.order == ["restore", "call", *["restore", "flush", "call"] * 2]
@@ -131,15 +131,12 @@ def test_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(clocks, "_sleep", lambda cycles: asleep.append(cycles / clocks._CYCLES_PER_SECOND))
     monkeypatch.setattr(clocks, "perf_counter", lambda: clock[0])
-
-    class Last:
-        def __init__(self, passed: bool) -> None:
-            self.has_passed = lambda: passed
+    monkeypatch.setattr(clocks, "_query", bool)  # an event is here whether the stream has passed it
 
     def block(lead: clocks.LaunchDelay, calls: int, took_s: float, passed: bool | None = None) -> bool:
         lead.give(calls)
         clock[0] += took_s
-        return lead.judge(Last(took_s > asleep[-1] if passed is None else passed))  # type: ignore[arg-type]  asked one thing
+        return lead.judge(took_s > asleep[-1] if passed is None else passed)  # type: ignore[arg-type]  as above
 
     lead = clocks.LaunchDelay()
     assert [block(lead, 10, 0.001) for _ in range(3)] == [True, False, False]

@@ -167,35 +167,16 @@ def _driver() -> ctypes.CDLL | None:
         return None
 
 
-class L2Flush:
-    """A buffer that empties the L2 cache between samples: writing it overwrites twice the size of the cache."""
-
-    def __init__(self) -> None:
-        device = torch.device("cuda", torch.cuda.current_device())
-        size = int(torch.cuda.get_device_properties(device).L2_cache_size)
-        self._buffer = torch.empty(max(2 * size, 1 << 20), dtype=torch.uint8, device=device)
-
-    def __call__(self) -> None:
-        _fill_with_zeros(self._buffer)
+def new_flush() -> Call:
+    """Return a function that empties the L2 cache between samples: it writes a buffer of twice the size of the cache."""
+    device = torch.device("cuda", torch.cuda.current_device())
+    size = int(torch.cuda.get_device_properties(device).L2_cache_size)
+    return functools.partial(_fill_with_zeros, torch.empty(max(2 * size, 1 << 20), dtype=torch.uint8, device=device))
 
 
-class TimedEvent:
-    """A CUDA event that keeps its time."""
-
-    def __init__(self, **settings: bool) -> None:
-        self._event = _Event(enable_timing=True, **settings)
-
-    def record(self, stream: torch.cuda.Stream) -> None:
-        """Queue the event; it takes the time when the stream gets here."""
-        _record(self._event, stream)
-
-    def has_passed(self) -> bool:
-        """Return whether the stream has got here."""
-        return _query(self._event)
-
-    def elapsed_ms(self, end: TimedEvent) -> float:
-        """Return the milliseconds on the device from this event to a later one: the driver's single precision, in its digits."""
-        return float(str(_float32(_elapsed_ms(self._event, end._event))))
+def _between_ms(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+    """Return the milliseconds on the device from an event to a later one: the driver's single precision, in its digits."""
+    return float(str(_float32(_elapsed_ms(start, end))))
 
 
 class LaunchDelay:
@@ -219,7 +200,7 @@ class LaunchDelay:
         _sleep(int(max(20e-6, lead_s) * _CYCLES_PER_SECOND))
         self._calls, self._started = calls, perf_counter()
 
-    def judge(self, last_but_one: TimedEvent) -> bool:
+    def judge(self, last_but_one: torch.cuda.Event) -> bool:
         """Return whether the GPU has already caught up with the host. Call once the block is queued.
 
         If so, the next block gets a lead of what queueing took and a half more; else it gets no more than that, since one slow
@@ -227,7 +208,7 @@ class LaunchDelay:
         the sleep.) A call that waits for the GPU also waits for the sleep, so no lead is long enough: after `_TRIES` it gets
         none.
         """
-        caught_up = last_but_one.has_passed()
+        caught_up = _query(last_but_one)
         needed_s = _MARGIN * (perf_counter() - self._started) / self._calls
         if caught_up:
             self._in_vain += self._needed_s > 0
@@ -253,13 +234,13 @@ class EventClock:
         self.cache: Literal["cold", "warm"] = cache
         self._call = call
         self._before = before
-        self._flush = L2Flush() if cache == "cold" else None
+        self._flush = new_flush() if cache == "cold" else None
         self._lead = lead or LaunchDelay()
-        self._events: list[tuple[TimedEvent, TimedEvent]] = []
+        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
 
     def take(self, count: int) -> Samples:
         while len(self._events) < count:
-            self._events.append((TimedEvent(), TimedEvent()))
+            self._events.append((_Event(enable_timing=True), _Event(enable_timing=True)))
         events = self._events[:count]
         call, before, flush = self._call, self._before, self._flush
         _release_persisting_l2()
@@ -273,12 +254,12 @@ class EventClock:
                 before()
             if flush is not None:
                 flush()
-            start.record(stream)
+            _record(start, stream)
             call()
-            end.record(stream)
+            _record(end, stream)
         exposed = self._lead.judge(events[max(0, count - 2)][1])
         synchronize()
-        return Samples(tuple(start.elapsed_ms(end) for start, end in events), exposed)
+        return Samples(tuple(_between_ms(start, end) for start, end in events), exposed)
 
 
 class GraphClock(EventClock):
@@ -316,20 +297,21 @@ class ColdGraphClock:
     cache: Literal["cold", "warm"] = "cold"
 
     def __init__(self, call: Call, before: Call | None = None) -> None:
-        flush = L2Flush()
+        flush = new_flush()
         warm_up(call, before)
         self._graph, self._flush = _new_graph(), flush
         # An external event keeps its time in a graph; without that it only orders what is captured.
-        self._events = [(TimedEvent(external=True), TimedEvent(external=True)) for _ in range(CALLS)]
+        new_event = functools.partial(_Event, enable_timing=True, external=True)
+        self._events = [(new_event(), new_event()) for _ in range(CALLS)]
         with _capture(self._graph):
             stream = current_stream()
             for start, end in self._events:
                 if before is not None:
                     before()
                 flush()
-                start.record(stream)
+                _record(start, stream)
                 call()
-                end.record(stream)
+                _record(end, stream)
 
     def take(self, count: int) -> Samples:
         _release_persisting_l2()
@@ -337,7 +319,7 @@ class ColdGraphClock:
         for _ in range(count):
             _replay(self._graph)
             synchronize()
-            taken.append(sum(start.elapsed_ms(end) for start, end in self._events) / CALLS)
+            taken.append(sum(_between_ms(start, end) for start, end in self._events) / CALLS)
         return Samples(tuple(taken))
 
 
