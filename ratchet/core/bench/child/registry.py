@@ -64,21 +64,22 @@ def discover(
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
     listing = {f"{package}.{path.stem}" for path in paths}
     for path in [folder / only] if only else paths:
+        kept_faults = KEEPS_FAULTS.set(True)
         try:
-            with importing(path.name), _faults_kept():
+            with importing(path.name):
                 module = importlib.import_module(f"{package}.{path.stem}")
-        except ModuleNotFoundError as error:
-            missing = (error.name or "").split(".")[0]
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's file may raise anything; it costs its cases only
+            raised, last_lines = described(error, str(tree))
             declared = list(_declared_cases(path, device))
+            missing = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
             if missing and missing != package and declared and not _is_in_tree(tree, missing):
-                why, (raised, _) = _needs(missing), described(error, str(tree))
+                why = _needs(missing)
                 cases += [CaseListed(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
             else:
-                broken.append(_broken(path, tree, error, device))
+                broken.append(FileBroken(path.name, raised, last_lines, tuple(f"{b}/{c}" for b, c in declared)))
             continue
-        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's file may raise anything; it costs its cases only
-            broken.append(_broken(path, tree, error, device))
-            continue
+        finally:
+            KEEPS_FAULTS.reset(kept_faults)
         own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
         undeclared |= {name: path.name for name, value in own.items() if isinstance(value, FunctionType) and name[:1] != "_"}
         for made in (value for value in vars(module).values() if isinstance(value, Benchmark)):
@@ -98,9 +99,7 @@ def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
     Without a pattern, all names. The caller reports patterns that match nothing: see `unmatched`.
     """
-    if not patterns:
-        return list(names)
-    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+    return [name for name in names if not patterns or any(_matches(name, pattern) for pattern in patterns)]
 
 
 def unmatched(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -133,15 +132,6 @@ def _package(folder: Path, tree: Path) -> str:
             said, _ = described(error, str(tree))
             raise HostError(f"{init.name} of {folder.name}/ cannot be imported: {said}.", "Fix it and try again.") from error
     return name
-
-
-@contextlib.contextmanager
-def _faults_kept() -> Iterator[None]:
-    token = KEEPS_FAULTS.set(True)
-    try:
-        yield
-    finally:
-        KEEPS_FAULTS.reset(token)
 
 
 def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[CaseListed]:
@@ -180,15 +170,12 @@ def imports_first(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _lacks(name: str) -> bool:
-    if name == "nvcc":
-        try:
-            find_nvcc()
-        except CudaBuildError:
-            return True
-        return False
     try:
+        if name == "nvcc":
+            find_nvcc()
+            return False
         return importlib.util.find_spec(name) is None
-    except (ModuleNotFoundError, ValueError):  # a dotted name a.b, where there is no a
+    except (CudaBuildError, ModuleNotFoundError, ValueError):  # also a dotted name a.b, where there is no a
         return True
 
 
@@ -198,11 +185,6 @@ def _needs(name: str) -> str:
 
 def _is_in_tree(tree: Path, name: str) -> bool:
     return any((place / f"{name}.py").exists() or (place / name).is_dir() for place in (tree, tree / "src"))
-
-
-def _broken(path: Path, tree: Path, error: BaseException, device: Device) -> FileBroken:
-    said, last_lines = described(error, str(tree))
-    return FileBroken(path.name, said, last_lines, tuple(f"{b}/{c}" for b, c in _declared_cases(path, device)))
 
 
 def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
@@ -225,13 +207,14 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
             if _is_benchmark(decorator):
                 yield node.name, DEFAULT
             elif isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
-                keywords = {k.arg: k.value for k in decorator.keywords if k.arg}
+                values = {k.arg: k.value for k in decorator.keywords if k.arg}
+                keywords = {k: constants.get(v.id, v) if isinstance(v, ast.Name) else v for k, v in values.items()}
                 configs = keywords.get("configs")
                 if device == "cpu":
                     configs = keywords.get("cpu_configs", configs)
-                name = _constant(keywords.get("name"), constants)
+                name = keywords.get("name")
                 title = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else node.name
-                for config in _config_names(configs, constants) if configs else [DEFAULT]:
+                for config in _config_names(configs) if configs else [DEFAULT]:
                     yield title, config
 
 
@@ -241,13 +224,6 @@ def _is_benchmark(node: ast.expr) -> bool:
     )
 
 
-def _config_names(node: ast.expr | None, constants: dict[str, ast.expr]) -> list[str]:
-    node = _constant(node, constants)
-    if not isinstance(node, ast.Dict):
-        return []
-    return [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
-
-
-def _constant(node: ast.expr | None, constants: dict[str, ast.expr]) -> ast.expr | None:
-    """Return the value of a module's constant, or the expression itself."""
-    return constants.get(node.id) if isinstance(node, ast.Name) else node
+def _config_names(node: ast.expr) -> list[str]:
+    keys = node.keys if isinstance(node, ast.Dict) else []
+    return [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
