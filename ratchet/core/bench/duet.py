@@ -135,8 +135,16 @@ class Duet:
         """
         self._cases = cases
         self._measured = {case.name: Measured(case, sides[case.name]) for case in cases if case.name in sides}
-        budget = _Budget(self, rule, self._plan.budget_s)
+        deadline = time.monotonic() + self._plan.budget_s if self._plan.budget_s else math.inf
+        urgent: Collection[str] | None = None  # None while there is time
         done, first, next_session, renew = 0, 0, FIRST_SESSION, False
+
+        def has_time(case: str) -> bool:
+            nonlocal urgent
+            if first and urgent is None and time.monotonic() > deadline:
+                urgent = rule.urgent(self.so_far())
+            return urgent is None or case in urgent
+
         for last in rule.looks:
             going = [case for case in self._measured.values() if case.remaining_sides]
             if first:
@@ -145,17 +153,18 @@ class Duet:
                 self._kernels_settled = rule.kernels_settled(so_far)
                 going = [case for case in going if case.name in undecided]
                 renew = self._plan.sessions and bool({case.name for case in going}.intersection(rule.changed(so_far)))
-                budget.look()
+                if urgent is not None:  # other cases may be by now
+                    urgent = rule.urgent(so_far)
             pair, self._round_end = first, last
             while pair < last:
-                order = [case for case in going if case.remaining_sides and budget.allows(case.name, first)]
+                order = [case for case in going if case.remaining_sides and has_time(case.name)]
                 if renew and pair >= next_session and order and self._sessions:
                     order = self._restarted(self._sessions, observer or Observer(), pair, order)
                     next_session = pair + SESSION_PAIRS
                 stop = min(last, next_session) if renew and pair < next_session else last
                 numbers = range(pair, min(pair + self.ready.together, stop))
                 batch = [NumberedPair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
-                for name in self._measured_batch(batch, partial(budget.allows, first_pair_of_round=first)):
+                for name in self._measured_batch(batch, has_time):
                     done += 1
                     self.progress.case(name, numbers[-1], done)
                 pair = numbers.stop
@@ -425,24 +434,3 @@ def open_bench(
         duet = Duet(hosts, plan, progress, sampler, peaks=peaks)
         stack.enter_context(progress.during(duet.workers.in_work.longest))
         yield duet
-
-
-class _Budget:
-    """The time for all rounds. When it is over, only urgent cases go on; the first round is always finished."""
-
-    def __init__(self, duet: Duet, rule: Rule, seconds: float) -> None:
-        """``seconds``: 0 is no limit."""
-        self._duet, self._rule = duet, rule
-        self._deadline = time.monotonic() + seconds if seconds else math.inf
-        self._urgent: Collection[str] | None = None
-        """None while there is time."""
-
-    def look(self) -> None:
-        """Ask again which cases are urgent: that may have changed since the last look."""
-        if self._urgent is not None:
-            self._urgent = self._rule.urgent(self._duet.so_far())
-
-    def allows(self, case: str, first_pair_of_round: int) -> bool:
-        if first_pair_of_round and self._urgent is None and time.monotonic() > self._deadline:
-            self._urgent = self._rule.urgent(self._duet.so_far())
-        return self._urgent is None or case in self._urgent
