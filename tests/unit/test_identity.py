@@ -16,7 +16,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.core.bench.child.loader import LoadedTree, Provenance
+from ratchet.core.bench.child.loader import LoadedTree
+from ratchet.core.bench.child.reads import Provenance
 from ratchet.core.bench.child.registry import Catalogue
 from ratchet.core.bench.child.worker import Worker, one_work_queue
 from ratchet.core.bench.messages import CaseListed, Identified, parse

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 import ratchet
-from ratchet.core.bench.child.loader import Provenance, foreign_libraries, foreign_modules, own_names
-from ratchet.core.bench.child.reads import ReadWatch, path_resolver
+from ratchet.core.bench.child.loader import own_names
+from ratchet.core.bench.child.reads import Provenance, ReadWatch, foreign_libraries, foreign_modules, path_resolver
 
 
 @pytest.fixture(autouse=True)

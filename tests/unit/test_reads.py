@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.core.bench.child import reads
-from ratchet.core.bench.child.reads import SharedFiles, installed_copies, path_resolver, shared_files
+from ratchet.core.bench.child.reads import installed_copies, path_resolver, shared_files
 
 pytestmark = pytest.mark.no_cover
 
@@ -180,8 +180,8 @@ def test_files_that_one_side_may_have_made_for_both(shared: Path) -> None:
     mapped = [*cache.rglob("*.so"), shared / "trees/head/build/own.so", Path("/usr/lib/libc.so.6")]
     maps = "\n".join(f"7f0000-7f1000 r-xp 00000000 08:01 42 {path}" for path in mapped)
     names = [str(path) for path in (*cache.glob("*.*"), cache / "gone.py")]
-    found = shared_files(shared / "trees/head", names, maps, path_resolver())
-    assert found.built == {str(cache / "libnative.so")}
-    assert found.fresh == {str(cache / "tuned.json"), str(cache / "other.so")}
+    built, fresh = shared_files(shared / "trees/head", names, maps, path_resolver())
+    assert built == {str(cache / "libnative.so")}
+    assert fresh == {str(cache / "tuned.json"), str(cache / "other.so")}
     (shared / "trees/head/.git/objects/info/alternates").unlink()
-    assert shared_files(shared / "trees/head", names, maps, path_resolver()) == SharedFiles()
+    assert shared_files(shared / "trees/head", names, maps, path_resolver()) == (set(), set())

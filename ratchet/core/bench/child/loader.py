@@ -1,8 +1,7 @@
-"""Load the benchmarks of one tree into this process, and show that the code that runs comes from that tree.
+"""Load the benchmarks of one tree into this process.
 
 A host and the profiler's target both call `load_tree`, which changes the current folder and `sys.path` and runs the author's
-files. An editable install, or a copy in site-packages, makes Python load a package from somewhere else without a word; both
-sides would then time the same code. Only the harness itself is meant to come from the environment.
+files. That the code which then runs comes from that tree is shown by `reads.Provenance`.
 """
 
 from __future__ import annotations
@@ -15,24 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ratchet import tools
-from ratchet.core.bench.child.reads import (
-    HARNESS_FOLDER,
-    ReadWatch,
-    SharedFiles,
-    installed_copies,
-    is_installed,
-    is_kept_apart,
-    mapped_files,
-    missing_builds,
-    path_resolver,
-    shared_files,
-    shared_folders,
-    taken_from_checkout,
-)
+from ratchet.core.bench.child.reads import Provenance, installed_copies
 from ratchet.core.bench.child.registry import Catalogue, discover
 from ratchet.core.bench.messages import CaseListed
 from ratchet.core.bench.tree_spec import Sweep, TreeSpec
@@ -40,7 +25,7 @@ from ratchet.core.device.environment import cpu_model
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.records.files import load
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
-from ratchet.core.workload import VARIANT, Benchmark, Workload
+from ratchet.core.workload import VARIANT, Workload
 
 HARNESS = "ratchet"
 
@@ -81,10 +66,6 @@ class LoadedTree:
             raise UsageError(f"{name} is not among the cases of this tree{f': {case.skipped}' if case else ''}.")
         return case
 
-    def benchmark(self, name: str) -> Benchmark:
-        """Return the benchmark that a case belongs to. Raises UsageError as `case` does."""
-        return self.catalogue.benchmarks[self.case(name).benchmark]
-
     def build(self, name: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
         """Build the workload of a case as its tree has it today, or with other values of its parameters.
 
@@ -95,7 +76,8 @@ class LoadedTree:
 
         from ratchet.core.bench.child.calls import seed_all
 
-        case, device, benchmark = self.case(name), self.spec.device, self.benchmark(name)
+        case, device = self.case(name), self.spec.device
+        benchmark = self.catalogue.benchmarks[case.benchmark]
         seed_all(seed)
         variant = self.spec.variant or next(iter(benchmark.variants), None)
         if benchmark.variants and variant not in benchmark.variants:
@@ -220,89 +202,3 @@ def _can_be_imported(folder: Path) -> bool:
         return True
     found = PathFinder.find_spec(folder.name)
     return found is None or found.origin is None or Path(found.origin).is_relative_to(folder)
-
-
-class Provenance:
-    """A check of each loaded module, done once. A worker inherits the checks of its host, and checks only its own modules."""
-
-    def __init__(self, tree: Path, checkout: Path, names: frozenset[str], installed: frozenset[str] = frozenset()) -> None:
-        self._tree = tree
-        self._checkout = checkout
-        self.names = names
-        """Top-level names that the tree offers for import."""
-        self._installed = installed
-        self._checked: set[str] = set()
-        self._watch = ReadWatch()
-        self.shared = SharedFiles()
-        """Files outside the trees that the other side may have made, as `foreign` last found them."""
-        if tree != checkout:
-            self._watch.start()
-
-    @property
-    def tree(self) -> Path:
-        """The tree whose code is meant to run."""
-        return self._tree
-
-    def foreign(self) -> list[str]:
-        """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
-        # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
-        fresh = set(sys.modules) - self._checked
-        self._checked |= fresh
-        modules = {name: sys.modules.get(name) for name in fresh}
-        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        real_path = path_resolver()
-        loaded = foreign_modules(self._tree, self._checkout, self.names, modules, real_path, self._installed)
-        loaded = loaded or foreign_libraries(self._tree, self._checkout, maps, self._installed)
-        files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
-        self.shared |= shared_files(self._tree, {*self._watch.opened, *files}, maps, real_path)
-        mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
-        self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
-        taken = taken_from_checkout(self._tree, self._checkout, self._watch, real_path)
-        missing = missing_builds(self._tree, self._checkout, self._watch, real_path)
-        return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
-
-
-def foreign_modules(
-    tree: Path,
-    checkout: Path,
-    names: frozenset[str],
-    modules: Mapping[str, ModuleType | None],
-    real_path: Callable[[str], str],
-    installed: frozenset[str] = frozenset(),
-) -> list[str]:
-    """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
-
-    A module belongs to the repository if its top-level name is among ``names``, if its file was ``installed`` from it, or if
-    it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what `shared_folders`
-    hold, excepted).
-    """
-    found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
-    ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
-    for name, module in sorted(modules.items()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str):
-            continue
-        path = real_path(file)
-        if path.startswith(ours):
-            continue
-        in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
-        if in_checkout and is_installed(inside := Path(path).relative_to(checkout)):
-            in_checkout = (tree / inside).is_file()  # a file of a ``site-packages`` is the repository's if the tree has it too
-        if name.partition(".")[0] in names or in_checkout or path in installed:
-            found.append(f"{name} ({path})")
-    return found
-
-
-def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozenset[str] = frozenset()) -> list[str]:
-    """Return ``name (file)`` of each library that was loaded from the user's ``checkout``, or ``installed`` from it: proc(5).
-
-    Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
-    all below a name that begins with a dot, and `shared_folders`.
-    """
-    if tree == checkout:
-        return []
-    mapped = {Path(path) for rights, path in mapped_files(maps, f"{checkout}{os.sep}") if "x" in rights}
-    ours = {path.relative_to(checkout) for path in mapped if not path.is_relative_to(tree)}
-    found = [checkout / path for path in ours if not is_kept_apart(path, checkout) or (tree / path).is_file()]
-    found += [Path(path) for path in installed if f" {path}\n" in maps]
-    return [f"{path.name} ({path})" for path in sorted(found)]

@@ -1,7 +1,10 @@
 """Find what a process takes from the user's checkout, or from an installed copy of it, in place of its own tree.
 
-`loader.Provenance` asks. Modules and mapped libraries can be looked up at any time; that Python opened a file by its path or
-started a program can only be noted when it happens (PEP 578). What C code opens by itself is not seen.
+An editable install, or a copy in site-packages, makes Python load a package from somewhere else without a word; both sides would
+then time the same code. Only the harness itself is meant to come from the environment. `Provenance` of a `LoadedTree` tells.
+
+Modules and mapped libraries can be looked up at any time; that Python opened a file by its path or started a program can only be
+noted when it happens (PEP 578). What C code opens by itself is not seen.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ import sys
 import tempfile
 import tomllib
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import ModuleType
 
 import ratchet
 
@@ -42,6 +45,92 @@ _PROGRAMS = ("subprocess.Popen", "os.exec", "os.posix_spawn")
 _CACHES = ("XDG_CACHE_HOME", "RATCHET_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
 """Variables with the folders of compilers that find what they made by its content, and so never for another source."""
 _SETUP_NAME = re.compile(r"""\bname\s*=\s*["']([\w.-]+)["']""")
+
+
+class Provenance:
+    """A check of each loaded module, done once. A worker inherits the checks of its host, and checks only its own modules."""
+
+    def __init__(self, tree: Path, checkout: Path, names: frozenset[str], installed: frozenset[str] = frozenset()) -> None:
+        self.tree = tree
+        """The tree whose code is meant to run."""
+        self._checkout = checkout
+        self.names = names
+        """Top-level names that the tree offers for import."""
+        self._installed = installed
+        self._checked: set[str] = set()
+        self._watch = ReadWatch()
+        self.built: set[str] = set()
+        """Libraries of `shared_files` that `foreign` has found so far."""
+        self.fresh: set[str] = set()
+        """Other files of them."""
+        if tree != checkout:
+            self._watch.start()
+
+    def foreign(self) -> list[str]:
+        """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
+        # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
+        fresh = set(sys.modules) - self._checked
+        self._checked |= fresh
+        modules = {name: sys.modules.get(name) for name in fresh}
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        real_path = path_resolver()
+        loaded = foreign_modules(self.tree, self._checkout, self.names, modules, real_path, self._installed)
+        loaded = loaded or foreign_libraries(self.tree, self._checkout, maps, self._installed)
+        files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
+        built, fresh = shared_files(self.tree, {*self._watch.opened, *files}, maps, real_path)
+        self.built |= built
+        self.fresh |= fresh
+        mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
+        self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
+        taken = taken_from_checkout(self.tree, self._checkout, self._watch, real_path)
+        missing = missing_builds(self.tree, self._checkout, self._watch, real_path)
+        return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
+
+
+def foreign_modules(
+    tree: Path,
+    checkout: Path,
+    names: frozenset[str],
+    modules: Mapping[str, ModuleType | None],
+    real_path: Callable[[str], str],
+    installed: frozenset[str] = frozenset(),
+) -> list[str]:
+    """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
+
+    A module belongs to the repository if its top-level name is among ``names``, if its file was ``installed`` from it, or if
+    it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what `shared_folders`
+    hold, excepted).
+    """
+    found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
+    ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
+    for name, module in sorted(modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            continue
+        path = real_path(file)
+        if path.startswith(ours):
+            continue
+        in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
+        if in_checkout and is_installed(inside := Path(path).relative_to(checkout)):
+            in_checkout = (tree / inside).is_file()  # a file of a ``site-packages`` is the repository's if the tree has it too
+        if name.partition(".")[0] in names or in_checkout or path in installed:
+            found.append(f"{name} ({path})")
+    return found
+
+
+def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozenset[str] = frozenset()) -> list[str]:
+    """Return ``name (file)`` of each library that was loaded from the user's ``checkout``, or ``installed`` from it: proc(5).
+
+    Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
+    all below a name that begins with a dot, and `shared_folders`.
+    """
+    if tree == checkout:
+        return []
+    mapped = {Path(path) for rights, path in mapped_files(maps, f"{checkout}{os.sep}") if "x" in rights}
+    ours = {path.relative_to(checkout) for path in mapped if not path.is_relative_to(tree)}
+    found = [checkout / path for path in ours if not is_kept_apart(path, checkout) or (tree / path).is_file()]
+    found += [Path(path) for path in installed if f" {path}\n" in maps]
+    return [f"{path.name} ({path})" for path in sorted(found)]
 
 
 class ReadWatch:
@@ -210,35 +299,24 @@ def path_resolver() -> Callable[[str], str]:
     return real_path
 
 
-@dataclass(frozen=True)
-class SharedFiles:
-    """Files outside the trees that another process may have made: trouble where both sides have the same one."""
+def shared_files(tree: Path, names: Iterable[str], maps: str, real_path: Callable[[str], str]) -> tuple[set[str], set[str]]:
+    """Return the files outside the trees that another process may have made: trouble where both sides have the same one.
 
-    built: frozenset[str] = frozenset()
-    """Libraries of whose name the tree has a source."""
-    fresh: frozenset[str] = frozenset()
-    """Others that were written since the tree was made: a cache that goes by names."""
-
-    def __or__(self, other: SharedFiles) -> SharedFiles:
-        return SharedFiles(self.built | other.built, self.fresh | other.fresh)
-
-
-def shared_files(tree: Path, names: Iterable[str], maps: str, real_path: Callable[[str], str]) -> SharedFiles:
-    """Return the files outside the trees that go by a name, among those opened or imported as ``names``, or mapped: proc(5).
-
-    A part of the path that is a digest of its content says that the file belongs to that content. The tree must be one that
-    git has checked out here, else nothing says when it was made.
+    First the mapped libraries (proc(5)) of whose name the tree has a source; then others that were written since the tree was
+    made, of those mapped, or opened or imported as ``names``: a cache that goes by names. A part of the path that is a digest of
+    its content says that the file belongs to that content. The tree must be one that git has checked out here, else nothing says
+    when it was made.
     """
     made = tree / ".git/objects/info/alternates"
     if not made.exists():
-        return SharedFiles()
+        return set(), set()
     since = made.stat().st_mtime
     mapped = {path for rights, path in mapped_files(maps) if "x" in rights and _may_be_shared(path, tree)}
     others = {path for path in map(real_path, names) if _may_be_shared(path, tree)}
     sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
     fresh = {path for path in mapped | others if _is_written(path, since)}
-    return SharedFiles(frozenset(built), frozenset(fresh - built))
+    return built, fresh - built
 
 
 def mapped_files(maps: str, start: str = os.sep) -> Iterator[tuple[str, str]]:

@@ -163,6 +163,8 @@ class Worker:
         """``say`` tells the controller what this process is busy with, until it answers; any thread may call it."""
         self.tree = tree
         self.device = torch.device(tree.spec.device)
+        self._settle: Call | None = _synchronize if self.device.type == "cuda" else None
+        """Waits until the GPU has nothing left to do."""
         self._job: Job | None = None
         self._cores = os.sched_getaffinity(0)
         self._padding: list[object] = []
@@ -255,8 +257,8 @@ class Worker:
             "memory_limit_bytes": None if workload.memory_limit is None else parse_size(workload.memory_limit),
             "stages": list(workload.stages),
             "foreign": self.tree.provenance.foreign(),
-            "built": sorted(self.tree.provenance.shared.built)[:MOST_SHARED],
-            "fresh": sorted(self.tree.provenance.shared.fresh)[:MOST_SHARED],
+            "built": sorted(self.tree.provenance.built)[:MOST_SHARED],
+            "fresh": sorted(self.tree.provenance.fresh)[:MOST_SHARED],
             "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
             "places": 1 + len(more),
             "compiles": "torch._inductor.compile_fx" in sys.modules,
@@ -295,13 +297,12 @@ class Worker:
         job, proof = self.current(), self.tree.proof
         if proof is None:
             return dict(vars(host_code.Noticed(unknown="its tree was not compared before it was imported")))
-        settle = _synchronize if self.device.type == "cuda" else None
         try:
             ends = time.monotonic() + WATCHED_S
             for _ in range(WATCHED_CALLS):
                 job.call()
-                if settle:
-                    settle()
+                if self._settle:
+                    self._settle()
                 if time.monotonic() > ends:
                     break
             return dict(vars(self._boundary.apart(proof.result)))
@@ -341,8 +342,7 @@ class Worker:
             if job.call.before is not None:
                 job.call.before()
             on_host = outputs.is_on_host(call())
-        settle = _synchronize if self.device.type == "cuda" else None
-        clock = make_clock("cpu" if on_host else "event", job.cache, call, before=job.call.before, settle=settle)
+        clock = make_clock("cpu" if on_host else "event", job.cache, call, before=job.call.before, settle=self._settle)
         taken = _without_collector(clock.take, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
@@ -364,7 +364,6 @@ class Worker:
         forget_compiled(in_parallel=False)
         if caches:
             os.environ.update(TRITON_CACHE_DIR=f"{caches}/triton", TORCHINDUCTOR_CACHE_DIR=f"{caches}/inductor")
-        settle = _synchronize if self.device.type == "cuda" else None
 
         def use() -> TimedCall:
             call = TimedCall(self.tree.build(case, seed))
@@ -373,7 +372,7 @@ class Worker:
 
         answer: dict[str, Any] = {}
         if caches:
-            answer["compile_time"] = first_use_ms(use, settle)
+            answer["compile_time"] = first_use_ms(use, self._settle)
         if host_time:
             call = use()
             take = partial(host_times, call.run, call.before, _synchronize)
@@ -404,7 +403,7 @@ class Worker:
     ) -> Clock:
         """Make these calls, one for each place in memory, the prepared case."""
         lead = LaunchDelay()
-        settle = _synchronize if self.device.type == "cuda" and calls[0].workload.clock != "cpu" else None
+        settle = None if calls[0].workload.clock == "cpu" else self._settle
         clocks = tuple(make_clock(clock, cache, each.run, lead, each.before, settle) for each in calls)
         self._job = Job(case, tuning, calls, clocks, cache)
         return clocks[0]
