@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from ratchet.core import units
 from ratchet.core.records.environment import Peaks
-from ratchet.core.records.run import CaseRun, LostWorker, Side, WorkloadIdentity
+from ratchet.core.records.run import SIDES, CaseRun, LostWorker, WorkloadIdentity
 
 REPEATS, _REPEATS_OF_SILENCE = 2, 1
 """Most repeats of one case for each side, and of one pair; fewer where each try holds up all others for ``case_timeout``."""
@@ -63,8 +63,7 @@ def could_not_measure(lost: Sequence[LostWorker]) -> str:
 def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
     """Yield a sentence for readers about each case of which something was measured again."""
     for case in cases:
-        sides: tuple[Side, ...] = ("reference", "head")
-        for side in sides:
+        for side in SIDES:
             lost = [one for one in case.lost if one.side == side]
             if not lost or case.unfit or any(failure.side == side for failure in case.failures):
                 continue

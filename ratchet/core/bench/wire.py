@@ -77,7 +77,7 @@ class Channel:
         try:
             message = loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            raise ProtocolError(f"not a message: {line[:80]!r}") from None
+            message = None
         if not isinstance(message, dict):
             raise ProtocolError(f"not a message: {line[:80]!r}")
         return message
