@@ -170,12 +170,11 @@ def measure_suite(
             compared = [case.name for case in cases if timed.get(case.name) == SIDES and not case.identical]
             early.before_pairs(duet, cases, compared)
         measured = duet.measure(cases, timed, task.rule, early)
-        ecc_after = gpu.uncorrected_ecc() if gpu else None
+        ecc = (ecc_before, gpu.uncorrected_ecc() if gpu else None)
         task.observer.after_pairs(duet, measured)
         without: list[str] = []
         if task.overheads and len(hosts) == len(SIDES):
             measured, without = with_overheads(duet, measured, task.overheads, plan.budget_s)
-    ecc = (ecc_before, ecc_after)
     done = [
         completed(case, task.confidence, ecc, duet.telemetry_of(case.name)) if case.name in timed else case for case in measured
     ]

@@ -27,8 +27,6 @@ from ratchet.core.records.files import load
 from ratchet.core.records.tuned import TUNED_FILE, Tuned
 from ratchet.core.workload import VARIANT, Workload
 
-HARNESS = "ratchet"
-
 
 @dataclass(frozen=True)
 class LoadedTree:
@@ -190,7 +188,7 @@ def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
         names |= {path.name.partition(".")[0] for path in place.glob("*.so")}  # extensions built in place
         folders = {path.parent for path in place.glob("*/*.py")} | {path.parent.parent for path in place.glob("*/*/__init__.py")}
         names |= {folder.name for folder in folders if _can_be_imported(folder)}
-    return frozenset(names - {HARNESS, "setup", "conftest"} - sys.stdlib_module_names)
+    return frozenset(names - {"ratchet", "setup", "conftest"} - sys.stdlib_module_names)
 
 
 def _can_be_imported(folder: Path) -> bool:

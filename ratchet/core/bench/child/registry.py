@@ -72,7 +72,8 @@ def discover(
             raised, last_lines = described(error, str(tree))
             declared = list(_declared_cases(path, device))
             missing = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-            if missing and missing != package and declared and not _is_in_tree(tree, missing):
+            in_tree = any((place / f"{missing}.py").exists() or (place / missing).is_dir() for place in (tree, tree / "src"))
+            if missing and missing != package and declared and not in_tree:
                 why = _needs(missing)
                 cases += [CaseListed(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
             else:
@@ -181,10 +182,6 @@ def _lacks(name: str) -> bool:
 
 def _needs(name: str) -> str:
     return f"needs {name}, which is not installed"
-
-
-def _is_in_tree(tree: Path, name: str) -> bool:
-    return any((place / f"{name}.py").exists() or (place / name).is_dir() for place in (tree, tree / "src"))
 
 
 def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
