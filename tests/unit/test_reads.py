@@ -131,7 +131,10 @@ def test_the_harness_may_lie_in_the_checkout(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_was_installed_from_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Installed copies are those of a folder of the repository, and those under its project's name; of no other package."""
+    """Installed copies are those of a folder of the repository, and those under its project's name; of no other package.
+
+    Another package whose file about its origin is broken does not matter.
+    """
     site, tree, checkout = tmp_path / "site-packages", tmp_path / "trees/head", tmp_path / "checkout"
     packages = {
         "from_folder": f"file://{checkout}/csrc",
@@ -147,6 +150,7 @@ def test_what_was_installed_from_the_repository(tmp_path: Path, monkeypatch: pyt
         (about / "RECORD").write_text(f"{name}_cuda.so,,\n{name}/__init__.py,,\n{name}-1.0.dist-info/METADATA,,\n")
         if url:
             (about / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": {"editable": name == "from_tree"}}))
+    (site / "released-1.0.dist-info/direct_url.json").write_text('{"url": ')
     tree.mkdir(parents=True)
     (tree / "pyproject.toml").write_text("[project]\nname = 'acme-kernels'\n")
     monkeypatch.setattr(sys, "path", [str(site)])

@@ -37,6 +37,8 @@ from ratchet.core.untrusted import clean
 
 REAP_S = 2.0
 """Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
+_ANSWER_S = 30.0
+"""Longest wait for what a host answers. Who gave up earlier would leave the answer to be taken for that to the next question."""
 MOST_BUSY_WITH = 100
 """Characters that are shown of what a worker is busy with."""
 LONGEST_START_S = 60.0
@@ -235,7 +237,7 @@ class HostClient:
         with theirs, output.handed_over() as writer, self._talking:
             try:
                 self._channel.send_with_files({"op": "fork", "with_compiler": with_compiler}, [theirs.fileno(), writer])
-                pid = int(self._channel.receive(max(30, self.tree.share.import_s) if with_compiler else 30)["pid"])
+                pid = int(self._channel.receive(max(_ANSWER_S, self.tree.share.import_s) if with_compiler else _ANSWER_S)["pid"])
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
@@ -248,7 +250,7 @@ class HostClient:
             try:
                 with self._talking:
                     self._channel.send({"op": "reap", "pid": pid})
-                    answer = self._channel.receive(5)
+                    answer = self._channel.receive(_ANSWER_S)
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):  # OSError: another thread closed the host
                 return None
             status = answer.get("status")

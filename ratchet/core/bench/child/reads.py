@@ -247,7 +247,9 @@ def installed_copies(tree: Path, checkout: Path, roots: Iterable[Path]) -> froze
     real = path_resolver()
     for package in importlib.metadata.distributions():
         place = Path(str(package.locate_file("")))
-        about = json.loads(package.read_text("direct_url.json") or "{}")
+        about = {}
+        with contextlib.suppress(ValueError):  # a broken file of another package is not ours to report
+            about = json.loads(package.read_text("direct_url.json") or "{}")
         source = urllib.parse.unquote(urllib.parse.urlsplit(about.get("url", "")).path)
         if not (about.get("url", "").startswith("file:") and f"{source}{os.sep}".startswith(own)):
             folder = Path(str(getattr(package, "_path", ""))).name  # its file of metadata takes long to read: hundreds of them
