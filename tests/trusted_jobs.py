@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -64,14 +65,22 @@ class TrustedJobs:
 
 
 def _serve() -> None:
+    import scipy.special
+
     import ratchet.baseline.cli
     import ratchet.github.cli
     import ratchet.tune.command
+    from ratchet.core.report import markdown
 
     assert ratchet.baseline.cli
     assert ratchet.github.cli
     assert ratchet.tune.command
     assert "torch" not in sys.modules
+    assert scipy.special
+    for name in ("github/comment", "cases", "machine", "profiles", "reading", "report"):  # compiled here, for all jobs
+        markdown.template(f"{name}.md.j2")
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)
         began = time.monotonic()

@@ -233,6 +233,7 @@ def _import_all(*, without_torch: bool) -> None:
     duet.LIGHT_S = duet.MORE_LIGHT_S = 0.0
     for file in (Path(markdown.__file__).parent / "templates").glob("*.j2"):  # compiled here, for all commands
         (markdown.template if ".md" in file.suffixes else page.html_template)(file.name)
+    markdown.template("github/comment.md.j2")
     # What torch's libraries do at the end of a process that defined them is nothing that a command does: it imports no torch.
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
 
