@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tests.readers import Readers
+
 ROOT = Path(__file__).parents[1]
 PROPOSE = ROOT / ".github" / "scripts" / "propose.py"
 
@@ -71,6 +73,7 @@ def _serve() -> None:
     import ratchet.github.cli
     import ratchet.tune.command
     from ratchet.core.report import markdown
+    from ratchet.github import artifact
 
     assert ratchet.baseline.cli
     assert ratchet.github.cli
@@ -81,6 +84,12 @@ def _serve() -> None:
         markdown.template(f"{name}.md.j2")
     gc.collect()
     gc.freeze()
+    with Readers() as readers:
+        artifact.run = readers.run  # type: ignore[assignment]
+        _answer(readers)
+
+
+def _answer(readers: Readers) -> None:
     for line in sys.stdin:
         order = json.loads(line)
         began = time.monotonic()
@@ -88,7 +97,7 @@ def _serve() -> None:
         pid = os.fork()
         if pid == 0:
             os.close(reader)
-            _run(order, writer)
+            _run(order, writer, readers)
         os.close(writer)
         with open(reader, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
             told = pipe.read().split()
@@ -99,7 +108,7 @@ def _serve() -> None:
         sys.stdout.flush()
 
 
-def _run(order: dict[str, Any], writer: int) -> None:
+def _run(order: dict[str, Any], writer: int, readers: Readers) -> None:
     """Be the job, and end."""
     os.environ.clear()
     os.environ.update(order["environ"])
@@ -116,9 +125,10 @@ def _run(order: dict[str, Any], writer: int) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        cpu_seconds = sum(one.ru_utime + one.ru_stime for one in used)
-        os.write(writer, f"{sum(one.ru_maxrss for one in used)} {cpu_seconds}".encode())
+        job, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        kilobytes = job.ru_maxrss + max(children.ru_maxrss, readers.most_kilobytes)
+        cpu_seconds = sum(one.ru_utime + one.ru_stime for one in (job, children)) + readers.cpu_seconds
+        os.write(writer, f"{kilobytes} {cpu_seconds}".encode())
         os._exit(code)
 
 

@@ -18,6 +18,7 @@ from ratchet.github.comment import CommentPage, render_comment
 from ratchet.github.errors import ArtifactError
 from tests.poisoned_files import poisoned_files
 from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records
+from tests.readers import Readers
 from tests.recorded_runs import LINKS, page_of
 from tests.rendered import faults
 
@@ -57,10 +58,17 @@ def test_the_ground_they_stand_on(tmp_path: Path) -> None:
         assert check_output(judged(place, tmp_path / "workspace"))[0] == end
 
 
+@pytest.fixture(scope="module")
+def readers() -> Iterator[Readers]:
+    with Readers() as started:
+        yield started
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("poison", POISONS, ids=lambda poison: poison.name)
-def test_poison(poison: Poison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poison(poison: Poison, readers: Readers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None writes outside its folder, becomes live in a comment, a check run or a log, or gives a pass."""
+    monkeypatch.setattr(artifact, "run", readers.run)
     monkeypatch.setattr(artifact, "MEMORY_BYTES", 2**29)
     workspace = tmp_path / "workspace"
     workspace.mkdir()
