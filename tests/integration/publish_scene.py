@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,12 @@ class Scene:
         run |= {"path": ".github/workflows/cuda_benchmark_ratchet.yml", "head_branch": "topic", "conclusion": "success"}
         run |= {"head_repository": {"full_name": "octocat/kernels"}, "run_attempt": 1, "html_url": "https://example.org"}
         self.set_event("workflow_run", {"action": "completed", "workflow_run": run | {"pull_requests": []}})
+
+    def begin_as(self, other: Scene) -> None:
+        """Have what happened in another scene behind it, and the files that were written there."""
+        vars(self.state).update(copy.deepcopy(vars(other.state)))
+        self.pull, self.measured = self.state.pulls[7], self.state.runs[RUN]
+        shutil.copytree(other.folder, self.folder, dirs_exist_ok=True)
 
     def set_event(self, name: str, payload: dict[str, Any]) -> None:
         self.environ["GITHUB_EVENT_NAME"] = name

@@ -193,6 +193,19 @@ def test_an_attack(bench: Bench, job: str, attack: Attack) -> None:
         assert len(bench.scene.ours()) == (job != "queue")
 
 
+@pytest.fixture(scope="session")
+def red(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A pull request whose red verdict is published: copy its state and its folder, never change them."""
+    with FakeGitHub() as fake:
+        scene = Scene(tmp_path_factory.mktemp("red"), fake)
+        scene.state.permissions["a-maintainer"] = "write"
+        scene.state.workflows += ["ratchet_report.yml"]
+        scene.artifact(RED)
+        assert scene.publish().verdict == "regression"
+        shutil.rmtree(scene.place)
+        return scene
+
+
 STATES = [
     (job, attack)
     for place, attack in enumerate(states())
@@ -204,14 +217,10 @@ STATES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("job", "attack"), STATES, ids=[f"{job}: {attack.name}" for job, attack in STATES])
-def test_a_state(bench: Bench, job: str, attack: StateAttack) -> None:
+def test_a_state(bench: Bench, red: Scene, job: str, attack: StateAttack) -> None:
     """What was red stays red, nobody else's acceptance counts, and no raw text of a stranger leaves."""
     scene, state = bench.scene, bench.scene.state
-    state.permissions["a-maintainer"] = "write"
-    state.workflows += ["ratchet_report.yml"]
-    scene.artifact(RED)
-    assert scene.publish().verdict == "regression"
-    shutil.rmtree(scene.place)
+    scene.begin_as(red)
     attack.change(scene)
     known, texts = {*state.checks}, {one.id: one.body for one in state.comments.values()}
     done = bench.run(job, packed((record_of(job), text_of(bench.ground.good(job, 1.1)))))
