@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.github import artifact
 from tests.fake_github import FakeGitHub
 from tests.integration.playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
 from tests.integration.publish_scene import Scene
 from tests.integration.zoo import check_zoo
 from tests.once import once
+from tests.readers import Readers
 from tests.warm import warm_ratchet
 
 
@@ -57,9 +59,16 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return done
 
 
+@pytest.fixture(scope="session")
+def readers() -> Iterator[Readers]:
+    with Readers() as started:
+        yield started
+
+
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(tmp_path: Path, readers: Readers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A pull request that was measured, and the job that publishes."""
+    monkeypatch.setattr(artifact, "run", readers.run)
     with FakeGitHub() as fake:
         yield Scene(tmp_path, fake)
 
