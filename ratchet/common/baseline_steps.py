@@ -197,7 +197,8 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     when = f"The run of {run.started_at:%Y-%m-%d %H:%M}"
     if not _HASH.fullmatch(run.head.commit):
         raise UsageError(
-            f"{when} was measured outside a git repository, so it cannot be tied to a commit.", "Commit, then run it again."
+            f"{when} was measured where no commit was checked out, so it cannot be tied to a commit.",
+            "Commit, then run it again.",
         )
     if run.head.dirty:
         raise UsageError(f"{when} measured uncommitted changes, so it cannot be tied to a commit.", "Commit, then run it again.")

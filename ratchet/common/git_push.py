@@ -58,12 +58,13 @@ def answer_of(output: str) -> PushAnswer:
 
 
 def last_words(output: str) -> str:
-    """Return the line that says why: the remote's last, else the status of the branch, else the last of all."""
+    """Return the line that says why: the remote's last, else the branch's status, else git's own error, else the last of all."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     remote = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     reasons = [line for line in remote if "error" in line.lower()] or [line for line in remote if line]
     status = [line.split("\t")[-1] for line in lines if line.startswith("!")]
-    return (reasons or status or lines or ["no reason was given"])[-1][:300].rstrip(".")
+    errors = [line.removeprefix("fatal:").strip() for line in lines if line.startswith("fatal:")]
+    return (reasons or status or errors or lines or ["no reason was given"])[-1][:300].rstrip(".")
 
 
 def without_passwords(output: str) -> str:

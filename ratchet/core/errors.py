@@ -65,8 +65,6 @@ class OutputError(RatchetError):
 class GitError(RatchetError):
     """git is missing, or refuses what a comparison needs."""
 
-    section = "a-tree-cannot-be-loaded"
-
 
 class DamageError(RatchetError):
     """The user's repository changed while foreign code ran, and cannot be restored."""

@@ -51,18 +51,23 @@ def event_of(environ: Mapping[str, str]) -> Event:
     if not name or not place:
         raise UsageError(
             "GITHUB_EVENT_NAME or GITHUB_EVENT_PATH is not set, so this is not a job of a workflow.",
-            "Run it in a workflow, or name the run with --run-id.",
+            "Run it in a workflow; `ratchet ci publish` also takes --run-id.",
         )
     try:
         with Path(place).open("rb") as stream:
             content = stream.read(LARGEST_EVENT + 1)
         payload = json.loads(content) if len(content) <= LARGEST_EVENT else None
     except OSError as error:
-        raise UsageError(f"The event {place} cannot be read: {error.strerror}.", "Run it in a workflow.") from None
+        raise UsageError(
+            f"The event {place} cannot be read: {error.strerror}.",
+            "Run it in a workflow; `ratchet ci publish` also takes --run-id.",
+        ) from None
     except (ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
-        raise UsageError(f"The event {place} is not a JSON object.", "Run it in a workflow.")
+        raise UsageError(
+            f"The event {place} is not a JSON object.", "Run it in a workflow; `ratchet ci publish` also takes --run-id."
+        )
     return parse_event(name, payload)
 
 

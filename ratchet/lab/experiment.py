@@ -238,7 +238,8 @@ def show_experiment(results: Path, number: int | None) -> ExperimentRecord:
     if not found:
         last = len(session.experiments)
         raise UsageError(
-            f"There is no experiment {number or ''}".rstrip() + ".", f"They are numbered 1 to {last}." if last else ""
+            f"There is no experiment {number or ''}".rstrip() + ".",
+            f"They are numbered 1 to {last}." if last else "Run one with `ratchet experiment run`.",
         )
     return found[-1]
 

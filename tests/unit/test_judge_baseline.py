@@ -425,8 +425,8 @@ NO_COMMIT = "so it cannot be tied to a commit. Commit, then run it again."
     ("changes", "said"),
     [
         ({"head": Tree(commit=commit(1), dirty=True)}, f"{RUN} measured uncommitted changes, {NO_COMMIT}"),
-        ({"head": Tree(commit="")}, f"{RUN} was measured outside a git repository, {NO_COMMIT}"),
-        ({"head": Tree(commit="--upload-pack=x")}, f"{RUN} was measured outside a git repository, {NO_COMMIT}"),
+        ({"head": Tree(commit="")}, f"{RUN} was measured where no commit was checked out, {NO_COMMIT}"),
+        ({"head": Tree(commit="--upload-pack=x")}, f"{RUN} was measured where no commit was checked out, {NO_COMMIT}"),
         ({"wall_s": 1e300}, "A run cannot take 1e+300 s from 2026-03-14 on. Measure again."),
     ],
 )

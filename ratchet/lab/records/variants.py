@@ -56,9 +56,13 @@ class VariantsCase(Record):
     """This device cannot run it."""
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """Return why it, or some of its variants, have no times."""
-        return tuple(why for why in (self.problem, *(variant.problem for variant in self.variants)) if why)
+    def problems(self) -> dict[str, list[str]]:
+        """Return why it, or some of its variants, have no times: sentence → the names of these variants."""
+        found: dict[str, list[str]] = {self.problem: []} if self.problem else {}
+        for variant in self.variants:
+            if variant.problem:
+                found.setdefault(variant.problem, []).append(variant.name)
+        return found
 
     def rate(self, variant: VariantTime, unit: Literal["flops", "bytes"]) -> float | None:
         """Return the declared FLOPs or bytes of a call per second; None where there are none, or no time."""

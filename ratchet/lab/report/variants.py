@@ -91,8 +91,8 @@ def _variants(record: VariantsRecord) -> Iterator[str]:
             rows.append((case.config.name, one.name, *(cell or NOTHING for cell in cells)))
     yield from aligned([[log_line(cell) for cell in row] for row in rows], "<<>>>>>>>")
     for case in record.cases:
-        for why in dict.fromkeys(case.problems if not case.skipped else ()):
-            yield log_line(f"{case.name}: {why}", 300)
+        for why, names in case.problems.items() if not case.skipped else ():
+            yield log_line(f"{', '.join((case.name, *names))}: {why}", 300)
     yield from averages(record)
     if roofs := record.roofline.roofs if record.roofline else ():
         texts = [figure.ceiling_text([roof]) if roof.kind == "compute" else figure.slope_text(roof) for roof in roofs]
