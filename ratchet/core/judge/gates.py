@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ratchet.core import units
 from ratchet.core.records.baseline import BaselineEntry
@@ -26,18 +25,6 @@ LEVEL_SHARE = 1 / 200
 """Share of the policy's false alarms for one figure of one case: 100 cases have two each."""
 LEAST_MORE: dict[GateName, float] = {"memory": 1 << 20, "compile_time": 20e-3, "host_time": 1e-6}
 """Less is no growth, in bytes or seconds: an allocator's rounding, or a clock's. Of the others 1 is a growth."""
-
-
-@dataclass(frozen=True)
-class _Growth:
-    """A figure of both sides, in bytes, seconds or as a count, and how far it is known to have grown."""
-
-    head: float
-    reference: float
-    low: float
-    """The lower end of head / reference."""
-    shown: str = ""
-    """The change with its interval, where it has one."""
 
 
 _SENTENCES: dict[GateName, str] = {
@@ -56,15 +43,23 @@ def growths(case: CaseRun, policy: Policy) -> Iterator[tuple[str, bool]]:
     """Yield a sentence about each figure that grew past its gate, and whether that fails the case."""
     for name, sentence in _SENTENCES.items():
         gate = policy.gates.get(name, "warn" if name in WARNS else "off")
-        if gate == "off" or (growth := _growth(case, name, policy.false_alarm * LEVEL_SHARE)) is None:
+        if gate == "off":
             continue
-        limit = max(WARNS.get(name, 0.0) if gate == "warn" else gate, LEAST_GATE if growth.shown else 0.0)
-        if growth.head - growth.reference < LEAST_MORE.get(name, 1) or growth.low <= 1 + limit:
+        head, reference = _figure(case, name, "head"), _figure(case, name, "reference")
+        if head is None or reference is None or head - reference < LEAST_MORE.get(name, 1):
+            continue
+        limit = WARNS.get(name, 0.0) if gate == "warn" else gate
+        low, change = head / reference if reference else math.inf, ""
+        if name in OVERHEADS:
+            if len(case.overheads[name]) < FEWEST_PAIRS:
+                continue
+            ratio, low, high = _interval(case.overheads[name], policy.false_alarm * LEVEL_SHARE)
+            limit, change = max(limit, LEAST_GATE), f" ({' '.join(units.estimate(ratio, low, high))})"
+        if low <= 1 + limit:
             continue
         gated = f", past the gate of {units.threshold(limit)} more" if limit else ", where any growth fails"
         past = "" if gate == "warn" else gated
-        figures = sentence.format(_shown(name, growth.head), _shown(name, growth.reference))
-        yield f"{figures}{growth.shown}{past}.", gate != "warn"
+        yield f"{sentence.format(_shown(name, head), _shown(name, reference))}{change}{past}.", gate != "warn"
 
 
 def gated_overheads(policy: Policy) -> tuple[OverheadName, ...]:
@@ -85,22 +80,11 @@ def figures_of(case: CaseRun, side: Side) -> dict[GateName, float]:
     return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def _growth(case: CaseRun, name: GateName, level: float) -> _Growth | None:
-    """Return how a figure changed; None unless it is known of both sides. ``level``: how often the interval may lie too high."""
-    head, reference = _figure(case, name, "head"), _figure(case, name, "reference")
-    if head is None or reference is None:
-        return None
-    if name in case.overheads:
-        pairs = case.overheads[name]
-        if len(pairs) < FEWEST_PAIRS:
-            return None
-        ratio, low, high = _interval(pairs, level)
-        return _Growth(head, reference, low, f" ({' '.join(units.estimate(ratio, low, high))})")
-    return _Growth(head, reference, head / reference if reference else math.inf)
-
-
 def _interval(pairs: Sequence[OverheadPair], level: float) -> tuple[float, float, float]:
-    """Return the ratio of the sides and its interval by Student's t over all pairs: an outlier widens it, so none is left out."""
+    """Return the ratio of the sides and its interval by Student's t over all pairs: an outlier widens it, so none is left out.
+
+    ``level``: how often the interval may lie too high.
+    """
     from ratchet.core.judge.estimate import quantile  # with numpy, which those who only read a history do not need
 
     logs = [math.log(pair.head_ms / pair.reference_ms) for pair in pairs]
