@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ratchet.core.judge.chain import FIGURES, ChainPlace, digest_of, entry_digest, step_digest
+from ratchet.core.judge.chain import FIGURES, ChainPlace, digest_of, whole_digest
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Step
 
 
@@ -25,12 +25,12 @@ def continued(entry: BaselineEntry, step: Step, place: ChainPlace) -> BaselineEn
 
 def with_digest(entry: BaselineEntry, place: ChainPlace) -> BaselineEntry:
     """Return the entry with the digest of all that it holds now."""
-    return entry.model_copy(update={"digest": entry_digest(entry, place)})
+    return entry.model_copy(update={"digest": whole_digest(entry, place)})
 
 
 def _with_step(steps: tuple[Step, ...], step: Step, place: ChainPlace) -> tuple[Step, ...]:
     following = step.model_copy(update={"predecessor": steps[-1].digest if steps else None})
-    return (*steps, following.model_copy(update={"digest": step_digest(following, place)}))
+    return (*steps, following.model_copy(update={"digest": whole_digest(following, place)}))
 
 
 # Join two baseline files that went on from the same steps: main's, and the one that waits in a pull request.

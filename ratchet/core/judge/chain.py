@@ -33,8 +33,7 @@ def problems(baseline: Baseline) -> list[str]:
     """Return a line for each problem in the chains of a baseline, with what to do. Empty: every chain is intact."""
     return [
         f"{name} [{machine}]{problem}"
-        for machine, part in baseline.fingerprints.items()
-        for name, entry in part.configs.items()
+        for machine, name, entry in baseline.every()
         for problem in _problems(entry, ChainPlace(machine, name))
     ]
 
@@ -64,7 +63,7 @@ def _problems(entry: BaselineEntry, place: ChainPlace) -> Iterator[str]:
     index, last = setting[-1], entry.steps[setting[-1]]
     if index not in edited and (last.figures, last.commit) != (digest_of(entry, FIGURES), entry.git_commit):
         yield f": its figures are not those that step {index + 1} ({last.kind}, {last.timestamp:%Y-%m-%d}) set. {_UNDO}"
-    elif fits and entry.digest != entry_digest(entry, place):
+    elif fits and entry.digest != whole_digest(entry, place):
         yield f": its candidate, its days, its merges, its digest or its list of steps was edited. {_UNDO}"
 
 
@@ -73,21 +72,16 @@ def _written(entry: BaselineEntry, place: ChainPlace) -> list[str | None]:
     name: str | None = place.case
     digests: list[str | None] = []
     for step in reversed(entry.steps):
-        digest = step_digest(step, place._replace(case=name)) if name is not None else None
+        digest = whole_digest(step, place._replace(case=name)) if name is not None else None
         if step.kind is StepKind.RENAMED:
             name = step.previous_name if digest == step.digest else None
         digests.insert(0, digest)
     return digests
 
 
-def step_digest(step: Step, place: ChainPlace) -> str:
-    """Return the digest of all that a step says, at its place."""
-    return digest_of(step, set(Step.model_fields) - {"digest"}, place)
-
-
-def entry_digest(entry: BaselineEntry, place: ChainPlace) -> str:
-    """Return the digest of all that an entry holds, at its place."""
-    return digest_of(entry, set(BaselineEntry.model_fields) - {"digest"}, place)
+def whole_digest(record: Step | BaselineEntry, place: ChainPlace) -> str:
+    """Return the digest of all that a step or an entry says, at its place."""
+    return digest_of(record, set(type(record).model_fields) - {"digest"}, place)
 
 
 def digest_of(record: Record, fields: set[str], place: ChainPlace | None = None) -> str:
