@@ -115,10 +115,8 @@ def _peak(case: CaseRun, side: Side) -> int:
 
 def judge_alone(case: CaseRun, policy: Policy) -> Judgement:
     """Decide one case of `ratchet run`, which compares nothing."""
-    settled = _before_times(case, policy)
-    if settled is not None:
-        return (*settled, None)
-    return Outcome.MEASURED, "Timed alone.", None
+    outcome, reason = _before_times(case, policy) or (Outcome.MEASURED, "Timed alone.")
+    return outcome, reason, None
 
 
 def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:

@@ -39,6 +39,8 @@ CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 """Outcomes that a profile explains."""
 NOT_COMPARED = frozenset({Outcome.NEW, Outcome.CHANGED, Outcome.MISSING, Outcome.SKIPPED})
 """Outcomes of a case without two times of the same work: with these alone, a check passes, and two runs decide nothing."""
+_NO_TIMES = (Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING)
+"""With these alone, nothing was measured."""
 
 
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, day: date | None = None) -> ReportRecord:
@@ -80,13 +82,21 @@ def _judged(
     stored: Mapping[str, BaselineEntry],
     best: Mapping[str, CaseRun],
     roofs: Roofs,
-) -> tuple[CaseVerdict, ...]:
+) -> list[CaseVerdict]:
     comparisons = {case.name: compared(case, policy.confidence) for case in cases}
     thresholds = thresholds_of_run({name: comparison for name, comparison in comparisons.items() if comparison}, policy, pairs)
-    return tuple(
-        _checked(case, comparisons[case.name], thresholds.of_case(name), pairs, stored.get(name), best.get(name), roofs)
-        for name, case in ((case.name, case) for case in cases)
-    )
+    verdicts = []
+    for case in cases:
+        own, comparison, other = thresholds.of_case(case.name), comparisons[case.name], best.get(case.name)
+        if comparison is not None:
+            comparison = with_smallest_slowdown(comparison, own, pairs)
+        finding = judge_case(case, comparison, own, stored.get(case.name))
+        known: dict[str, Comparison | Tree] = {}
+        if other and other.reference_tree and (whole := compared(other, policy.confidence)):
+            finding = held_to_best(finding, whole, other.reference_tree, own)
+            known = {"best": whole, "best_tree": other.reference_tree}
+        verdicts.append(_verdict(case, finding, roofs, own.policy).model_copy(update=known))
+    return verdicts
 
 
 def _warnings(run: RunRecord, baseline: Baseline, policy: Policy) -> list[str]:
@@ -111,7 +121,7 @@ def _warnings(run: RunRecord, baseline: Baseline, policy: Policy) -> list[str]:
 def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord, baseline: Baseline) -> Iterator[CaseVerdict]:
     """Add to each new case that does the work of a removed one how to keep its history, if the baseline has any."""
     renamed = likely_renames(run)
-    stored = {name for part in baseline.fingerprints.values() for name in part.configs}
+    stored = {name for _, name, _ in baseline.every()}
     for case in verdicts:
         if case.outcome is Outcome.NEW and case.name in renamed:
             old = renamed[case.name]
@@ -119,26 +129,6 @@ def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord, baseline: Basel
             yield case.model_copy(update={"reason": f"{case.reason} It does the work of {old}, which is gone.{rename}"})
         else:
             yield case
-
-
-def _checked(
-    case: CaseRun,
-    comparison: Comparison | None,
-    thresholds: CaseThresholds,
-    pairs: int,
-    stored: BaselineEntry | None,
-    best: CaseRun | None,
-    roofs: Roofs,
-) -> CaseVerdict:
-    if comparison is not None:
-        comparison = with_smallest_slowdown(comparison, thresholds, pairs)
-    finding = judge_case(case, comparison, thresholds, stored)
-    whole = compared(best, thresholds.policy.confidence) if best else None
-    known: dict[str, Comparison | Tree] = {}
-    if best and whole and best.reference_tree:
-        finding = held_to_best(finding, whole, best.reference_tree, thresholds)
-        known = {"best": whole, "best_tree": best.reference_tree}
-    return _verdict(case, finding, roofs, thresholds.policy).model_copy(update=known)
 
 
 def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
@@ -373,10 +363,9 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
     """Return 0 (pass), 1 (regression, wrong result) or 3 (not measured). An unproven slowdown or no measurement never passes."""
     if any(counts.get(outcome) for outcome in RED):
         return Exit.REGRESSION
-    idle = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
     if any(counts.get(outcome) for outcome in (Outcome.SLOWER, Outcome.UNFIT)):
         return Exit.NOT_MEASURED
-    if not any(count for outcome, count in counts.items() if outcome not in idle):
+    if not any(count for outcome, count in counts.items() if outcome not in _NO_TIMES):
         return Exit.NOT_MEASURED
     if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
         return Exit.NOT_MEASURED
@@ -386,8 +375,6 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 # The sentence that a reader understands in three seconds: how many cases are slower, the worst one, and by how much. It is the
 # title of a check run and the first line of a comment and a report, which add the cause that a profile shows. So a sentence about
 # slower or faster cases ends with the case that it names.
-
-_NO_TIMES = (Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING)
 
 
 def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted: int = 0, muted: int = 0) -> str:
