@@ -172,14 +172,7 @@ def student_interval(values: Sequence[float], confidence: float) -> tuple[float,
 
 def estimate_apart(head: Sequence[float], reference: Sequence[float], confidence: float) -> Estimate:
     """Estimate the difference of the means of two sides that were not measured in pairs: Welch, Biometrika 34 (1947), 28."""
-    a, b = _finite(head), _finite(reference)
-    (mean_a, error_a), (mean_b, error_b) = _mean(a), _mean(b)
-    centre = mean_a - mean_b
-    if min(a.size, b.size) < 2:
-        return Estimate(centre, math.inf, 0, -math.inf, math.inf)
-    dof = _welch(error_a, a.size, error_b, b.size)
-    pair = math.hypot(error_a * math.sqrt(a.size), error_b * math.sqrt(b.size))
-    return _by_student(centre, math.hypot(error_a, error_b), dof, pair, confidence)
+    return _estimate_unpaired(head, reference, confidence)
 
 
 def estimate_between_days(head: Sequence[float], days: Sequence[float], confidence: float) -> Estimate:
@@ -188,20 +181,24 @@ def estimate_between_days(head: Sequence[float], days: Sequence[float], confiden
     ``days`` holds one value for each earlier day; a new day differs from their mean by their spread, √(1 + 1/n) times.
     More days make the spread between them better known, not smaller: `Estimate.spread` is that of one day from the others.
     """
-    today, earlier = _finite(head), _finite(days)
-    (mean_today, own), (mean_earlier, of_mean) = _mean(today), _mean(earlier)
-    centre = mean_today - mean_earlier
-    if min(today.size, earlier.size) < 2:
-        return Estimate(centre, math.inf, 0, -math.inf, math.inf)
-    between = of_mean * math.sqrt(earlier.size + 1)
-    error = math.hypot(own, between)
-    return _by_student(centre, error, _welch(own, today.size, between, earlier.size), error, confidence)
+    return _estimate_unpaired(head, days, confidence, are_days=True)
 
 
-def _by_student(centre: float, error: float, dof: float, sd: float, confidence: float) -> Estimate:
+def _estimate_unpaired(head: Sequence[float], others: Sequence[float], confidence: float, *, are_days: bool = False) -> Estimate:
     from scipy.special import stdtr  # loads for a quarter of a second, which commands that judge nothing should not pay
 
+    a, b = _finite(head), _finite(others)
+    (mean_a, error_a), (mean_b, error_b) = _mean(a), _mean(b)
+    centre = mean_a - mean_b
+    if min(a.size, b.size) < 2:
+        return Estimate(centre, math.inf, 0, -math.inf, math.inf)
+    if are_days:
+        error_b *= math.sqrt(b.size + 1)
+    error = math.hypot(error_a, error_b)
+    # Degrees of freedom of two errors together: those of the side that is less certain count most.
+    dof = (error_a**2 + error_b**2) ** 2 / (error_a**4 / (a.size - 1) + error_b**4 / (b.size - 1))
     p_value = float(stdtr(dof, -abs(centre) / error))
+    sd = error if are_days else math.hypot(error_a * math.sqrt(a.size), error_b * math.sqrt(b.size))
     return Estimate(centre, error, dof, *_student(centre, error, dof, confidence), p_value, unpaired_sd=sd)
 
 
@@ -209,11 +206,6 @@ def _student(centre: float, error: float, dof: float, confidence: float) -> tupl
     tail = (1 - confidence) / 2
     half = quantile(1 - tail, dof) * error
     return centre - half, centre + half, centre + quantile(1 - BOUND * tail, dof) * error
-
-
-def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
-    """Return the degrees of freedom of two errors together: those of the side that is less certain count most."""
-    return (error_a**2 + error_b**2) ** 2 / (error_a**4 / (size_a - 1) + error_b**4 / (size_b - 1))
 
 
 def without_outliers(values: Floats, most: float | None = None) -> Floats:
