@@ -79,8 +79,6 @@ class CheckSuite:
     """The suite of a check, and the commit that most of its cases were compared with."""
 
     suite: Suite
-    policy: Policy
-    """The policy of the settings, with the gates that cases of this machine have."""
     reference: Tree | None
     best: Sequence[CaseRun] = ()
     """Cases that became a little slower, each measured against its best commit too."""
@@ -108,14 +106,14 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         _explainer_of(plan, held[0], trees, progress) as explainer,
     ):
         machines = (joined(held),) if plan.settings.command else held
-        measured = Comparer(plan, machines, trees, progress, explainer).measure()
+        comparer = Comparer(plan, machines, trees, progress, explainer)
+        measured = comparer.measure()
         reference = None if pythons.differs else plan.reference  # else what is installed is the same on both sides
         warnings = unmeasured(plan.repository, plan.head, reference, plan.settings.project, trees.head)
         measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
         if plan.shard and not measured.suite.cases:
             raise _empty(plan.shard)
-        timing = started, time.monotonic() - clock
-        done = _judge_and_explain(plan, request.command, machines, measured, timing, explainer)
+        done = comparer.judge_and_explain(request.command, measured, (started, time.monotonic() - clock))
         changes = watch.changes()
     return done.with_changes(*changes)
 
@@ -129,47 +127,13 @@ def compare_commits(
         reference = cast(Snapshot, plan.reference)
         suite = comparer.compare(reference, trees.reference, plan.patterns, explained="early")
         timing = began[0], time.monotonic() - began[1]
-        return _judge_and_explain(
-            plan, command, (machine,), CheckSuite(suite, comparer.policy, reference.tree), timing, explainer
-        )
+        return comparer.judge_and_explain(command, CheckSuite(suite, reference.tree), timing)
 
 
 def _explainer_of(plan: CheckPlan, machine: Machine, trees: Trees, progress: Progress) -> Any:
     """Return what explains the changes of a check: a context manager whose ``observer`` looks on while cases are measured."""
     part = tools.part("explainer")
     return part.Explainer(part.ProfileSite(plan.repository, plan.settings, machine, trees, progress, plan.environ))
-
-
-def _judge_and_explain(
-    plan: CheckPlan,
-    command: tuple[str, ...],
-    machines: Sequence[Machine],
-    measured: CheckSuite,
-    timing: tuple[datetime, float],
-    explainer: Any,
-) -> CommandResult:
-    """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
-    record = record_of(
-        "check",
-        command,
-        plan.settings,
-        machines[0],
-        measured.suite,
-        timing,
-        plan.head.tree,
-        measured.reference,
-        best=measured.best,
-        anchors=measured.anchors,
-        shard=plan.shard,
-        bench_from=plan.bench_from,
-    )
-    cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
-    environment = record.environment.model_copy(update={"cards": cards})
-    record = record.model_copy(update={"environment": environment, "policy": measured.policy})
-    done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
-    with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
-        save_run(done)
-    return replace(done, report=explainer.explain(done.report, record, plan.baseline, plan.results))
 
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
@@ -201,8 +165,7 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
         return plan
     reference = head
     if not request.environments or request.base or request.merge_base:  # else two environments run the same commit
-        revision = reference_of(request, repository, head)
-        reference = repository.commit_with(revision, head if request.bench_from else None, settings.bench)
+        reference = plan.snapshot(reference_of(request, repository, head))
     if reference.revision == head.revision and not (settings.time_identical or request.environments):
         raise UsageError(
             f"{commit_label(head.tree)} would be compared with itself.",
@@ -242,13 +205,13 @@ class Comparer:
             failure = Failure(side="head", stage="build", message=broken.message)
             case = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
             unbuilt = Suite((case,), torch=installed_version("torch") or "", cuda=None, triton=None)
-            return CheckSuite(unbuilt, self.policy, plan.reference.tree if plan.reference else None)
+            return CheckSuite(unbuilt, plan.reference.tree if plan.reference else None)
         stored = {**plan.baseline.carried(self._fingerprint), **plan.baseline.entries(self._fingerprint)}
         if plan.reference is None:
             return self._against_baseline(stored)
         drifts = drifting(stored, plan.reference.tree, plan.head.tree)
         suite = self.compare(plan.reference, trees.reference, plan.patterns, drifts=drifts, shard=plan.shard, explained="early")
-        return CheckSuite(suite, self.policy, plan.reference.tree, self._against_best(suite.cases, drifts))
+        return CheckSuite(suite, plan.reference.tree, self._against_best(suite.cases, drifts))
 
     def _variables(self, side: Side) -> Mapping[str, str]:
         return self._machines[0].pythons.variables(side, self._plan.environ)
@@ -286,7 +249,7 @@ class Comparer:
             sides = plan.head.tree, snapshots[0].tree
             history = tools.part("anchors")
             anchors = history.against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
-        return CheckSuite(suite, self.policy, snapshots[0].tree, anchors=anchors)
+        return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
     def _against_commit(self, commit: str, names: Sequence[str], pairs: int) -> list[CaseRun]:
         """Measure these cases against a commit, with so many pairs of each.
@@ -345,7 +308,7 @@ class Comparer:
         explainer = self._explainer if explained != "no" else None
         early = explained == "early" and len(machines) == 1 and built is not None
 
-        def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
+        def measure_part(machine: Machine, shard: Shard, progress: Progress) -> Suite:
             task = replace(
                 task_of(settings, machine, timing, patterns, policy, drifts or {}),
                 compared=not unbuilt,
@@ -361,14 +324,38 @@ class Comparer:
             return measure(settings, specs, task, progress, plan.environ)
 
         count, whole = len(machines), shard or Shard(number=1, of=1)
-        parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
-        shards = [shard] if count == 1 else parts
+        shards = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
         suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), self._progress)
         cases = tuple(case for suite in suites for case in suite.cases)
         missing = str(unbuilt) if unbuilt else suites[0].reference_missing
         notes = dict.fromkeys(note for suite in suites for note in suite.notes)
         differing = differing_settings(settings, plan.repository, plan.head, reference)
         return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
+
+    def judge_and_explain(self, command: tuple[str, ...], measured: CheckSuite, timing: tuple[datetime, float]) -> CommandResult:
+        """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
+        plan = self._plan
+        record = record_of(
+            "check",
+            command,
+            plan.settings,
+            self._machines[0],
+            measured.suite,
+            timing,
+            plan.head.tree,
+            measured.reference,
+            best=measured.best,
+            anchors=measured.anchors,
+            shard=plan.shard,
+            bench_from=plan.bench_from,
+        )
+        cards = tuple(gpu.card() for machine in self._machines for gpu in machine.gpus)
+        environment = record.environment.model_copy(update={"cards": cards})
+        record = record.model_copy(update={"environment": environment, "policy": self.policy})
+        done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
+        with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
+            save_run(done)
+        return replace(done, report=self._explainer.explain(done.report, record, plan.baseline, plan.results))
 
 
 def _empty(shard: Shard) -> UsageError:
