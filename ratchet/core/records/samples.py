@@ -16,6 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from operator import attrgetter
 from types import MemberDescriptorType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, overload
 
@@ -165,6 +166,9 @@ class _Row(NamedTuple):
     """Index, position, number of samples, throttled, exposed."""
 
 
+_all_but_blocks = attrgetter(*_Row._fields[:-1])
+
+
 class _Side(NamedTuple):
     decimals: Annotated[int, Field(ge=0, le=_MOST_DECIMALS)]
     """A tick is so many decimals of a millisecond."""
@@ -183,21 +187,12 @@ def pack(workers: Sequence[WorkerSamples]) -> str:
 
     if isinstance(workers, PackedWorkers):
         return base64.b64encode(workers.packed).decode()
-    rows = tuple(
-        _Row(
-            one.pair,
-            one.started_first,
-            one.ready_s,
-            one.peak_memory_bytes,
-            one.error,
-            one.stages_ms,
-            one.kernels_ms,
-            one.session,
-            one.is_light,
-            tuple((each.index, each.position, len(packed_samples(each)), each.throttled, each.exposed) for each in one.blocks),
+    rows = []
+    for one in workers:
+        blocks = tuple(
+            (each.index, each.position, len(packed_samples(each)), each.throttled, each.exposed) for each in one.blocks
         )
-        for one in workers
-    )
+        rows.append(_Row._make((*_all_but_blocks(one), blocks)))
     samples = np.frombuffer(b"".join(packed_samples(block) for worker in workers for block in worker.blocks))
     decimals, ticks = _ticks(samples)
     least, step, raw = 0, 1, samples
@@ -206,7 +201,9 @@ def pack(workers: Sequence[WorkerSamples]) -> str:
         step = int(np.gcd.reduce(ticks - least)) or 1
         raw = (ticks - least) // step
     planes = np.frombuffer(raw.tobytes(), np.uint8).reshape(-1, 8).T.tobytes()
-    return base64.b64encode(zlib.compress(_SIDE.dump_json(_Side(decimals, least, step, rows)) + b"\n" + planes, 9)).decode()
+    return base64.b64encode(
+        zlib.compress(_SIDE.dump_json(_Side(decimals, least, step, tuple(rows))) + b"\n" + planes, 9)
+    ).decode()
 
 
 def _ticks(samples: Any) -> tuple[int, Any]:
