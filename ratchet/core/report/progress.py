@@ -252,15 +252,14 @@ class LiveProgress(_ToldProgress):
 
     def _tell(self, text: str) -> None:
         self._bar.update(self._task, description=untrusted.clean(text, 60))
-        self._draw(at_once=True)
+        self._draw()
 
-    def _draw(self, *, at_once: bool = False) -> None:
+    def _draw(self) -> None:
         if not self._running:
             self._bar.start()
             self._running = True
-        if at_once or self._clock() - self._drawn >= _REDRAW_S:
-            self._bar.refresh()
-            self._drawn = self._said = self._clock()
+        self._bar.refresh()
+        self._drawn = self._said = self._clock()
 
 
 def choose_progress(stream_is_terminal: bool, quiet: bool) -> Progress:
