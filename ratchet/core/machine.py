@@ -123,7 +123,7 @@ def machines_of(
         first, *others = (environment_of(machine).fingerprint for machine in machines)
         for machine, other in zip(machines[1:], others, strict=True):
             if other != first:
-                both = f"{_called(machines[0])} and {_called(machine)}"
+                both = " and ".join(f"GPU {gpu.index}" for gpu in (*machines[0].gpus, *machine.gpus))
                 raise UsageError(
                     f"{both} are of different kinds ({'; '.join(other.differences(first))}).",
                     "Name GPUs of one kind with --gpus.",
@@ -148,10 +148,6 @@ def _numbers(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str
 
 def _why_no_gpu(vendor: Vendor) -> str:
     return vendor.unsupported or f"no {vendor.name} GPU was found here"
-
-
-def _called(machine: Machine) -> str:
-    return f"GPU {machine.gpu.index}" if machine.gpu else "The CPU"
 
 
 def choose(choice: DeviceChoice, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:

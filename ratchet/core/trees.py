@@ -40,13 +40,12 @@ def build(
         return None
     progress.stage(f"Building the {side}")
     try:
-        content, time_limit_s = snapshot.tree.content, settings.build_timeout
         build_tree(
             tree,
             settings.build,
             settings.build_outputs,
-            content,
-            time_limit_s,
+            snapshot.tree.content,
+            settings.build_timeout,
             environ,
             cache=settings.build_cache,
             folder=settings.project,

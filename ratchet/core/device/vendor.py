@@ -83,7 +83,6 @@ class NvidiaGpu:
         power_mw = self._ask_chip("nvmlDeviceGetPowerManagementLimit") or self._ask_chip("nvmlDeviceGetEnforcedPowerLimit")
         capability = self._ask_chip("nvmlDeviceGetCudaComputeCapability")
         mig = self._ask_chip("nvmlDeviceGetMigMode")
-        driver = ask(nvml, "nvmlSystemGetDriverVersion")
         self.name: str = self._ask("nvmlDeviceGetName") or "unknown GPU"
         self.uuid: str = self._ask("nvmlDeviceGetUUID") or ""
         self.address = self.uuid
@@ -91,7 +90,7 @@ class NvidiaGpu:
         self.memory_bytes: int | None = None if memory is None else int(memory.total)
         self.power_limit_w: float | None = power_mw / 1000 if power_mw else None
         self.mig: str | None = None if mig is None else ("on" if mig[0] else "off")
-        self.driver: str | None = driver
+        self.driver: str | None = ask(nvml, "nvmlSystemGetDriverVersion")
         self.sm_clock_max_mhz: int | None = self._ask_chip("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM)
         self.compute_capability: str | None = None if capability is None else f"{capability[0]}.{capability[1]}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 
 from ratchet.core.records import Count, NotNegative, Positive, Record
@@ -36,10 +37,7 @@ class Fingerprint(Record):
     def key(self) -> str:
         """A short name for this fingerprint, stable between machines and releases of Python: ``h200.0123456789``."""
         text = json.dumps(self.model_dump(), sort_keys=True)
-        name = self.processor.replace("NVIDIA ", "")
-        slug = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
-        while "--" in slug:
-            slug = slug.replace("--", "-")
+        slug = re.sub(r"[\W_]+", "-", self.processor.replace("NVIDIA ", "").lower()).strip("-")
         return f"{slug[:40].rstrip('-')}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
     @property

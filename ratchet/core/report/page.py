@@ -247,8 +247,6 @@ def _environment() -> jinja2.Environment:
         "gate": words.gate,
         "counters": words_of.tables,
         "profile_notes": words_of.notes,
-    }
-    environment.filters |= {
         "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),
         "day": lambda at: at.strftime("%Y-%m-%d"),
         "threshold": units.threshold,
