@@ -20,7 +20,7 @@ from ratchet.core.bench.build import without_secrets
 from ratchet.core.bench.cores import part_of_cores
 from ratchet.core.bench.duet import Observer
 from ratchet.core.bench.suite import CaseTask, Suite
-from ratchet.core.command_result import record_of, save_run
+from ratchet.core.command_result import record_of, save_files
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
 from ratchet.core.errors import GitError, OutputError, UsageError
@@ -354,7 +354,7 @@ class Comparer:
         record = record.model_copy(update={"environment": environment, "policy": self.policy})
         done = CommandResult(record, judge_run(record, plan.baseline), plan.results)
         with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
-            save_run(done)
+            save_files(done)
         return replace(done, report=self._explainer.explain(done.report, record, plan.baseline, plan.results))
 
 

@@ -1,6 +1,6 @@
 """Put together the record of a run, and write the files that a run leaves in the results folder.
 
-`check`, `run` and `calibrate` call `record_of`; the command line calls `write` and `write_report` afterwards. It writes into the
+`check`, `run` and `calibrate` call `record_of`; the command line calls `write` or `save_files` afterwards. It writes into the
 results folder, to GitHub's step summary if there is one, and to the temporary folder where the results folder is full.
 """
 
@@ -79,7 +79,7 @@ def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
     Raises OutputError; the run is then kept in the temporary folder if there is room there.
     """
     try:
-        paths = save_run(done)
+        paths = save_files(done)
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
     if environ.get("GITHUB_STEP_SUMMARY"):
@@ -87,26 +87,20 @@ def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
     return [*paths, *_pictures(done).values()]
 
 
-def save_run(done: CommandResult) -> list[Path]:
-    """Write the run and its reports, all or none. Return their paths, the run last. Raises OutputError."""
-    files = {**_report_files(done), done.results / CURRENT: dumps(done.run)}
-    save_together(files)
-    return list(files)
+def save_files(done: CommandResult, *, with_run: bool = True) -> list[Path]:
+    """Write the Markdown report, the page for a browser, the verdict and the run, all or none. Return their paths in this order.
 
-
-def write_report(done: CommandResult) -> list[Path]:
-    """Write the Markdown report, the page for a browser and the verdict. Return their paths. Raises OutputError."""
-    files = _report_files(done)
-    save_together(files)
-    return list(files)
-
-
-def _report_files(done: CommandResult) -> dict[Path, str]:
-    return {
+    Raises OutputError.
+    """
+    files = {
         done.results / MARKDOWN: render_markdown(done.report),
         done.results / PAGE: render_page(done.report, _page_data(done)),
         done.results / REPORT: dumps(done.report),
     }
+    if with_run:
+        files[done.results / CURRENT] = dumps(done.run)
+    save_together(files)
+    return list(files)
 
 
 def _pictures(done: CommandResult) -> dict[str, Path]:

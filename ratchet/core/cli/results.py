@@ -48,7 +48,7 @@ def compare_command(files: tuple[Path, ...], **options: Any) -> int:
     Exits with 1 if it is, with 3 where no case can be compared or the two cannot decide it; --on-inconclusive pass lets undecided
     cases pass. One run is judged again and its report is written; without a name, that is results/current.json.
     """
-    from ratchet.core.command_result import write_report
+    from ratchet.core.command_result import save_files
     from ratchet.core.recorded import compare, judge_again
 
     if len(files) > 2:
@@ -62,6 +62,6 @@ def compare_command(files: tuple[Path, ...], **options: Any) -> int:
         raise click.UsageError("--format takes two files of another harness: A and B.")
     done = judge_again(files[0] if files else None, request, os.environ)
     show(done.report, as_json=options["as_json"])
-    print_paths(write_report(done), quiet=options["as_json"])
+    print_paths(save_files(done, with_run=False), quiet=options["as_json"])
     write_exchange(done, options, os.environ)
     return done.report.exit_code
