@@ -23,7 +23,7 @@ WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number 
 def split(cases: Sequence[CaseRun], of: int, **changes: Any) -> list[RunRecord]:
     """The shards of a check of these cases, as `ratchet check --shard` records them."""
     whole = run_of(*cases)
-    policy = whole.policy.for_one_of(of)
+    policy = whole.policy.model_copy(update={"false_alarm": whole.policy.false_alarm / of})
     shards = [Shard(number=number, of=of) for number in range(1, of + 1)]
     return [run_of(*shard.part(cases), shard=shard, policy=policy, **changes) for shard in shards]
 

@@ -105,10 +105,6 @@ class Policy(Record):
         """The least slowdown, as a fraction, that counts as one part of a slowdown that several changes made together."""
         return self.regression / 4
 
-    def for_one_of(self, parts: int) -> Policy:
-        """Return the policy for one of several parts: together they are falsely red no more often than this one says."""
-        return self.model_copy(update={"false_alarm": self.false_alarm / parts})
-
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 
