@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ratchet.core.check import check
 from ratchet.core.cli.options import (
-    OutFile,
     common,
     exchange,
     gpu_list,
@@ -22,6 +20,7 @@ from ratchet.core.cli.options import (
     judging,
     measuring,
     measuring_with,
+    out_file,
     reference,
     request_of,
     shard,
@@ -75,13 +74,7 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 
 @click.command("run")
 @click.argument("cases", nargs=-1)
-@click.option(
-    "--seed-format",
-    cls=OutFile,
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write config and performance.mean_time_ms as plain JSON, which `ratchet compare` reads too.",
-)
+@out_file("--seed-format", "Also write config and performance.mean_time_ms as plain JSON, which `ratchet compare` reads too.")
 @harness
 @measuring_with("Fresh processes for each case (default: 8).")
 @common

@@ -158,6 +158,11 @@ class OutFile(click.Option):
         return value, args
 
 
+def out_file(name: str, help_line: str) -> Callable[[Command], Command]:
+    """Return an option that names a file to write in addition to what the command writes anyway."""
+    return click.option(name, cls=OutFile, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=help_line)
+
+
 def _unwritable(path: Path) -> str:
     """Return why a file cannot be written, as a clause; empty where it can. Creates nothing that stays."""
     try:
@@ -198,22 +203,7 @@ common = _options(
     as_json,
 )
 
-exchange = _options(
-    click.option(
-        "--junit",
-        cls=OutFile,
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Also write JUnit's XML.",
-    ),
-    click.option(
-        "--sarif",
-        cls=OutFile,
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Also write SARIF 2.1.0.",
-    ),
-)
+exchange = _options(out_file("--junit", "Also write JUnit's XML."), out_file("--sarif", "Also write SARIF 2.1.0."))
 
 device = _options(
     click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), help="Default: a GPU if there is one."),

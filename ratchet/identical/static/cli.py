@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ratchet.core.cli.options import OutFile, common, device, reference, request_of, waiting
+from ratchet.core.cli.options import common, device, out_file, reference, request_of, waiting
 from ratchet.core.cli.output import print_paths, print_result, progressing, shown
 from ratchet.core.command_result import write
 from ratchet.core.errors import Exit
@@ -52,13 +52,7 @@ def record_command(cases: tuple[str, ...], **options: Any) -> int:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The record (default: results/static.json of the reference, else of this checkout).",
 )
-@click.option(
-    "--needed",
-    cls=OutFile,
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also write the cases that need the GPU, one a line.",
-)
+@out_file("--needed", "Also write the cases that need the GPU, one a line.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 @click.option("-v", "--verbose", is_flag=True, help="Show progress as lines that stay, on a terminal too.")
 @common
