@@ -194,7 +194,7 @@ def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Sid
     for side in sides:
         tree: Tree | None = profile.head_tree if side == "head" else profile.reference_tree
         changed = " + uncommitted changes" if tree and tree.dirty else ""
-        commit = f"{words.short_hash(tree)}{changed} {tree.subject}" if tree else ""
+        commit = f"{tree.commit[:10]}{changed} {tree.subject}" if tree else ""
         lines += lines_of(f"■ {side} {commit}", replace(BODY, colour=_INK[side]), most=2)
     return text_section([*lines, *lines_of(kernel, NOTE, most=4)])
 

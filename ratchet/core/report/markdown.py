@@ -105,6 +105,7 @@ def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
 def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVerdict]) -> dict[str, Any]:
     """Return content that both the comment and the report use. ``listed``: the cases, worst first."""
     shown = listed[: detail.cases]
+    again = commands_again(report, listed) if detail.cases else []
     return {
         "report": report,
         "detail": detail,
@@ -119,7 +120,7 @@ def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVe
         "unprofiled": report.unprofiled[: detail.cases],
         "tables": tools.part("profile_text").tables if detail.figures else lambda _: (),
         "machine": machine(report.environment.fingerprint),
-        "reproduce": reproduce(report, listed) if detail.cases else None,
+        "reproduce": untrusted.fenced(again, language="bash") if again else None,
     }
 
 
@@ -155,13 +156,8 @@ def template(file: str) -> jinja2.Template:
 
 @cache
 def _environment() -> jinja2.Environment:
-    profile_text = tools.part("profile_text")
-    environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
-        loader=jinja2.FunctionLoader(template_source),
-        trim_blocks=True,
-        lstrip_blocks=True,
+    environment = environment_of(
         keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
         finalize=lambda value: value if isinstance(value, Markdown) else untrusted.markdown(value),
     )
     environment.filters |= {
@@ -173,9 +169,6 @@ def _environment() -> jinja2.Environment:
         "tight": _tight,
         "tree": tree,
         "duration": units.duration,
-        "wall": units.wall,
-        "threshold": units.threshold,
-        "gate": words.gate,
         "time": words.time,
         "change": _change,
         "narrow_change": partial(_change, narrow=True),
@@ -183,8 +176,6 @@ def _environment() -> jinja2.Environment:
         "mark": lambda case, accepted: "☑️" if case.name in accepted else words.word(case).mark,
         "times": lambda case: Markdown(_tight(words.times(case)).replace("→\u00a0", "→ ")),
         "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
-        "delta": words.delta,
-        "detectable": words.detectable,
         "throughput": lambda side: units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING,
         "bandwidth": lambda side: units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING,
         "roof": _roof,
@@ -193,18 +184,35 @@ def _environment() -> jinja2.Environment:
             units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
         ),
         "names": lambda names, most=10: Markdown(units.listed(names, most, untrusted.name)),
+        "unexplained": tools.part("profile_text").unexplained,
+        "shell": shlex.join,
+    }
+    environment.globals |= {"bench_from_head": words.BENCH_FROM_HEAD}
+    return environment
+
+
+def environment_of(**options: Any) -> jinja2.Environment:
+    """Return an environment of jinja with what all templates share. Its ``options`` have to escape every value."""
+    profile_text = tools.part("profile_text")
+    environment = jinja2.Environment(  # noqa: S701 - `finalize` escapes Markdown; pages have `autoescape`
+        loader=jinja2.FunctionLoader(template_source),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        **options,
+    )
+    environment.filters |= {
+        "wall": units.wall,
+        "threshold": units.threshold,
+        "plural": units.plural,
+        "gate": words.gate,
+        "delta": words.delta,
+        "detectable": words.detectable,
         "findings": profile_text.findings_of,
         "profile_notes": profile_text.notes,
         "first_sentence": profile_text.first_sentence,
-        "unexplained": profile_text.unexplained,
-        "shell": shlex.join,
-        "plural": units.plural,
     }
-    environment.globals |= {
-        "change_pairs": CHANGE_PAIRS,
-        "fewest_sessions": FEWEST_SESSIONS,
-        "bench_from_head": words.BENCH_FROM_HEAD,
-    }
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "fewest_sessions": FEWEST_SESSIONS}
     return environment
 
 
@@ -238,12 +246,6 @@ def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
     return [Reason(word, tuple(names), text) for (word, text), names in grouped.items()]
 
 
-def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:
-    """Return the commands that measure the worst cases again, as Markdown."""
-    lines = commands_again(report, listed)
-    return untrusted.fenced(lines, language="bash") if lines else None
-
-
 def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[str]:
     """Return the commands that measure the worst cases again. People paste them, so only hashes and plain names get in."""
     if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
@@ -272,7 +274,7 @@ def is_plain(name: str) -> bool:
 
 def tree(code: Tree) -> Markdown:
     """Return ``1a2b3c4d5e “Subject”``. The hash is not set as code, because GitHub links only plain ones."""
-    commit = Markdown(words.short_hash(code)) if is_hash(code) else untrusted.name(words.short_hash(code))
+    commit = Markdown(code.commit[:10]) if is_hash(code) else untrusted.name(code.commit[:10])
     subject = f" “{untrusted.markdown(code.subject, untrusted.CELL)}”" if code.subject else ""
     return Markdown(f"{commit}{subject}{' **with uncommitted changes**' if code.dirty else ''}")
 

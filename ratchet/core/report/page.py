@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -18,12 +18,11 @@ from markupsafe import Markup
 
 from ratchet import tools
 from ratchet.core import units
-from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import Policy, Tree
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 from ratchet.core.report import words
-from ratchet.core.report.markdown import commands_again, machine, template_source
+from ratchet.core.report.markdown import commands_again, environment_of, machine
 from ratchet.core.untrusted import clean
 
 MOST_CASES = 200
@@ -204,12 +203,9 @@ def whole(text: str) -> Markup:
     )
 
 
-def _tree(code: Tree) -> Iterator[str]:
-    yield words.short_hash(code)
-    if code.subject:
-        yield f"“{clean(code.subject, 100)}”"
-    if code.dirty:
-        yield "+ uncommitted changes"
+def _tree(code: Tree) -> str:
+    subject = f" “{clean(code.subject, 100)}”" if code.subject else ""
+    return f"{code.commit[:10]}{subject}{' + uncommitted changes' if code.dirty else ''}"
 
 
 def html_template(name: str) -> jinja2.Template:
@@ -219,38 +215,21 @@ def html_template(name: str) -> jinja2.Template:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(template_source),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: value if isinstance(value, str) else clean(value, 4000),
-    )
-    words_of = tools.part("profile_text")
+    environment = environment_of(autoescape=True, finalize=lambda value: value if isinstance(value, str) else clean(value, 4000))
     environment.filters |= {
         "clean": clean,
         "dot": dot,
         "whole": whole,
-        "wall": units.wall,
-        "plural": units.plural,
-        "tree": lambda code: " ".join(_tree(code)),
+        "tree": _tree,
         "word": words.word,
         "reason": words.reason,
         "times": words.times,
         "change": lambda case: words.change(case.comparison),
         "interval": lambda case: words.interval(case.comparison),
-        "detectable": lambda case: words.detectable(case.comparison),
-        "delta": lambda case: words.delta(case.comparison),
-        "findings": words_of.findings_of,
-        "first_sentence": words_of.first_sentence,
-        "gate": words.gate,
-        "counters": words_of.tables,
-        "profile_notes": words_of.notes,
+        "counters": tools.part("profile_text").tables,
         "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),
         "day": lambda at: at.strftime("%Y-%m-%d"),
-        "threshold": units.threshold,
     }
-    environment.globals |= {"change_pairs": CHANGE_PAIRS, "fewest_sessions": FEWEST_SESSIONS, "width": WIDTH}
+    environment.globals |= {"width": WIDTH}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment

@@ -212,11 +212,6 @@ def aligned(rows: Iterable[Sequence[str]], how: str, indent: str = "") -> list[s
     return lines
 
 
-def short_hash(tree: Tree) -> str:
-    """Return the first ten digits of a commit."""
-    return tree.commit[:10]
-
-
 def commit_label(tree: Tree) -> str:
     """Return the short hash of a commit with its subject, on one line."""
     return f'{tree.commit[:10]} "{log_line(tree.subject, CELL)}"'
