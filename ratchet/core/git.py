@@ -491,15 +491,11 @@ def worktrees(repository: Repository, head: Snapshot, reference: Snapshot | None
         except OSError as error:
             raise _temporary_error(error) from None
         trees = Trees(folder / "head", folder / "base" if reference else None, folder)
-        try:
-            if reference and trees.reference:
-                repository.add_worktree(trees.reference, reference.revision)
-            repository.add_worktree(trees.head, head.revision)
-            yield trees
-        finally:
-            repository.remove_worktree(trees.head)
-            if trees.reference:
-                repository.remove_worktree(trees.reference)
+        for place, snapshot in ((trees.reference, reference), (trees.head, head)):
+            if place and snapshot:
+                stack.callback(repository.remove_worktree, place)
+                repository.add_worktree(place, snapshot.revision)
+        yield trees
 
 
 @contextlib.contextmanager
