@@ -94,7 +94,7 @@ def _verified(request: Request, environ: Mapping[str, str]) -> tuple[Path, Basel
 
 def _save(path: Path, before: Baseline, after: Baseline) -> None:
     if after is not before:
-        save_over(path, after, Baseline)
+        save_over(path, after)
 
 
 def _person(by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]) -> Person:

@@ -237,7 +237,7 @@ def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -
         need = f"Only what takes {threshold(policy.improvement)} less time in interleaved pairs, with evidence, is applied."
         raise UsageError(" ".join(lines) or "There is no tuning record to apply.", need)
     ordered = {case: dict(sorted(devices.items())) for case, devices in sorted(cases.items())}
-    save_over(path, Tuned(cases=ordered), Tuned)
+    save_over(path, Tuned(cases=ordered))
     return AppliedTuning(path, tuple(lines))
 
 

@@ -299,15 +299,15 @@ def test_save_over_keeps_what_it_cannot_read(path: Path) -> None:
     """An unreadable baseline is never overwritten."""
     path.write_text("{", encoding="utf-8")
     with pytest.raises(RecordError, match="It was left as it is"):
-        save_over(path, examples.baseline(), Baseline)
+        save_over(path, examples.baseline())
     assert path.read_text(encoding="utf-8") == "{"
 
 
 def test_save_over_replaces_what_it_can_read(path: Path) -> None:
     """A readable file is replaced, and a missing one written."""
-    save_over(path, Baseline(), Baseline)
+    save_over(path, Baseline())
     assert load(path, Baseline) == Baseline()
-    save_over(path.with_name("first.json"), examples.baseline(), Baseline)
+    save_over(path.with_name("first.json"), examples.baseline())
     assert load(path.with_name("first.json"), Baseline) == examples.baseline()
 
 

@@ -129,14 +129,14 @@ def replaced(path: Path) -> Iterator[Path]:
         ) from error
 
 
-def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
+def save_over(path: Path, record: Record) -> None:
     """Write a record as `save` does, but never over a file that `load` refuses: it may still be worth something to somebody.
 
     Raises RecordError where the present file is unreadable, OutputError where writing fails.
     """
     if os.path.lexists(path):
         try:
-            load(path, record_type)
+            load(path, type(record))
         except RecordError as error:
             raise RecordError(f"{error.message} It was left as it is.", error.hint) from error
     save(path, record)
