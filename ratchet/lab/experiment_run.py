@@ -68,7 +68,7 @@ def run(
     with machine_of(request.devices, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine:
         session = open_session(results)
         here = environment_of(machine).fingerprint
-        if not here.is_same_hardware(session.environment.fingerprint):
+        if here.hardware != session.environment.fingerprint.hardware:
             raise UsageError("The session was begun on another device.", "Run it there, or begin another one with start --again.")
         left = _refuse_over(session)
         category = _checked(wanted, session)

@@ -204,7 +204,7 @@ class Baseline(Record):
         Their times do not compare with today's, but their commits are the best ones known: those are measured again.
         """
         own = self.entries(fingerprint)
-        similar = [part for part in self.fingerprints.values() if part.fingerprint.is_same_hardware(fingerprint)]
+        similar = [part for part in self.fingerprints.values() if part.fingerprint.hardware == fingerprint.hardware]
         entries = [item for part in similar for item in part.configs.items()]
         older = [(name, entry) for name, entry in entries if name not in own and not entry.removed]
         return dict(sorted(older, key=lambda item: item[1].timestamp))

@@ -56,10 +56,6 @@ class Fingerprint(Record):
         parts = {"device", "gpu", "gpu_memory_bytes", "mig", "cpu_threads"} | (set() if self.gpu else {"cpu"})
         return json.dumps(self.model_dump(include=parts), sort_keys=True)
 
-    def is_same_hardware(self, other: Fingerprint) -> bool:
-        """Return whether only software differs, such as the driver or torch after an update."""
-        return self.hardware == other.hardware
-
     def differences(self, other: Fingerprint) -> list[str]:
         """Return one line for each part that differs: ``driver: 580.1 here, 575.2 there``."""
         mine, theirs = self.model_dump(), other.model_dump()
