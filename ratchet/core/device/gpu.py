@@ -84,25 +84,16 @@ class Gpu(Protocol):
 class Vendor(Protocol):
     """The maker of the GPUs of this machine, and what ratchet can and cannot do with them."""
 
-    @property
-    def name(self) -> str:
-        """The name as people write it: ``NVIDIA``."""
-
-    @property
-    def unsupported(self) -> str:
-        """Why there is none of its GPUs to choose from, as a clause; empty where ratchet measures on them."""
-
-    @property
-    def no_counters(self) -> str:
-        """Why no profiler counts on its GPUs, as a sentence; empty where ncu does."""
-
-    @property
-    def no_machine_code(self) -> str:
-        """Why launches have no identity, so that every case is timed; empty where the driver shows them."""
-
-    @property
-    def has_datasheets(self) -> bool:
-        """True if `ratchet.core.judge.roofs` knows its GPUs, so that a rate beyond all of them cannot be true."""
+    name: str
+    """As people write it: ``NVIDIA``."""
+    unsupported: str
+    """Why there is none of its GPUs to choose from, as a clause; empty where ratchet measures on them."""
+    no_counters: str
+    """Why no profiler counts on its GPUs, as a sentence; empty where ncu does."""
+    no_machine_code: str
+    """Why launches have no identity, so that every case is timed; empty where the driver shows them."""
+    has_datasheets: bool
+    """True if `ratchet.core.judge.roofs` knows its GPUs, so that a rate beyond all of them cannot be true."""
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:
         """Return the GPU to measure on; ``index`` counts within those that ``environ`` shows.

@@ -118,7 +118,6 @@ class NvidiaGpu:
         )
 
     def card(self) -> Card:
-        """Return which GPU this is, and its health now."""
         ecc, ever = self._ask_chip("nvmlDeviceGetEccMode"), self._nvml.NVML_AGGREGATE_ECC
         rows = self._ask_chip("nvmlDeviceGetRemappedRows")  # corrected, uncorrected, is one pending, did one fail
         return Card(
@@ -133,7 +132,6 @@ class NvidiaGpu:
         )
 
     def free_memory_bytes(self) -> int | None:
-        """Return the free device memory in bytes."""
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         return None if memory is None else int(memory.free)
 
