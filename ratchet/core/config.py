@@ -76,8 +76,7 @@ def _parse_build(value: object) -> object:
     for part in re.split(r"&&|[;|&\n]", text):
         words = part.split()
         for place, word in enumerate(words):
-            program = words[place - 1] if place and word == "pip" and words[place - 1] == "-m" else word
-            program = words[place - 2] if program == "-m" and place > 1 else program
+            program = words[place - 2] if word == "pip" and place > 1 and words[place - 1] == "-m" else word
             is_installer = re.fullmatch(r"pip[\d.]*|uv", PurePath(word).name) and {"install", "sync"} & {*words[place + 1 :]}
             is_installer = is_installer or (word.endswith("setup.py") and {"install", "develop"} & {*words[place + 1 :]})
             goes_elsewhere = any(option.split("=")[0] in _ELSEWHERE for option in words[place + 1 :])

@@ -302,12 +302,8 @@ def uninterrupted() -> Iterator[None]:
 
 def interruption_sentence() -> str:
     """Say that the command was interrupted, and which files it had written by then."""
+    from ratchet.core.units import listed  # not above: run as a script, this file imports the standard library alone
+
     written = [os.path.relpath(path) for path in WRITTEN if path.exists()]
-    shown = ", ".join(written[:_FILES_SHOWN]) + (
-        f" and {len(written) - _FILES_SHOWN} more" if len(written) > _FILES_SHOWN else ""
-    )
-    files = f"written before that: {shown}." if written else "no file was written."
+    files = f"written before that: {listed(written, 6)}." if written else "no file was written."
     return f"interrupted; its processes and temporary files are gone; {files}"
-
-
-_FILES_SHOWN = 6

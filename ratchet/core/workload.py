@@ -249,10 +249,9 @@ def benchmark(
     """
     if function is not None and not callable(function):
         raise ValueError(f"write @benchmark or @benchmark(configs=…): {function!r} is not a function")
-    if isinstance(requires, str):
-        raise ValueError(f"requires is a list of names: write [{requires!r}]")
-    if isinstance(variants, str):
-        raise ValueError(f"variants is a list of names: write [{variants!r}]")
+    for what, names in (("requires", requires), ("variants", variants)):
+        if isinstance(names, str):
+            raise ValueError(f"{what} is a list of names: write [{names!r}]")
 
     def register(function: Build) -> Benchmark:
         title = name or function.__name__

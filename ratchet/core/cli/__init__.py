@@ -248,8 +248,8 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return processes.interruption_sentence(), Exit.INTERRUPTED
-    if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
-        return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
+    if isinstance(error, ModuleNotFoundError) and error.name == "github":  # which not every command needs
+        return "this needs PyGithub. Install it with `pip install 'gpu-ratchet[github]'`, then run again.", Exit.USAGE
     if limit := _limit_met(error):
         return limit, Exit.NOT_MEASURED
     if isinstance(error, OSError):  # a full disk, no more processes
@@ -286,10 +286,6 @@ _LEAST_BYTES, _THREAD_BYTES = 512 << 20, 48 << 20
 """For the packages, and for each core: OpenBLAS reserves 32 MiB and a stack per thread."""
 _FEWEST_FILES = 48
 """A check of one device needs about twenty."""
-_INSTALL = {
-    "github": "PyGithub. Install it with `pip install 'gpu-ratchet[github]'`",
-}
-"""Packages that not every command needs: name → what it is and how to install it."""
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -186,7 +186,11 @@ def _interrupted_when_wanted(note: Path) -> Iterator[None]:
 def _note(note: Path) -> dict[str, object]:
     """Return what the note says; nothing where it is missing, half written, or a joke."""
     try:
-        holder = json.loads(_read(note))
+        descriptor = os.open(note, os.O_RDONLY | _SAFELY)
+        try:
+            holder = json.loads(os.read(descriptor, _NOTE_LIMIT).decode(errors="replace"))
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError, RecursionError):
         return {}
     return holder if isinstance(holder, dict) else {}
@@ -216,14 +220,6 @@ def _since(text: object) -> str | None:
         return None
     today = moment.date() == datetime.now(UTC).astimezone().date()
     return moment.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
-
-
-def _read(note: Path) -> str:
-    descriptor = os.open(note, os.O_RDONLY | _SAFELY)
-    try:
-        return os.read(descriptor, _NOTE_LIMIT).decode(errors="replace")
-    finally:
-        os.close(descriptor)
 
 
 def _write(note: Path, text: str) -> None:

@@ -119,11 +119,8 @@ class _ToldProgress(Progress):
                 return
             self._said = self._clock()
             if self._stage:
-                self._tell_again(self._at_work())
-
-    def _at_work(self) -> str:
-        so_far = f"{units.wall(self._clock() - self._stage_began)} so far: {self._stage}"
-        return next((text for work in reversed(self._work) if (text := work())), so_far)
+                so_far = f"{units.wall(self._clock() - self._stage_began)} so far: {self._stage}"
+                self._tell_again(next((text for work in reversed(self._work) if (text := work())), so_far))
 
     def _tell(self, text: str) -> None:
         """Show a text in the place of a stage."""

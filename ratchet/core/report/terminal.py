@@ -123,11 +123,10 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     reference, head = (words.time(side) if side else "" for side in (case.reference, case.head))
     times = reference, "->" if reference and head else "", head
     moved = words.change(case.comparison) if case.comparison else ""
-    interval = words.interval(case.comparison) if case.comparison else ""
     detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
-    outcome = str(words.outcome_before_acceptance(case, report) or "")
     note = words.NO_SLOWDOWN.text if words.word(case) is words.NO_SLOWDOWN else ""
-    return outcome, untrusted.log_line(case.name, untrusted.CELL), *times, moved, interval, detectable, note
+    outcome, name = words.outcome_before_acceptance(case, report), untrusted.log_line(case.name, untrusted.CELL)
+    return outcome, name, *times, moved, words.interval(case.comparison), detectable, note
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
