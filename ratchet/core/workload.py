@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Device = Literal["cuda", "cpu"]
 Clock = Literal["event", "graph", "cold-graph", "cpu"]
 Parameter = int | float | str | bool
+Configs = Mapping[str, Mapping[str, Parameter]]
+"""Name of a config → its parameters."""
 
 DEVICES: tuple[Device, ...] = ("cuda", "cpu")
 DEFAULT = "default"
@@ -179,7 +181,7 @@ class Benchmark:
 
     name: str
     build: Build
-    configs: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
+    configs: Mapping[Device, Configs]
     requires: tuple[str, ...] = ()
     on_host: bool = False
     """The function takes no device: what it returns is timed on the CPU's clock, on every machine."""
@@ -212,9 +214,9 @@ def benchmark(function: Build, /) -> Benchmark: ...
 @overload
 def benchmark(
     *,
-    configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    configs: Configs | None = None,
     devices: Sequence[Device] | None = None,
-    cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    cpu_configs: Configs | None = None,
     requires: Sequence[str] = (),
     name: str | None = None,
     variants: Sequence[str] = (),
@@ -225,9 +227,9 @@ def benchmark(
     function: Build | None = None,
     /,
     *,
-    configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    configs: Configs | None = None,
     devices: Sequence[Device] | None = None,
-    cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    cpu_configs: Configs | None = None,
     requires: Sequence[str] = (),
     name: str | None = None,
     variants: Sequence[str] = (),
@@ -273,11 +275,7 @@ def benchmark(
     return register if function is None else register(function)
 
 
-def _table(
-    devices: Sequence[Device],
-    configs: Mapping[str, Mapping[str, Parameter]],
-    cpu_configs: Mapping[str, Mapping[str, Parameter]] | None,
-) -> dict[Device, Mapping[str, Mapping[str, Parameter]]]:
+def _table(devices: Sequence[Device], configs: Configs, cpu_configs: Configs | None) -> dict[Device, Configs]:
     """Return a copy of the configs for each device. Raises ValueError."""
     if isinstance(devices, str) or set(devices) - set(DEVICES) or not devices:
         raise ValueError(f'devices are some of {DEVICES}, such as ("cpu",), not {devices!r}')
@@ -286,19 +284,14 @@ def _table(
             raise ValueError(f'{name} names configs and their parameters, such as {{"small": {{"n": 1024}}}}, not {given!r}')
     if cpu_configs is not None and "cpu" not in devices:
         raise ValueError('cpu_configs needs "cpu" among devices')
-    table: dict[Device, Mapping[str, Mapping[str, Parameter]]] = {}
+    table: dict[Device, Configs] = {}
     for device in devices:
         chosen = cpu_configs if device == "cpu" and cpu_configs is not None else configs
         table[device] = {config: dict(parameters) for config, parameters in chosen.items()}
     return table
 
 
-def _faults(
-    function: Build,
-    title: str,
-    table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]],
-    given: Mapping[str, str | None],
-) -> dict[str, str]:
+def _faults(function: Build, title: str, table: Mapping[Device, Configs], given: Mapping[str, str | None]) -> dict[str, str]:
     """Return the configs that cannot work, and why. Raises ValueError for a benchmark of which none could."""
     signature = inspect.signature(function)
     if not _is_name(title):
