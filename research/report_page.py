@@ -17,7 +17,7 @@ from site_speed import in_few_colours
 
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.records.files import save_bytes, save_text
-from ratchet.core.report.page import PageData, render_page
+from ratchet.core.report.page import render_page
 from tests.browser import browser
 from tests.pages import h200_run
 from tests.recorded_runs import recorded
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
     ratios = {case.name: [math.exp(pair.log_ratio) for pair in pairs_of(case.head, case.reference)] for case in cases}
     with tempfile.TemporaryDirectory() as place, browser() as tab:
         page = Path(place, "report.html")
-        save_text(page, render_page(recorded("h200_red").reports["h200"], PageData(ratios, {})))
+        save_text(page, render_page(recorded("h200_red").reports["h200"], ratios))
         for name, width, height, dark in (("report", 1100, 900, False), ("report_phone_dark", 390, 800, True)):
             tab.resize(width, height, dark=dark)
             tab.open(page.as_uri())

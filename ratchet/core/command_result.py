@@ -21,7 +21,7 @@ from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.records.files import dumps, save, save_together
 from ratchet.core.records.run import CaseRun, RunRecord, Shard, Tree
 from ratchet.core.report.markdown import render_markdown
-from ratchet.core.report.page import MOST_CASES, PageData, render_page
+from ratchet.core.report.page import MOST_CASES, render_page
 from ratchet.core.report.words import worst_first
 from ratchet.core.request import CURRENT, MARKDOWN, PAGE, REPORT, CommandResult
 
@@ -94,7 +94,7 @@ def save_files(done: CommandResult, *, with_run: bool = True) -> list[Path]:
     """
     files = {
         done.results / MARKDOWN: render_markdown(done.report),
-        done.results / PAGE: render_page(done.report, _page_data(done)),
+        done.results / PAGE: render_page(done.report, *_page_data(done)),
         done.results / REPORT: dumps(done.report),
     }
     if with_run:
@@ -108,7 +108,8 @@ def _pictures(done: CommandResult) -> dict[str, Path]:
     return {one.case: done.results / one.files[PICTURE] for one in done.report.profiles if PICTURE in one.files}
 
 
-def _page_data(done: CommandResult) -> PageData:
+def _page_data(done: CommandResult) -> tuple[dict[str, list[float]], dict[str, bytes]]:
+    """Return what a page shows besides the report: the ratios of pairs and the pictures, by case."""
     shown = {case.name for case in worst_first(done.report)[:MOST_CASES]}
     pairs = {case.name: pairs_of(case.head, case.reference) for case in done.run.cases if case.name in shown}
     ratios = {name: [math.exp(pair.log_ratio) for pair in measured] for name, measured in pairs.items()}
@@ -116,7 +117,7 @@ def _page_data(done: CommandResult) -> PageData:
     for name, path in _pictures(done).items():
         with contextlib.suppress(OSError):  # of an earlier run, whose pictures were deleted
             pictures[name] = path.read_bytes()
-    return PageData(ratios, pictures)
+    return ratios, pictures
 
 
 def _rescued(record: RunRecord) -> str:

@@ -15,7 +15,7 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import CaseRun, Config, Failure, Mute, RunRecord
 from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.core.report.markdown import render_markdown
-from ratchet.core.report.page import PageData, render_page
+from ratchet.core.report.page import render_page
 from ratchet.core.report.terminal import plain_lines
 from ratchet.core.report.words import mark
 from ratchet.history.judge import history_run
@@ -43,7 +43,7 @@ def test_a_muted_slowdown_fails_nothing_and_is_said() -> None:
     assert [case.outcome for case in report.cases] == [Outcome.REGRESSED, Outcome.UNCHANGED]
     assert (report.exit_code, report.verdict, mark(report)) == (0, "pass", "⚠️")
     assert report.headline == "1 of 2 cases slower or undecided, but muted; no other slower by over 3 %."
-    for text in ("\n".join(plain_lines(report)), render_markdown(report), render_page(report, PageData({}, {}))):
+    for text in ("\n".join(plain_lines(report)), render_markdown(report), render_page(report)):
         assert "waits for driver 590" in text
         assert "2026-03-14" in text
     assert ", so its slowdown of 20.00 % does not fail the run" in report.warnings[0]

@@ -17,7 +17,7 @@ from ratchet.core.records.run import Policy
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.core.report import words
 from ratchet.core.report.markdown import render_markdown
-from ratchet.core.report.page import PageData, render_page
+from ratchet.core.report.page import render_page
 from ratchet.core.report.terminal import plain_lines
 from ratchet.github.comment import render_comment
 from tests import examples
@@ -112,7 +112,7 @@ def test_no_output_contradicts_another(
     assert held[case.outcome], (line, case.reason)
     same = f"{words.change(case.comparison)} {words.interval(case.comparison)}"
     assert " ".join(shown.group().split()) == same
-    texts = [render_markdown(report), render_page(report, PageData()), render_comment(page_of(report))]
+    texts = [render_markdown(report), render_page(report), render_comment(page_of(report))]
     texts = [text.replace("\N{NO-BREAK SPACE}", " ") for text in texts]
     known = figures_of_verdict(case, gate, improvement)
     for text in (*texts, "\n".join(plain_lines(report)), report.headline):

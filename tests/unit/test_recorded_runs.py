@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from ratchet.core.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.core.report.markdown import render_markdown
-from ratchet.core.report.page import PageData, render_page
+from ratchet.core.report.page import render_page
 from ratchet.core.report.terminal import plain_lines
 from ratchet.github.check_run import check_output, workflow_commands
 from ratchet.github.comment import marker, render_comment, run_id_of, sha_of
@@ -113,7 +113,7 @@ def test_names_and_outcomes_stay_whole(width: int) -> None:
 def test_a_page_stands_alone(name: str) -> None:
     """No page for a browser has a script, a link or anything from another place; what the measured code wrote is text."""
     for report in reports_of(name):
-        page = render_page(report, PageData())
+        page = render_page(report)
         elements = Elements(page)
         assert not {"script", "link", "iframe", "a", "object", "form"} & {tag for tag, _ in elements.found}
         for tag, attributes in elements.found:

@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.core.judge.comparison import pairs_of
 from ratchet.core.records.verdict import Outcome
-from ratchet.core.report.page import MOST_CASES, PageData, forest_plot, pair_plot, render_page
+from ratchet.core.report.page import MOST_CASES, forest_plot, pair_plot, render_page
 from tests.browser import CHROMIUM, WITHOUT, browser
 from tests.pages import h200_run
 from tests.recorded_runs import recorded
@@ -19,21 +19,21 @@ from tests.rendered import Elements
 Golden = Callable[[str, str], None]
 
 
-def h200_data() -> PageData:
+def h200_data() -> tuple[dict[str, list[float]], dict[str, bytes]]:
     cases = h200_run().cases
     ratios = {case.name: [math.exp(pair.log_ratio) for pair in pairs_of(case.head, case.reference)] for case in cases}
-    return PageData(ratios, {"normalize/rows_16k": b"a picture"})
+    return ratios, {"normalize/rows_16k": b"a picture"}
 
 
 def test_page(golden: Golden) -> None:
     """The whole page is what it was when somebody last looked at it in a browser, on a phone's width too."""
-    golden("report_h200.html", render_page(recorded("h200_red").reports["h200"], h200_data()))
+    golden("report_h200.html", render_page(recorded("h200_red").reports["h200"], *h200_data()))
 
 
 def test_the_verdict_and_each_case_are_there() -> None:
     """The headline comes first, then every case, the worst first; those that need a look are open."""
     report = recorded("outcomes").reports[""]
-    elements = Elements(render_page(report, PageData()))
+    elements = Elements(render_page(report))
     text = elements.text
     places = [text.index(name) for name in ("2 of 13 cases slower", "gemm/fp8_4k", "copy/32m")]
     assert places == sorted(places)
@@ -46,7 +46,7 @@ def test_a_large_run_shows_its_worst_cases() -> None:
     """Beyond so many cases the page says how many it leaves out, and has no plots of them."""
     report = recorded("h200_red").reports["h200"]
     many = tuple(report.cases[0].model_copy(update={"name": f"many/{number}"}) for number in range(MOST_CASES + 7))
-    page = render_page(report.model_copy(update={"cases": many}), PageData())
+    page = render_page(report.model_copy(update={"cases": many}))
     assert "7 more cases" in page
     assert page.count("<details") == MOST_CASES
 
@@ -113,7 +113,7 @@ def test_nothing_is_cut_off_or_on_top_of_anything(tmp_path: Path) -> None:
                 cases = found.runs[model].cases
                 ratios = {one.name: [math.exp(pair.log_ratio) for pair in pairs_of(one.head, one.reference)] for one in cases}
                 page = tmp_path / f"{name}.html"
-                page.write_text(render_page(report, PageData({case: each for case, each in ratios.items() if each})))
+                page.write_text(render_page(report, {case: each for case, each in ratios.items() if each}))
                 for width in (390, 1280):
                     tab.resize(width, 844, dark=True)
                     tab.open(page.as_uri())

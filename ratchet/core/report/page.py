@@ -10,7 +10,7 @@ import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 import jinja2
@@ -88,26 +88,20 @@ class PageCase:
         return self.case.outcome not in (Outcome.IDENTICAL, Outcome.UNCHANGED, Outcome.SKIPPED, Outcome.MEASURED)
 
 
-@dataclass(frozen=True)
-class PageData:
-    """The parts of a page besides the report."""
+def render_page(report: ReportRecord, ratios: Mapping[str, Sequence[float]] = {}, pictures: Mapping[str, bytes] = {}) -> str:
+    """Return the page as HTML.
 
-    ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Case → head time / reference time of each pair, in the order in which they were taken."""
-    pictures: Mapping[str, bytes] = field(default_factory=dict)
-    """Case → the PNG picture of its profile."""
-
-
-def render_page(report: ReportRecord, data: PageData) -> str:
-    """Return the page as HTML."""
+    ``ratios``: case → head time / reference time of each pair, in the order in which they were taken. ``pictures``: case → the
+    PNG picture of its profile.
+    """
     listed = words.worst_first(report)
     profiles = {one.case: one for one in report.profiles}
     shown = [
         PageCase(
             case,
-            pair_plot(data.ratios.get(case.name, ()), case.comparison, report.policy.of_case(case.name)),
+            pair_plot(ratios.get(case.name, ()), case.comparison, report.policy.of_case(case.name)),
             profiles.get(case.name),
-            f"data:image/png;base64,{base64.b64encode(data.pictures[case.name]).decode()}" if case.name in data.pictures else "",
+            f"data:image/png;base64,{base64.b64encode(pictures[case.name]).decode()}" if case.name in pictures else "",
         )
         for case in listed[:MOST_CASES]
     ]
