@@ -53,8 +53,9 @@ def print_report(report: ReportRecord, console: Console) -> None:
     from rich.text import Text
 
     listed = words.worst_first(report)
-    console.print(_table(report, listed, console.width))
-    if any(column.title == _ROOF for column in _fitting(report, listed, console.width)):
+    columns = _fitting(report, listed, console.width)
+    console.print(_table(report, listed, columns, console.width))
+    if any(column.title == _ROOF for column in columns):
         for note in words.roof_notes(listed):
             console.print(Text(note, style="dim"))
     console.print()
@@ -129,22 +130,18 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     return outcome, name, *times, moved, words.interval(case.comparison), detectable, note
 
 
-def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
+def _table(report: ReportRecord, listed: list[CaseVerdict], columns: list[_Column], width: int) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    columns = _fitting(report, listed, width)
     room = max(8, width - sum(_wide(column) + _GAP for column in columns[1:]))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))  # and 1 for the box
     for column in columns:
         table.add_column(column.title, justify=column.justify, no_wrap=True, overflow="ellipsis")
     for case, row in zip(listed, zip(*(column.cells for column in columns), strict=True), strict=True):
         outcome = words.outcome_before_acceptance(case, report)
-        style = {
-            "Outcome": words.WORDS[outcome].style,
-            "Case": "" if outcome in _QUIET else "bold",
-        }
+        style = {"Outcome": words.WORDS[outcome].style, "Case": "" if outcome in _QUIET else "bold"}
         cells = (_middle(row[0], room), *row[1:])
         table.add_row(*(Text(cell, style=style.get(column.title, "")) for cell, column in zip(cells, columns, strict=True)))
     return table
