@@ -129,7 +129,7 @@ SHEETS = (
     _sheet(r"B200", 7700, fp32=75.0, tensor_tf32=1125.0, tensor_bf16=2250.0, tensor_fp16=2250.0, tensor_fp8=4500.0),
     _sheet(r"GB200", 8000, fp32=80.0, tensor_tf32=1250.0, tensor_bf16=2500.0, tensor_fp16=2500.0, tensor_fp8=5000.0),
 )
-_MAKER = re.compile(r"^(?:NVIDIA|Tesla|Graphics Device)\s+", re.IGNORECASE)
+_MAKER = re.compile(r"^(?:(?:NVIDIA|Tesla|Graphics Device)\s+)+", re.IGNORECASE)
 
 
 def datasheet(gpu: str | None) -> Peaks | None:
@@ -137,9 +137,7 @@ def datasheet(gpu: str | None) -> Peaks | None:
 
     A slice of a GPU (``… MIG 1g.10gb``) is not the GPU, so it has no peaks either.
     """
-    name = " ".join((gpu or "").split())
-    while _MAKER.match(name):
-        name = _MAKER.sub("", name)
+    name = _MAKER.sub("", " ".join((gpu or "").split()))
     return next((peaks for pattern, peaks in SHEETS if pattern.fullmatch(name)), None)
 
 
