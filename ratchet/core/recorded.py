@@ -24,9 +24,6 @@ from ratchet.core.untrusted import clean
 _OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
 
 
-# `ratchet compare` and `report`: judge two runs beside each other, or one by other thresholds.
-
-
 def compare(first: Path, second: Path, format_: str | None, request: Request, environ: Mapping[str, str]) -> ReportRecord:
     """Judge two runs of one machine, ``first`` being the reference: recorded ones, or files that another harness wrote.
 

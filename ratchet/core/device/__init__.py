@@ -1,5 +1,5 @@
 """The GPU and the machine around it: their description, their fitness for timing, and the lock that gives them to one run.
 
-`ratchet.core.machine`, `ratchet doctor` and the rest of `measure` use it. It asks NVML, reads /proc, runs small programs for
-their versions, and writes lock files.
+`ratchet.core.machine` and `ratchet doctor` use it. It asks NVML, reads /proc, runs small programs for their versions, and writes
+lock files.
 """

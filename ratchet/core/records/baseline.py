@@ -101,9 +101,6 @@ class Step(Record):
     """Of all of the above, the machine and the case's name."""
 
 
-# The entries of the file, and the file.
-
-
 MOST_DAYS = 30
 MOST_MERGES = 10
 

@@ -20,8 +20,6 @@ WRITTEN = (SUGGESTIONS, f"{EARLIER}/**", *(f"{_KEYED}.{kind}" for kind in ("json
 """Globs of the files that a search leaves in the folder; pictures are of earlier releases."""
 
 
-# ``bench/tuned.json``: the parameters that a search recommended and a person applied, for each case and GPU.
-
 TUNED_FILE = "tuned.json"
 """Name of the file in the folder of benchmarks of a tree."""
 
