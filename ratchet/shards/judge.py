@@ -46,7 +46,8 @@ def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
     numbered: dict[int, RunRecord] = {}
     for run in shards:
         if run.shard is None or run.kind != "check":
-            raise UsageError("One of the runs is not a shard of a check.", "Measure with `ratchet check --shard I/N`.")
+            text = f"The run of {run.started_at:%Y-%m-%d %H:%M:%S} is not a shard of a check."
+            raise UsageError(text, "Measure with `ratchet check --shard I/N`.")
         if run.shard.number in numbered:
             raise UsageError(f"Shard {run.shard} was given twice.", "Name each shard once.")
         numbered[run.shard.number] = run

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ratchet.core.errors import Exit, IncompleteError, UsageError
 from ratchet.core.records.run import CaseRun, RunRecord, Shard
 from ratchet.shards.judge import joined
-from tests.examples import run_of
+from tests.examples import STARTED, run_of
 from tests.history_examples import timed
 
 WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number in range(7))
@@ -49,7 +49,7 @@ def test_a_missing_shard_is_named_and_nothing_is_judged() -> None:
     assert raised.value.exit_code == Exit.NOT_MEASURED
 
 
-NO_SHARD = "One of the runs is not a shard of a check. Measure with `ratchet check --shard I/N`."
+NO_SHARD = f"The run of {STARTED:%Y-%m-%d %H:%M:%S} is not a shard of a check. Measure with `ratchet check --shard I/N`."
 APART = "Shards 1/2 and 2/2 do not belong together: {}. Merge shards of one check."
 OTHER_DRIVER = run_of().environment.model_copy(
     update={"fingerprint": run_of().environment.fingerprint.model_copy(update={"driver": "1.0"})}

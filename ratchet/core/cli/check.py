@@ -92,7 +92,7 @@ def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], opti
     show(done.report, as_json=options["as_json"])
     try:
         paths = write(done, os.environ)
-        write_exchange(done, options, os.environ)
+        write_exchange(done.report, options, os.environ, done.run)
     except OutputError as error:
         click.echo(f"ratchet: {error}", err=True)
         return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)

@@ -20,10 +20,11 @@ from ratchet import tools
 from ratchet.core.cli import discard_output
 from ratchet.core.cli.options import request_of
 from ratchet.core.records.files import save_text
+from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import ReportRecord
 from ratchet.core.report.progress import Progress, choose_progress
 from ratchet.core.report.terminal import plain_lines, print_report
-from ratchet.core.request import CommandResult, settings_of
+from ratchet.core.request import settings_of
 
 
 @contextlib.contextmanager
@@ -81,19 +82,21 @@ def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
         print_result(None, (f"{label + ':':<9}{shown(path)}" for label, path in zip(labels, paths, strict=False)), as_json=False)
 
 
-def write_exchange(done: CommandResult, options: dict[str, Any], environ: Mapping[str, str]) -> None:
-    """Write the files of ``--junit``, ``--sarif`` and ``--seed-format``, where they are given. Raises OutputError."""
+def write_exchange(
+    report: ReportRecord, options: dict[str, Any], environ: Mapping[str, str], run: RunRecord | None = None
+) -> None:
+    """Write the files of ``--junit`` and ``--sarif``, and of a run that of ``--seed-format``. Raises OutputError."""
     junit, sarif, seed = (options.get(name) for name in ("junit", "sarif", "seed_format"))
     if not (junit or sarif or seed):
         return
     texts = tools.part("exchange")
     if junit:
-        save_text(junit, texts.junit_text(done.report))
+        save_text(junit, texts.junit_text(report))
     if sarif:
         root, settings = settings_of(request_of((), options), environ)
-        save_text(sarif, texts.sarif_text(done.report, texts.defined_at(root, settings.bench)))
-    if seed:
-        save_text(seed, texts.seed_text(done.run))
+        save_text(sarif, texts.sarif_text(report, texts.defined_at(root, settings.bench)))
+    if seed and run:
+        save_text(seed, texts.seed_text(run))
 
 
 def shown(path: Path) -> str:

@@ -57,11 +57,12 @@ def compare_command(files: tuple[Path, ...], **options: Any) -> int:
     if len(files) == 2:
         report = compare(files[0], files[1], format_, request, os.environ)
         show(report, as_json=options["as_json"])
+        write_exchange(report, options, os.environ)
         return report.exit_code
     if format_:
         raise click.UsageError("--format takes two files of another harness: A and B.")
     done = judge_again(files[0] if files else None, request, os.environ)
     show(done.report, as_json=options["as_json"])
     print_paths(save_files(done, with_run=False), quiet=options["as_json"])
-    write_exchange(done, options, os.environ)
+    write_exchange(done.report, options, os.environ)
     return done.report.exit_code

@@ -111,8 +111,9 @@ def _why(report: ReportRecord) -> list[str]:
 
 
 def _notes(listed: list[CaseVerdict]) -> list[str]:
-    """Return one line for each sentence about results without a reference or more memory, with its first cases."""
-    lines = []
+    """Return one line for each sentence about results without a reference or more memory, with its first cases; and of a star."""
+    starred = any(case.comparison and not case.comparison.is_paired for case in listed)
+    lines = ["* against a time that was not measured beside it."] if starred else []
     sentences = words.by_sentence(listed, lambda case: case.unchecked) | words.by_sentence(listed, lambda case: case.memory)
     for sentence, names in sentences.items():
         shown = units.listed(names, show=lambda name: untrusted.log_line(name, untrusted.CELL))
