@@ -54,6 +54,53 @@ _DATABASE = _database()
 _HERE = "from pathlib import Path\nROOT = Path(__file__).parent.parent\n"
 
 SEEN = (
+    Change(
+        "a hook of forks imports it",
+        in_op(
+            "import os\nS = [1]\ndef again():\n    from kit import table\n    S[0] = table.N\n"
+            "os.register_at_fork(after_in_child=again)\ndef value(): return S[0]\n",
+            **{"kit/table.py": "N = 2\n"},
+        ),
+        {"kit/table.py": "N = 8\n"},
+    ),
+    Change(
+        "a hook before forks reads it",
+        in_op(
+            f"{_HERE}import os\nS = [1]\ndef again(): S[0] = int((ROOT / 'notes.md').read_text())\n"
+            "os.register_at_fork(before=again)\ndef value(): return S[0]\n",
+            **{"notes.md": "2"},
+        ),
+        {"notes.md": "8"},
+    ),
+    Change(
+        "what formats a warning reads it",
+        in_op(
+            f"{_HERE}import importlib, warnings\nimportlib.reload(warnings)  # pytest has its own\nS = [1]\n"
+            "def fmt(*a, **k):\n    S[0] = int((ROOT / 'style.md').read_text())\n    return ''\n"
+            "def value():\n    before, warnings.formatwarning = warnings.formatwarning, fmt\n    warnings.warn('x')\n"
+            "    warnings.formatwarning = before\n    return S[0]\n",
+            **{"style.md": "2"},
+        ),
+        {"style.md": "8"},
+    ),
+    Change(
+        "a file is loaded as the program",
+        in_op(
+            f"{_HERE}import importlib.util\ndef value():\n"
+            "    spec = importlib.util.spec_from_file_location('__main__', ROOT / 'kit/tool.py')\n"
+            "    tool = importlib.util.module_from_spec(spec)\n    spec.loader.exec_module(tool)\n    return tool.N\n",
+            **{"kit/tool.py": "N = 1\nif __name__ == '__main__':\n    N = 2\n"},
+        ),
+        {"kit/tool.py": "N = 1\nif __name__ == '__main__':\n    N = 8\n"},
+    ),
+    Change(
+        "data lie among the byte code",
+        in_op(
+            "from pathlib import Path\ndef value(): return (Path(__file__).parent / '__pycache__/plan.json').read_text()\n",
+            **{"kit/__pycache__/plan.json": "2"},
+        ),
+        {"kit/__pycache__/plan.json": "8"},
+    ),
     *(
         Change(
             f"the size of a file is read {sentence}",

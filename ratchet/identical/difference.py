@@ -117,7 +117,7 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
         with os.scandir(tree / folder) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
-                if entry.name == GIT or (in_cache and not _is_unchecked(tree / path)):
+                if entry.name == GIT or (in_cache and _is_checked(tree / path)):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{path}/")
@@ -127,12 +127,12 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
     return found
 
 
-def _is_unchecked(path: Path) -> bool:
-    """Return whether a file is byte code that Python runs without a look at its source: PEP 552."""
-    if not path.is_file():
+def _is_checked(path: Path) -> bool:
+    """Return whether a file is byte code that Python compares with the time of its source before it runs it: PEP 552."""
+    if path.suffix != ".pyc" or not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(8)[4:] == b"\1\0\0\0"
+        return file.read(8)[4:] == bytes(4)
 
 
 def _difference(reference: Path, head: Path, path: str, one: os.stat_result | None, other: os.stat_result | None) -> str:

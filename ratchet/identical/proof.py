@@ -7,6 +7,7 @@ docs/decisions/0021-host-code.md has the argument, and what is accepted.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +49,16 @@ class Proof:
 
     def imported(self) -> None:
         """Note that the tree is imported: what was noticed until now, all cases notice."""
+        self._try(Watch.note_threads)
         found = self._noticed()
         if self._watch:
             self.imported_touches = frozenset(self._watch.touched)
         if found and not self._difference.is_whole:
             self._settle(Noticed(found, always=True))
+
+    def forking(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context for a fork of the host, which may run code of the tree."""
+        return self._watch.open_for_forks() if self._watch else contextlib.nullcontext()
 
     def forked(self, *, watched: bool) -> None:
         """Go on in a worker, or let it run as if nothing had been watched."""

@@ -157,7 +157,7 @@ class Watch:
         self._since = time.time()
         self._loaded: frozenset[str] = frozenset()
         """Modules of packages that were there already, so that no import looks for them."""
-        self._is_on = False
+        self._is_on = self._forks_itself = False
         self._here = _Here()
         self._undo = contextlib.ExitStack()
 
@@ -208,6 +208,22 @@ class Watch:
         codes = (function.__code__ for function in (uncompiled_kernels() if self._kernels else ()))
         for path, name in self._kernels - {(self._path_of_code(code), code.co_qualname) for code in codes}:
             self._touch(Touch("kernel", path, name))
+
+    @contextlib.contextmanager
+    def open_for_forks(self) -> Iterator[None]:
+        """Hear, in a paused process, what runs at a fork of it: what `os.register_at_fork` was given, before and after."""
+        self._is_on = self._forks_itself = True
+        yield
+        self._is_on = self._forks_itself = False
+
+    def note_threads(self) -> None:
+        """Note threads that work on in code of the tree: what they do later, nobody hears."""
+        was_busy, self._here.is_busy = self._here.is_busy, True  # a look at frames is an event
+        others = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
+        self._here.is_busy = was_busy
+        for frame in others:
+            if place := next((self._place(each) for each in _back(frame) if self._path_of_code(each.f_code)), ""):
+                self._touch(Touch("anything", f"a thread of {place} works on after the import"))
 
     def stop(self) -> None:
         """Take everything out of the way of what runs from now on."""
@@ -293,6 +309,8 @@ class Watch:
                 self._opened(event, os.fsdecode(arguments[0]))
         elif _is_of(event.asker, *_READERS):
             pass
+        elif name == "os.fork" and self._forks_itself:
+            self._forks_itself = False
         elif name in _PROGRAMS:
             if name in _FORKS or not self._is_outside(event, _COMPILERS):
                 self._touch(Touch("anything", f"{self._place(event.asker)} started a process, which may notice anything"))
@@ -353,9 +371,11 @@ class Watch:
     def _executed(self, event: _Event, code: CodeType) -> None:
         """Note that a file was imported, or a text run as code."""
         path = self._path_of_code(code)
-        if not (event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps):
+        is_import = event.steps[:2] == ("_call_with_frames_removed", "exec_module") and "import" in event.steps
+        if not is_import or event.caller is None or event.caller.f_locals["args"][1]["__name__"] == "__main__":
             self._touch(Touch("read", path), "ran it", event)
             return
+        self._written(event, path)
         self._touch(Touch("imported", path))
         if path in self._paths and path.endswith(".py"):
             self._known[path] += 1
@@ -368,14 +388,21 @@ class Watch:
             self._known.update(set(places))
         if self._is_harmless(event):
             return
-        with contextlib.suppress(OSError):  # a file that is made now has not kept anything
-            if self._path_of(file) and not event.steps and Path(file).stat().st_ctime > self._since:
-                what = f"{self._place(event.asker)} opened {PurePath(file).name}, which the run itself has written"
-                self._touch(Touch("anything", what))
         for path in places:
+            self._written(event, path)
             self._touch(Touch("read", path), "opened it", event)
         self._asked(event, file)
         self._listed(event, file)
+
+    def _written(self, event: _Event, path: str) -> None:
+        """Note a file that the run itself has written: an earlier worker did what this one need not do any more."""
+        try:
+            found = _lstat(f"{self._start}{path}")
+        except OSError:  # a file that is made now has not kept anything
+            return
+        if found.st_ctime > self._since and not stat.S_ISDIR(found.st_mode) and "__pycache__/" not in path:
+            what = f"{self._place(event.asker)} used {PurePath(path).name}, which the run itself has written"
+            self._touch(Touch("anything", what))
 
     def _named(self, event: _Event, arguments: tuple[Any, ...]) -> None:
         """Note whatever event it may be that has a file's name among its arguments."""
@@ -386,6 +413,8 @@ class Watch:
         exists_only = event.name.startswith("os.") and _asks_existence(event)
         for each in named if not self._is_harmless(event) else ():
             self._asked(event, each, base)
+            for path in () if event.steps else self._places(each, base):
+                self._written(event, path)
             for path in () if exists_only else self._places(each, base):
                 self._touch(Touch("read", path), f"asked for it ({event.name})", event)
         if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
@@ -515,9 +544,8 @@ class Watch:
         """Return whether a file is read to import it, by the harness, to make a kernel of it, or to print a line of it."""
         if "import" in event.steps or _is_of(event.asker, *_READERS) or self._is_outside(event, (*_KERNEL_MAKERS, *_PRINTERS)):
             return True
-        return any(
-            frame.f_code.co_name == "_showwarnmsg_impl" and _is_of(frame, "python:warnings") for frame in _back(event.caller)
-        )
+        standard = itertools.takewhile(lambda frame: _is_of(frame, "python:"), _back(event.caller))
+        return any(frame.f_code.co_name == "_showwarnmsg_impl" and _is_of(frame, "python:warnings") for frame in standard)
 
     def _place(self, frame: FrameType | None) -> str:
         if frame is None:

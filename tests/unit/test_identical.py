@@ -28,7 +28,7 @@ from ratchet.identical.watch import NativeOpenings
 from ratchet.process_state.boundary import CaseBoundary
 from tests import examples
 from tests.forked import forked
-from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text
+from tests.planted_changes import BENCH, HARMLESS, LATER, SEEN, Change, Text, in_op
 
 pytestmark = pytest.mark.no_cover
 
@@ -78,7 +78,9 @@ def watched(tree: Path, library: Path, difference: TreeDifference) -> dict[str, 
         sys.dont_write_bytecode = False
         loaded = load(spec_of(tree), difference)
         assert not loaded.catalogue.broken, loaded.catalogue.broken
-        os.write(writer, forked(lambda inner: worker(inner, loaded)).encode())
+        with loaded.proof.forking():
+            found = forked(lambda inner: worker(inner, loaded))
+        os.write(writer, found.encode())
 
     def worker(writer: int, loaded: Any) -> None:
         loaded.proof.forked(watched=True)
@@ -113,6 +115,51 @@ def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> 
     found, later = answers(tmp_path, change)
     assert [(side["noticed"], side["unknown"]) for side in found.values()] == [([], "")] * 2
     assert later == Found()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("writes", "uses"),
+    [
+        ("kit/_made.py", "from kit import _made\n    return _made.N"),
+        ("kit/made", "return MADE.exists()"),
+        ("kit/made", "import os\n    return os.access(MADE, os.R_OK)"),
+        ("kit/made", "import sqlite3\n    return sqlite3.connect(MADE).total_changes"),
+        ("kit/made", "return MADE.read_text()"),
+    ],
+    ids=["imported", "asked for", "asked for its rights", "opened by C code", "read"],
+)
+def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, writes: str, uses: str) -> None:
+    """It did what this one need not do any more, and nobody knows what that was."""
+    op = f"from pathlib import Path\nMADE = Path(__file__).parent.parent / '{writes}'\ndef value():\n    {uses}\n"
+    trees = {side: write(tmp_path / side / side, {**in_op(op), "bench/op.py": BENCH}).resolve() for side in ("base", "head")}
+    (trees["head"] / "kit/source.py").write_text("def source(): return 8\n")
+
+    def host(writer: int) -> None:
+        loaded = load(spec_of(trees["base"]), compare(trees["base"], trees["head"], "bench", "results"))
+        (trees["base"] / writes).write_text("N = 2\n")
+        os.write(writer, forked(lambda inner: worker(inner, loaded)).encode())
+
+    def worker(writer: int, loaded: Any) -> None:
+        loaded.proof.forked(watched=True)
+        loaded.build("op/default", 1).run()
+        os.write(writer, "; ".join(loaded.proof.result().noticed).encode())
+
+    assert f"{Path(writes).name}, which the run itself has written" in forked(host)
+
+
+def test_a_thread_that_works_on_after_the_import_is_noticed(tmp_path: Path) -> None:
+    """What it imports a second later, all workers have, and nobody has heard of it."""
+    op = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\ndef value(): return 1\n"
+    trees = {side: write(tmp_path / side / side, {**in_op(op), "bench/op.py": BENCH}).resolve() for side in ("base", "head")}
+    (trees["head"] / "kit/table.py").write_text("N = 8\n")
+
+    def host(writer: int) -> None:
+        loaded = load(spec_of(trees["base"]), compare(trees["base"], trees["head"], "bench", "results"))
+        os.write(writer, "; ".join(loaded.proof.result().noticed).encode())
+        os._exit(0)
+
+    assert "a thread of kit/op.py:2 works on after the import" in forked(host)
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,8 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
                 libraries.load_compiler(tree.spec.device)
                 host_code.freeze()  # as after the imports
                 has_compiler = True
-            pid = os.fork()
+            with tree.proof.forking() if tree.proof else contextlib.nullcontext():
+                pid = os.fork()
             if pid == 0:
                 die_with_parent()
                 adopt_orphans()  # those of a worker are its own until it ends; then they become the host's

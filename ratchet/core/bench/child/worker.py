@@ -299,6 +299,7 @@ class Worker:
             return dict(vars(host_code.Noticed(unknown="its tree was not compared before it was imported")))
         try:
             ends = time.monotonic() + WATCHED_S
+            _collector_off()  # as while it is timed
             for _ in range(WATCHED_CALLS):
                 job.call()
                 if self._settle:
@@ -309,6 +310,8 @@ class Worker:
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             why = clean(f"looking at its host code failed: {type(error).__name__}: {error}")
             return dict(vars(host_code.Noticed(unknown=why)))
+        finally:
+            _collector_on()
 
     def restore(self) -> dict[str, Any]:
         """Release the prepared case, and restore what it left changed in this process, so that another case can begin."""
