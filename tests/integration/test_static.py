@@ -220,6 +220,29 @@ def test_the_record_itself_is_no_difference(recorded: Playground) -> None:
     assert recorded.ratchet("check", "--static", env=STUB).code == Exit.PASS
 
 
+def test_a_case_that_was_not_written_down_needs_the_gpu(recorded: Playground) -> None:
+    """A record of some cases alone proves nothing of the others."""
+    assert recorded.ratchet("run", "--static", "adds", "--device", "cpu", env=STUB).code == Exit.PASS
+    recorded.commit({"README.md": "a word\n"})
+    done = recorded.ratchet("check", "--static", env=STUB)
+    assert done.code == Exit.NOT_MEASURED
+    assert "it was not written down" in done.out
+
+
+def test_where_the_build_makes_less_nothing_is_proved(tmp_path: Path) -> None:
+    """What was imported where the record was made, and is not there, cannot be compared."""
+    ops = "try:\n    from kit import _made\nexcept ImportError:\n    pass\n" + OPS
+    build = "import os\nif 'FULL' in os.environ: open('kit/_made.py', 'w').write('N = 2\\n')\n"
+    files = {**FILES, "kit/ops.py": ops, "make.py": build}
+    new_repository(tmp_path / "repo", files, settings='build = "python3 make.py"\n')
+    play = Playground(tmp_path)
+    assert play.ratchet("run", "--static", "--device", "cpu", env={**STUB, "FULL": "1"}).code == Exit.PASS
+    play.commit({"make.py": build.replace("2", "8")})
+    done = play.ratchet("check", "--static", env=STUB)
+    assert done.code == Exit.NOT_MEASURED
+    assert done.out.count("the build makes no kit/_made.py here") == 2
+
+
 @pytest.mark.parametrize(
     ("ops", "holds"),
     [("# a word\n" + OPS, True), (OPS.replace("x * y", "x * y + 1"), False), (OPS.replace("num_warps=8", "num_warps=4"), False)],

@@ -87,6 +87,9 @@ def record(request: Request, progress: Progress, environ: Mapping[str, str]) -> 
         if earlier and (holds := prover.holding(earlier, machine, {case.name for case in cases}, trees.head)):
             return WrittenDown(results / STATIC, holds)
         recorded = prover.written_down(hosts, cases, machine, head)
+        every = [case.name for case in choose_cases(hosts.sides["head"].listing(), None, ())]
+    others = {name: RecordedCase(unknown="it was not written down") for name in every if name not in recorded.cases}
+    recorded = recorded.model_copy(update={"cases": recorded.cases | others})
     save(results / STATIC, recorded)
     return WrittenDown(results / STATIC)
 
@@ -229,6 +232,10 @@ class Prover:
             trees: dict[Side, Path] = {"reference": found["refs"], "head": found["head"]}
             bench, own = self.settings.bench, self.settings.results
             sides = [OneSide(side, tree_difference(found["base"], tree, bench, own)) for side, tree in trees.items()]
+            imported = recorded.imported.touched.get("imported", {})
+            if absent := next((path for path in imported if not (found["base"] / path).exists()), ""):
+                why = f"the build makes no {absent} here, and the tree that was written down imported it"
+                sides = [replace(each, difference=replace(each.difference, unknown=why)) for each in sides]
             names = select(list(recorded.cases), patterns) if patterns else list(recorded.cases)
             is_reference = not sides[0].difference.python
 
