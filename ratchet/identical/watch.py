@@ -82,6 +82,8 @@ _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sy
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
 _MEMORY = frozenset({"ctypes.cdata", "ctypes.string_at", "ctypes.wstring_at", "ctypes.PyObj_FromPtr"})
 """They read memory by its address."""
+_TRACERS = ("gettrace", "getprofile")
+"""Functions of `sys` that tell whether somebody watches."""
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES
@@ -185,12 +187,15 @@ class Watch:
             self._undo.callback(delattr, FileFinder, name)
         self._replace(linecache, "cache", _Lines(self, linecache.cache))
         self._replace(sys, "addaudithook", self._traceable(sys.addaudithook))
+        for name in _TRACERS:
+            self._replace(sys, name, self._noting(getattr(sys, name), name))
         if self._functions:
             self._undo.enter_context(self._functions)
         self.go_on()
 
     def go_on(self) -> None:
         """Hear of everything from now on, in a process that was forked from a paused one too. Raises WorkerError as `start`."""
+        self._is_on = False
         self._known.clear()
         self._natives = NativeOpenings(self._start + (f"{GIT}/HEAD" if path == GIT else path) for path in self._paths)
         self._is_on = True
@@ -325,6 +330,9 @@ class Watch:
         elif name in _MEMORY:
             if event.asker and self._path_of_code(event.asker.f_code):
                 self._touch(Touch("anything", f"{self._place(event.asker)} read memory, where it may notice anything"))
+        elif name in _TRACERS:
+            if event.asker and self._path_of_code(event.asker.f_code):
+                self._touch(Touch("anything", f"{self._place(event.asker)} asked whether somebody watches (sys.{name})"))
         elif name in _UNTRACED or name in _OBJECTS:
             is_profiled = name == "sys.setprofile" and _is_of(event.caller, "python:threading")
             if self._functions and not (is_profiled and self._functions.thread_began()):
@@ -440,6 +448,9 @@ class Watch:
         if folder and not is_known:
             shows_more = event.name == "os.scandir" and not _is_of(event.caller, "python:os", *_PATH_TELLERS)  # size, time
             self._touch(Touch("looked through" if shows_more else "listed", folder), "listed its folder", event)
+            with contextlib.suppress(OSError):  # no folder, or none any more
+                for entry in Path(self._start, folder).iterdir():
+                    self._written(event, f"{folder}/{entry.name}")
 
     def _read(self, event: _Event, owner: Any, name: str) -> None:
         """Note that an attribute was read which is code or a frame."""

@@ -126,8 +126,9 @@ def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> 
         ("kit/made", "import os\n    return os.access(MADE, os.R_OK)"),
         ("kit/made", "import sqlite3\n    return sqlite3.connect(MADE).total_changes"),
         ("kit/made", "return MADE.read_text()"),
+        ("kit/made", "return len(list(MADE.parent.glob('m*')))"),
     ],
-    ids=["imported", "asked for", "asked for its rights", "opened by C code", "read"],
+    ids=["imported", "asked for", "asked for its rights", "opened by C code", "read", "listed"],
 )
 def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, writes: str, uses: str) -> None:
     """It did what this one need not do any more, and nobody knows what that was."""
@@ -146,6 +147,14 @@ def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, wri
         os.write(writer, "; ".join(loaded.proof.result().noticed).encode())
 
     assert f"{Path(writes).name}, which the run itself has written" in forked(host)
+
+
+@pytest.mark.parametrize("name", ["gettrace", "getprofile"])
+def test_a_case_that_asks_whether_it_is_watched_is_noticed(tmp_path: Path, name: str) -> None:
+    """It may do something else while it is timed."""
+    op = f"import sys\ndef value(): return 1 if sys.{name}() else 2\n"
+    found, _ = answers(tmp_path, Change("", in_op(op), {"kit/other.py": "N = 8\n"}))
+    assert found["base"]["noticed"] == [f"kit/op.py:2 asked whether somebody watches (sys.{name})"]
 
 
 def test_a_thread_that_works_on_after_the_import_is_noticed(tmp_path: Path) -> None:
