@@ -312,10 +312,10 @@ class Watch:
         elif name == "open":
             if isinstance(arguments[0], str | bytes | os.PathLike):  # and not a descriptor, which was opened before
                 self._opened(event, os.fsdecode(arguments[0]))
-        elif _is_of(event.asker, *_READERS):
-            pass
         elif name == "os.fork" and self._forks_itself:
             self._forks_itself = False
+        elif _is_of(event.asker, *_READERS):
+            pass
         elif name in _PROGRAMS:
             if name in _FORKS or not self._is_outside(event, _COMPILERS):
                 self._touch(Touch("anything", f"{self._place(event.asker)} started a process, which may notice anything"))
