@@ -105,7 +105,7 @@ def test_variants(place: Playground) -> None:
     place.commit({"bench/waits.py": WAITS.replace("    def run():", '    assert variant == "improved"\n\n    def run():')})
     done = place.ratchet("study", "waits", *QUICK)
     assert done.code == 3
-    assert "waits/short: AssertionError" in done.out
+    assert "waits/short, naive: AssertionError" in done.out
     assert re.search(r"^short +improved ", done.out, re.MULTILINE)
 
 
