@@ -421,10 +421,11 @@ class Watch:
         exists_only = event.name.startswith("os.") and _asks_existence(event)
         for each in named if not self._is_harmless(event) else ():
             self._asked(event, each, base)
-            for path in () if event.steps else self._places(each, base):
-                self._written(event, path)
-            for path in () if exists_only else self._places(each, base):
-                self._touch(Touch("read", path), f"asked for it ({event.name})", event)
+            for path in self._places(each, base):
+                if not event.steps:
+                    self._written(event, path)
+                if not exists_only:
+                    self._touch(Touch("read", path), f"asked for it ({event.name})", event)
         if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
             self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_places`
 
