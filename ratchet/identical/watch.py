@@ -222,13 +222,13 @@ class Watch:
         self._is_on = self._forks_itself = False
 
     def note_threads(self) -> None:
-        """Note threads that work on in code of the tree: what they do later, nobody hears."""
+        """Note threads that keep running code of the tree: what they do later, nobody hears."""
         was_busy, self._here.is_busy = self._here.is_busy, True  # a look at frames is an event
         others = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
         self._here.is_busy = was_busy
         for frame in others:
             if place := next((self._place(each) for each in _back(frame) if self._path_of_code(each.f_code)), ""):
-                self._touch(Touch("anything", f"a thread of {place} works on after the import"))
+                self._touch(Touch("anything", f"a thread of {place} keeps running after the import"))
 
     def stop(self) -> None:
         """Take everything out of the way of what runs from now on."""
@@ -332,7 +332,7 @@ class Watch:
                 self._touch(Touch("anything", f"{self._place(event.asker)} read memory, where it may notice anything"))
         elif name in _TRACERS:
             if event.asker and self._path_of_code(event.asker.f_code):
-                self._touch(Touch("anything", f"{self._place(event.asker)} asked whether somebody watches (sys.{name})"))
+                self._touch(Touch("anything", f"{self._place(event.asker)} asked whether it is being watched (sys.{name})"))
         elif name in _UNTRACED or name in _OBJECTS:
             is_profiled = name == "sys.setprofile" and _is_of(event.caller, "python:threading")
             if self._functions and not (is_profiled and self._functions.thread_began()):

@@ -154,10 +154,10 @@ def test_a_case_that_asks_whether_it_is_watched_is_noticed(tmp_path: Path, name:
     """It may do something else while it is timed."""
     op = f"import sys\ndef value(): return 1 if sys.{name}() else 2\n"
     found, _ = answers(tmp_path, Change("", in_op(op), {"kit/other.py": "N = 8\n"}))
-    assert found["base"]["noticed"] == [f"kit/op.py:2 asked whether somebody watches (sys.{name})"]
+    assert found["base"]["noticed"] == [f"kit/op.py:2 asked whether it is being watched (sys.{name})"]
 
 
-def test_a_thread_that_works_on_after_the_import_is_noticed(tmp_path: Path) -> None:
+def test_a_thread_that_keeps_running_after_the_import_is_noticed(tmp_path: Path) -> None:
     """What it imports a second later, all workers have, and nobody has heard of it."""
     op = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\ndef value(): return 1\n"
     trees = {side: write(tmp_path / side / side, {**in_op(op), "bench/op.py": BENCH}).resolve() for side in ("base", "head")}
@@ -168,7 +168,7 @@ def test_a_thread_that_works_on_after_the_import_is_noticed(tmp_path: Path) -> N
         os.write(writer, "; ".join(loaded.proof.result().noticed).encode())
         os._exit(0)
 
-    assert "a thread of kit/op.py:2 works on after the import" in forked(host)
+    assert "a thread of kit/op.py:2 keeps running after the import" in forked(host)
 
 
 @pytest.mark.parametrize(
