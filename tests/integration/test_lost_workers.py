@@ -111,7 +111,7 @@ def forks(device):
 def forks_late(device):
     def run():
         if os.fork() == 0:
-            time.sleep(0.3)
+            time.sleep(0.1)
         return torch.ones(3)
 
     return run
