@@ -27,7 +27,6 @@ from ratchet.core.records.run import SIDES, CaseRun, Performance, RunRecord, Sid
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
-from ratchet.explain.roofs import stored_roofs
 
 FOLDER, INDEX = "nsight", "profiles.json"
 _OF_A_CASE = (*(f"{side}.ncu-rep" for side in SIDES), "csv", "png", "svg")
@@ -51,6 +50,8 @@ def background_of(
     run: RunRecord | None, environment: Environment, when: datetime, baseline: Baseline, results: Path
 ) -> Background:
     """Return the facts with the measured roofs, else with those that copy and matmul of a run or of the baseline reached."""
+    from ratchet.explain.roof_timing import stored_roofs
+
     fingerprint = environment.fingerprint
     measured = stored_roofs(results, fingerprint) or measured_roofs(
         run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes

@@ -1,10 +1,12 @@
 """Measured roofs of a machine: benchmarks that come with ratchet, timed once where a command needs roofs and has none.
 
-`ratchet variants`, with or without --roofline, calls `roofs_of`, which writes ``results/roofs.json``.
+`ratchet variants`, with or without --roofline, calls `roofs_of`, which writes ``results/roofs.json``, a recorded run. Profiles
+take `stored_roofs`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,18 +15,29 @@ from pathlib import Path
 from ratchet.core.bench.suite import CaseTask, measure_suite
 from ratchet.core.command_result import record_of
 from ratchet.core.config import Settings
+from ratchet.core.errors import RatchetError
 from ratchet.core.judge.roofs import Roofs, measured_roofs
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import Machine, environment_of, plan_of
-from ratchet.core.records.files import save
-from ratchet.core.records.run import Tree
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import RunRecord, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.trees import tree_spec
-from ratchet.explain.roofs import FILE, stored_roofs
 
+FILE = "roofs.json"
 SHIPPED = Path(__file__).parent / "shipped"
 PAIRS, BLOCKS = 3, 4
 """Fresh processes for each roof, and turns in each: the best of these is a roof to a few per cent."""
+
+
+def stored_roofs(results: Path, fingerprint: Fingerprint) -> Roofs | None:
+    """Return the roofs that were measured on this machine; None where there are none, or the file cannot be read."""
+    with contextlib.suppress(RatchetError):
+        run = load(results / FILE, RunRecord)
+        if run.environment.fingerprint == fingerprint:
+            return measured_roofs(run.cases, {}, run.environment.l2_bytes)
+    return None
 
 
 def roofs_of(machine: Machine, settings: Settings, results: Path, progress: Progress, environ: Mapping[str, str]) -> Roofs:

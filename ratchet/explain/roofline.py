@@ -29,7 +29,6 @@ PRECISIONS = {
     "bfloat16": "tensor_bf16",
 }
 """dtype of a workload → the unit that computes in it. 16-bit types: matrix units, because no other unit is as fast."""
-_DRAM, _L2 = "dram", "l2"
 _SOURCES: tuple[Literal["measured", "report", "datasheet"], ...] = ("measured", "report", "datasheet")
 """A case is read against the first one that is known: a rate reached on this machine says more than a printed one."""
 
@@ -39,8 +38,8 @@ def precision_of(dtype: str) -> str:
     return "tensor_fp8" if dtype.startswith("float8") else PRECISIONS.get(dtype, dtype)
 
 
-def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Roof, ...]:
-    """Return one roof for each rate of a datasheet or a report."""
+def roofs_from(source: Literal["datasheet", "report", "measured"], peaks: Peaks) -> tuple[Roof, ...]:
+    """Return one roof for each rate that is known."""
     roofs = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
     if peaks.dram_bytes_per_s:
         roofs.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
@@ -51,13 +50,9 @@ def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Ro
 
 def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
     """Return the roofs that the copy and matmul benchmarks reached."""
-    measured = [
-        Roof(kind="compute", source="measured", rate=rate, precision=precision_of(dtype))
-        for dtype, rate in sorted(roofs.flops_per_s.items())
-    ]
-    if roofs.bytes_per_s:
-        measured.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
-    return tuple(measured)
+    by_rate = sorted(roofs.flops_per_s.items(), key=lambda item: item[1])  # of two types of 8 bits the faster one counts
+    flops = {precision_of(dtype): rate for dtype, rate in by_rate}
+    return roofs_from("measured", Peaks(dram_bytes_per_s=roofs.bytes_per_s, flops_per_s=flops))
 
 
 def machine_roofs(fingerprint: Fingerprint, measured: Roofs, profiles: Iterable[Profile | None] = ()) -> tuple[Roof, ...]:
@@ -70,15 +65,12 @@ def machine_roofs(fingerprint: Fingerprint, measured: Roofs, profiles: Iterable[
 def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
     """Return the peaks of these reports, each from the longest kernel that has it: short kernels know clocks badly."""
     kernels = [kernel for profile in profiles if profile for kernel in profile.kernels]
-    best: dict[str, float] = {}
-    for kernel in sorted(kernels, key=lambda kernel: -(kernel.duration_s or 0.0)):
-        peaks = kernel.peaks
-        rates = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
-        for name, rate in rates.items():
-            if rate:
-                best.setdefault(name, rate)
-    dram, l2 = best.pop(_DRAM, None), best.pop(_L2, None)
-    return Peaks(dram_bytes_per_s=dram, l2_bytes_per_s=l2, flops_per_s=best)
+    longest_first = [kernel.peaks for kernel in sorted(kernels, key=lambda kernel: -(kernel.duration_s or 0.0))]
+    return Peaks(
+        dram_bytes_per_s=next((peaks.dram_bytes_per_s for peaks in longest_first if peaks.dram_bytes_per_s), None),
+        l2_bytes_per_s=next((peaks.l2_bytes_per_s for peaks in longest_first if peaks.l2_bytes_per_s), None),
+        flops_per_s={name: rate for peaks in reversed(longest_first) for name, rate in peaks.flops_per_s.items()},
+    )
 
 
 def counted_flops(profile: Profile) -> dict[str, float]:
@@ -95,7 +87,12 @@ def counted_bytes(profile: Profile) -> float | None:
 
 
 def counted(
-    case: str, side: Side | None, profile: Profile, roofs: tuple[Roof, ...], seconds: float | None, *, warm: bool = False
+    case: str,
+    side: Side | None,
+    profile: Profile,
+    roofs: tuple[Roof, ...],
+    seconds: float | None,
+    workload: WorkloadIdentity | None = None,
 ) -> RooflinePoint | None:
     """Return a point whose FLOPs and bytes are the profiler's own.
 
@@ -118,8 +115,9 @@ def counted(
         seconds=seconds or sum(durations),
         source="counters",
         timed_by="benchmark" if seconds else "profiler",
-        warm=warm and seconds is not None,
+        warm=seconds is not None and workload is not None and is_warm(workload),
         all_flops=flops,
+        of_declared=agreement(workload, profile) if workload else None,
     )
 
 
@@ -157,8 +155,7 @@ def point(
     l2_bytes: int | None,
 ) -> RooflinePoint | None:
     """Return the point from counters where there are any, else from the work that the benchmark declares, if it does."""
-    warm = workload is not None and is_warm(workload)
-    by_counters = counted(case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
+    by_counters = counted(case, side, profile, roofs, seconds, workload) if profile else None
     if by_counters or workload is None or seconds is None or not workload.declares_work:
         return by_counters
     return declared(case, side, workload, seconds, l2_bytes)
@@ -184,10 +181,10 @@ def _read(point: RooflinePoint, roofs: tuple[Roof, ...]) -> RooflinePoint:
     Declared bytes that come from a cache have no share of a memory roof; where that would be the nearest one, the cache binds.
     """
     every = {roof.key: share for roof in roofs if (share := _share(point, roof)) is not None}
-    cached = {roof.key for roof in roofs if roof.kind == _DRAM and point.warm and point.source == "declared"}
+    cached = {roof.key for roof in roofs if roof.kind == "dram" and point.warm and point.source == "declared"}
     shares = {key: share for key, share in every.items() if key not in cached}
     best = best_roofs(roofs)
-    held = [best[name] for name in (_DRAM, point.precision) if name in best and best[name].key in every]
+    held = [best[name] for name in ("dram", point.precision) if name in best and best[name].key in every]
     if not held:
         return point.model_copy(update={"shares": shares})
     nearest = max(held, key=lambda roof: every[roof.key])

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.common.rooflines import Roof, Roofline, RooflinePoint, printed_peaks
+from ratchet.common.rooflines import Roofline, printed_peaks
 from ratchet.core.bench.child.registry import select, unmatched
-from ratchet.core.errors import PageError, RatchetError, UnfitError, UsageError
+from ratchet.core.errors import PageError, RatchetError, RecordError, UnfitError, UsageError
 from ratchet.core.judge.roofs import Roofs, cached, measured_roofs
 from ratchet.core.machine import environment_of, machine_of
 from ratchet.core.records.baseline import Baseline, FingerprintBaseline
@@ -27,8 +27,7 @@ from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
 from ratchet.explain.results import FOLDER as PROFILE_FOLDER
 from ratchet.explain.results import INDEX
-from ratchet.explain.roof_timing import PAIRS, roofs_of
-from ratchet.explain.roofs import stored_roofs
+from ratchet.explain.roof_timing import PAIRS, roofs_of, stored_roofs
 
 FOLDER, NAME = "roofline", "roofline"
 
@@ -99,7 +98,12 @@ def _of_results(
     path = recorded or next((path for path in (results / CURRENT, results / BASELINE) if path.exists()), None)
     if path is None:
         raise UsageError(f"Nothing was measured in {results} yet.", "Measure first with `ratchet run`, or name a recorded run.")
-    fingerprint, cases, roofs, notes = _of_baseline(path) if _is_baseline(path) else _of_run(path, load_baseline(results))
+    try:
+        fingerprint, cases, roofs, notes = _of_baseline(path, load(path, Baseline))
+    except RecordError:
+        if path.name == BASELINE:
+            raise
+        fingerprint, cases, roofs, notes = _of_run(load(path, RunRecord), load_baseline(results))
     known = [case.name for case in cases]
     for pattern in unmatched(known, patterns):
         raise UsageError(clean(f"{path} has no timed case called {pattern}."), clean(f"It has {', '.join(known) or 'none'}."))
@@ -125,7 +129,10 @@ def _assembled(
     if fingerprint.device == "cuda" and printed_peaks(fingerprint) is None:
         gpu = f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu or "this device"
         more.append(f"No datasheet peaks are known for {gpu}, so only measured roofs are drawn.")
-    by_case = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
+    by_case = {
+        case.name: pure.point(case.name, None, matched[case.name], case.workload, case.seconds, roofs, measured.l2_bytes)
+        for case in cases
+    }
     points = [point for point in by_case.values() if point]
     if unplaced := [name for name, point in by_case.items() if point is None]:
         more.append(f"Not shown: {', '.join(unplaced)}. Declare FLOPs and bytes in the benchmark, or run `ratchet profile`.")
@@ -140,14 +147,6 @@ def _assembled(
     if small:
         more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
     return pure.roofline(fingerprint.processor, points, roofs, [*more, *notes])
-
-
-def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
-    """Return the point of a case, and how its counted FLOPs compare with the declared ones."""
-    point = pure.point(case.name, None, profile, case.workload, case.seconds, roofs, l2_bytes)
-    if profile is None or point is None or point.source == "declared":
-        return point
-    return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
 def _matching(case: TimedCase, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
@@ -173,8 +172,7 @@ def _same(one: Tree, other: Tree) -> bool:
     return one.commit == other.commit and not one.dirty and not other.dirty
 
 
-def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
-    run = load(path, RunRecord)
+def _of_run(run: RunRecord, stored: Baseline) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
     fingerprint = run.environment.fingerprint
     cases = [
         TimedCase(case.name, case.workload, case.performance.median_time_ms / 1e3, run.head)
@@ -184,13 +182,13 @@ def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[TimedCase],
     return fingerprint, cases, measured_roofs(run.cases, stored.entries(fingerprint), run.environment.l2_bytes), []
 
 
-def _of_baseline(path: Path) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
+def _of_baseline(path: Path, stored: Baseline) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
     """Return the machine of a baseline that was measured last, and its cases."""
 
     def last_measured(part: FingerprintBaseline) -> tuple[float, str]:
         return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key
 
-    parts = sorted(load(path, Baseline).fingerprints.values(), key=last_measured)
+    parts = sorted(stored.fingerprints.values(), key=last_measured)
     if not parts:
         raise UsageError(f"{path} is empty.", "Measure with `ratchet check`, then `ratchet baseline record`.")
     part = parts[-1]
@@ -203,11 +201,3 @@ def _of_baseline(path: Path) -> tuple[Fingerprint, list[TimedCase], Roofs, list[
         [f"{path.name} also knows {', '.join(others)}; the figure shows the machine that was measured last."] if others else []
     )
     return part.fingerprint, cases, measured_roofs((), entries), notes
-
-
-def _is_baseline(path: Path) -> bool:
-    try:
-        load(path, Baseline)
-    except RatchetError:
-        return path.name == BASELINE  # then reading it again says what is wrong
-    return True
