@@ -202,33 +202,21 @@ def take(
     ``begun`` are processes of these tasks that run already.
     """
     ends = time.monotonic() + where.time_limit_s
-    errors = _taken(ncu, tasks, options, where, own_error, begun)
-    for side, error in errors.items():
-        left = ends - time.monotonic()
-        if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
-            errors |= _taken(ncu, {side: tasks[side]}, options, replace(where, time_limit_s=left), own_error)
-    return errors
-
-
-def _taken(
-    ncu: Path,
-    tasks: Mapping[Side, NcuTask],
-    options: NcuOptions,
-    where: Surroundings,
-    own_error: str,
-    begun: Started | None = None,
-) -> dict[Side, ProfileError | None]:
-    ends = time.monotonic() + where.time_limit_s + WRITE_S
     errors: dict[Side, ProfileError | None] = {}
     with contextlib.ExitStack() as running:
         for side, program in (begun or start(ncu, tasks, options, where, running)).items():
             if isinstance(program, ProfileError):
                 errors[side] = program
                 continue
-            errors[side] = _trouble(program.wait(ends - time.monotonic()), where.time_limit_s, own_error)
+            errors[side] = _trouble(program.wait(ends + WRITE_S - time.monotonic()), where.time_limit_s, own_error)
             report = tasks[side].report
             if errors[side] is None and not (report.is_file() and report.stat().st_size):
                 errors[side] = ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
+    for side, error in errors.items():
+        left = ends - time.monotonic()
+        if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
+            alone = replace(where, time_limit_s=left)
+            errors |= take(ncu, {side: tasks[side]}, options, alone, own_error=own_error)
     return errors
 
 
