@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import resource
 import sys
 from pathlib import Path
@@ -18,11 +19,13 @@ NO_MODULE = 77
 """Exit status where there is no module."""
 ADDRESS_SPACE_BYTES = 16 * 2**30
 """Limit of the whole child; a report that needs more is damaged."""
+_LINK = re.compile(r"@(?P<kind>url|section|sass|source):(?P<words>[^:@]+):(?P<address>[^@]+)@")
+_SCOPES = {1: "local", 2: "global"}
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
 
 
 def main(report: str, output: str) -> int:
-    """Write one line of JSON for each launch; return the exit status."""
+    """Write one line of JSON for each launch, a `RawKernel`; return the exit status."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     limit = ADDRESS_SPACE_BYTES if most == resource.RLIM_INFINITY else min(most, ADDRESS_SPACE_BYTES)
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
@@ -49,7 +52,7 @@ def _action(action: Any) -> dict[str, Any]:
         "metrics": {name: value for name, value in values if isinstance(value, int | float)},
         "texts": {name: value for name, value in values if isinstance(value, str)},
         "constant_moves": _constant_moves(action),
-        "rules": [_rule(rule) for rule in action.rule_results_as_dicts()],
+        "rules": [rule for rule in map(_rule, action.rule_results_as_dicts()) if rule["title"] or rule["message"]],
     }
 
 
@@ -81,13 +84,20 @@ def _constant_moves(action: Any) -> int | None:
 def _rule(rule: dict[str, Any]) -> dict[str, Any]:
     message = rule.get("rule_message") or {}
     estimate = rule.get("speedup_estimation") or {}
+    speedup = estimate.get("speedup")
     return {
         "name": rule["rule_identifier"],
         "title": message.get("title", ""),
-        "message": message.get("message", ""),
-        "speedup": estimate.get("speedup"),
-        "scope": estimate.get("type"),
+        "message": _LINK.sub(_words_of_link, message.get("message", "")),
+        "speedup_percent": speedup if speedup is not None and speedup >= 0 else None,
+        "scope": _SCOPES.get(estimate.get("type")),
     }
+
+
+def _words_of_link(link: re.Match[str]) -> str:
+    """Convert ``@url:words:https://…@`` to ``words (https://…)``, as ncu prints it; keep only one part of other links."""
+    kind, words, address = link["kind"], link["words"], link["address"]
+    return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
 
 
 if __name__ == "__main__":

@@ -7,22 +7,21 @@ Called by `ratchet.explain` for reports that a check recorded and for ``--read``
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 import os
-import re
 import stat
 import struct
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
 from ratchet.core.errors import RecordError
-from ratchet.core.records.profile import Profile, ProfilerRule
+from ratchet.core.records.files import reading
+from ratchet.core.records.profile import Profile
 from ratchet.core.untrusted import clean
 from ratchet.explain.metrics import RawKernel, kernel_profile
 from ratchet.explain.ncu import ProfileError, Surroundings, last_line, newest, run, signal_name
@@ -42,11 +41,8 @@ def read(path: Path, environ: Mapping[str, str] | None = None) -> Profile:
     Raises RecordError where the file is missing, damaged, not a report or without a kernel, ProfileError where a counter is not a
     number or the module is not installed.
     """
-    if path.suffix.lower() == _COMPRESSED:
-        ordinary(path)
-        version = None
-    else:
-        version = examine(path)
+    size = ordinary(path)
+    version = None if path.suffix.lower() == _COMPRESSED else examine(path, size)
     kernels = _launches(path, os.environ if environ is None else environ)
     if not kernels:
         hint = "Check ncu's --kernel-name and --launch-count. For reports of a newer ncu: pip install --upgrade ncu-report."
@@ -95,7 +91,7 @@ def _capability(metrics: Mapping[str, float]) -> str | None:
 TIME_LIMIT_S = 120.0
 """Time in which the module reads a report. A hundred launches take a few seconds."""
 _CHILD = Path(__file__).with_name("ncu_child.py")
-_SCOPES = {1: "local", 2: "global"}
+_AGAIN = "Copy it again from where it was recorded, or profile again."
 
 
 def installed_modules() -> list[Path]:
@@ -137,42 +133,9 @@ def _launches(path: Path, environ: Mapping[str, str]) -> list[RawKernel]:
             raise RecordError(f"{path} is not a report that Nsight Compute's module can read: {last_line(ended)}", _AGAIN)
         try:
             with output.open(encoding="utf-8") as lines:
-                return [_kernel_of_module(json.loads(line)) for line in lines]
-        except (OSError, ValueError, KeyError, TypeError, ValidationError):
+                return [RawKernel.model_validate_json(line) for line in lines]
+        except (OSError, ValueError):
             raise RecordError(f"{path} is damaged: what Nsight Compute's module reads in it makes no sense.", _AGAIN) from None
-
-
-_LINK = re.compile(r"@(?P<kind>url|section|sass|source):(?P<words>[^:@]+):(?P<address>[^@]+)@")
-_AGAIN = "Copy it again from where it was recorded, or profile again."
-
-
-def _kernel_of_module(action: dict[str, Any]) -> RawKernel:
-    return RawKernel(
-        name=action["name"],
-        metrics=action["metrics"],
-        texts=action["texts"],
-        constant_moves=action["constant_moves"],
-        rules=tuple(_rule(rule) for rule in action["rules"] if rule["title"] or rule["message"]),
-    )
-
-
-def _words_of_link(link: re.Match[str]) -> str:
-    """Convert ``@url:words:https://…@`` to ``words (https://…)``, as ncu prints it; keep only one part of other links."""
-    kind, words, address = link["kind"], link["words"], link["address"]
-    return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
-
-
-def _rule(rule: dict[str, Any]) -> ProfilerRule:
-    speedup = rule["speedup"]
-    return ProfilerRule.model_validate(
-        {
-            "name": rule["name"],
-            "title": rule["title"],
-            "message": _LINK.sub(_words_of_link, rule["message"]),
-            "speedup_percent": speedup if speedup is not None and speedup >= 0 else None,
-            "scope": _SCOPES.get(rule["scope"]),
-        }
-    )
 
 
 # Whether a file is a complete report of Nsight Compute: ncu's own module reads half a file without an error. A report is ``NVR``
@@ -190,15 +153,10 @@ _LARGEST_HEADER = 64 * 2**20
 
 def ordinary(path: Path) -> int:
     """Return the size of an ordinary, readable file in bytes. Raises RecordError for others, and above 2 GiB."""
-    try:
+    with reading(path, "Check the path, or profile first."):
         status = path.stat()
-        with path.open("rb") if stat.S_ISREG(status.st_mode) else open(os.devnull, "rb"):  # noqa: PTH123 - a fifo would block
-            pass
-    except FileNotFoundError:
-        raise RecordError(f"{path} does not exist.", "Check the path, or profile first.") from None
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise RecordError(f"{path} cannot be read: {why}.", "Check the path and its permissions.") from None
+        if stat.S_ISREG(status.st_mode):  # opening a pipe would block
+            path.open("rb").close()
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a special file"
         raise RecordError(f"{path} is {kind}, not a report.", "Give the path of one .ncu-rep file.")
@@ -209,12 +167,11 @@ def ordinary(path: Path) -> int:
     return status.st_size
 
 
-def examine(path: Path) -> str | None:
-    """Walk through the blocks of a report. Return the version of ncu, where one names it.
+def examine(path: Path, size: int) -> str | None:
+    """Walk through the blocks of a report of so many bytes. Return the version of ncu, where one names it.
 
     Raises RecordError where it is no report, is cut off, or goes on where it should end.
     """
-    size = ordinary(path)
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise RecordError(
