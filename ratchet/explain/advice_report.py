@@ -33,8 +33,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         yield f"   Do: {clean(finding.do)}"
         yield f"   Gain: {clean(finding.gain)}."
         if finding.quick_win:
-            shown = f": ratchet variants --quickwins {clean(finding.quick_win_case)}" if finding.quick_win_case else ""
-            yield f"   Quick win: {clean(finding.quick_win)}{shown}"
+            yield f"   Quick win: {clean(finding.quick_win)}: ratchet variants --quickwins {clean(finding.quick_win_case)}"
     if not advice.findings:
         yield f"Nothing is worth a change: a pattern has to cost {units.percent(advice.floor)} of it at least."
     if advice.checklist:

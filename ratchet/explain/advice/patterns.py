@@ -9,19 +9,12 @@ from dataclasses import dataclass
 
 from ratchet.core.records.profile import Category
 
-PINNED_MEMORY = "Enable Pinned Memory in PyTorch"
-PREALLOCATE = "Preallocate Tensors"
-BATCHED = "Use Batched Operations"
-LARGER_BATCH = "Increase Batch Size"
-GRAPHS = "CUDA Graphs (Static Workloads)"
-QUICK_WIN_CASES = {
-    PINNED_MEMORY: "pinned",
-    PREALLOCATE: "preallocated",
-    BATCHED: "bmm",
-    LARGER_BATCH: "batch_size",
-    GRAPHS: "'graph_*'",
-}
-"""What `ratchet variants --quickwins` calls them."""
+PINNED_MEMORY = ("Enable Pinned Memory in PyTorch", "pinned")
+PREALLOCATE = ("Preallocate Tensors", "preallocated")
+BATCHED = ("Use Batched Operations", "bmm")
+LARGER_BATCH = ("Increase Batch Size", "batch_size")
+GRAPHS = ("CUDA Graphs (Static Workloads)", "'graph_*'")
+"""Names in the guide, and what `ratchet variants --quickwins` calls them."""
 FLOOR = 0.05
 """Smallest share of the steady part that is a finding, unless its pattern asks for more."""
 _SUMS = "a little: another kernel may add in another order"
@@ -35,7 +28,7 @@ class Pattern:
     category: Category
     do: str
     gain: str
-    quick_win: str | None = None
+    quick_win: tuple[str, str] | tuple[None, None] = (None, None)
     is_per_call: bool = True
     """Whether it costs the same for each call, however much data there is."""
     numbers: str = "the same operations, so the results stay the same bit for bit"

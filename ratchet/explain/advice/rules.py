@@ -12,12 +12,11 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from ratchet.core.judge.roofs import highest
 from ratchet.core.records.profile import Category
 from ratchet.core.units import duration, plural, rate, size
-from ratchet.explain.advice.patterns import PATTERNS, QUICK_WIN_CASES
+from ratchet.explain.advice.patterns import PATTERNS
 from ratchet.explain.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, CodePlace, Cover, Piece, Timeline, grouped, top
 from ratchet.explain.advice.trace import GpuEvent, HostEvent
 from ratchet.explain.records import AdviceFinding, Where
@@ -89,31 +88,23 @@ def findings(line: Timeline) -> list[AdviceFinding]:
     return sorted(kept, key=lambda one: (-costs[one.pattern], one.pattern == "small-kernels", -one.lost_us))
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Where a pattern was seen, and how often."""
-
-    place: CodePlace
-    times: int
-
-
 def _finding(
-    line: Timeline, name: str, seen: _Seen, lost_us: float, what: str, category: Category | None = None
+    line: Timeline, name: str, place: CodePlace, times: int, lost_us: float, what: str, category: Category | None = None
 ) -> AdviceFinding:
-    pattern, place = PATTERNS[name], seen.place
+    pattern = PATTERNS[name]
     lost_us = min(max(lost_us, 0.0), line.window_us)
     return AdviceFinding(
         pattern=name,
         category=category or pattern.category,
         where=None if place == NOWHERE else Where(**place._asdict()),
-        times=seen.times,
+        times=times,
         lost_us=lost_us,
         share=lost_us / line.window_us,
         what=what,
         do=pattern.do,
         gain=pattern.gain,
-        quick_win=pattern.quick_win,
-        quick_win_case=QUICK_WIN_CASES.get(pattern.quick_win or ""),
+        quick_win=pattern.quick_win[0],
+        quick_win_case=pattern.quick_win[1],
     )
 
 
@@ -182,7 +173,7 @@ def pageable_copies(line: Timeline) -> Iterator[AdviceFinding]:
             f"{len(group)} copies of {size(moved / len(group))} {to} the GPU use pageable memory, and the host waits:"
             f" {rate(moved / sum(times_us) * 1e6, 'B/s')} where pinned memory reaches {rate(best * 1e6, 'B/s')}."
         )
-        yield _finding(line, "pageable-copy", _Seen(place, len(group)), lost, what)
+        yield _finding(line, "pageable-copy", place, len(group), lost, what)
 
 
 def loader_stalls(line: Timeline) -> Iterator[AdviceFinding]:
@@ -198,7 +189,7 @@ def loader_stalls(line: Timeline) -> Iterator[AdviceFinding]:
         lost = PASSED_ON * (line.window_us - max(line.window_us - lost, lost / LOADER_WORKERS))
     who = "and the training process itself prepares it" if in_process else "although worker processes prepare it"
     what = f"The next batch takes {_us(_sum(notes) / len(notes))}, {who}."
-    yield _finding(line, "loader-stall", _Seen(line.place(notes[0]), len(notes)), lost, what)
+    yield _finding(line, "loader-stall", line.place(notes[0]), len(notes), lost, what)
 
 
 # Memory.
@@ -212,7 +203,7 @@ def allocations(line: Timeline) -> Iterator[AdviceFinding]:
     lost = _claim(piece for piece in line.pieces if piece.cause == "allocation")
     names = ", ".join(sorted({event.name for event in calls}))[:80]
     what = f"The driver is asked to allocate or free memory {len(calls)} times ({names}): {_us(_sum(calls))} in total."
-    yield _finding(line, "allocation", _Seen(line.place(max(calls, key=lambda event: event.dur)), len(calls)), lost, what)
+    yield _finding(line, "allocation", line.place(max(calls, key=lambda event: event.dur)), len(calls), lost, what)
 
 
 def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
@@ -229,15 +220,15 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
         idle_us, work = _claim_ops(line, [op for op in line.ops_at[place[:3]] if line.place(op) == place] if whole else group)
         how = "from values on the host, and the host waits for each copy" if of_numbers else "allocated and filled"
         what = f"A tensor is created again {len(group)} times, {how}: {_us((idle_us + _sum(work)) / len(group))} each time."
-        seen = _Seen(place, len(group))
-        yield _finding(line, "tensor-per-call", seen, idle_us + _sum(work), what, "transfer" if of_numbers else None)
+        category: Category = "transfer" if of_numbers else "memory"
+        yield _finding(line, "tensor-per-call", place, len(group), idle_us + _sum(work), what, category)
     for place, pieces in _left(line, "python").items():  # walking through a list takes longer than the operators within
         if len(pieces) >= FEWEST and (place.call in _MAKERS or place.call.endswith("Tensor")):
             lost = _claim(pieces)
             what = (
                 f"A tensor is made of a Python list {len(pieces)} times, number by number: {_us(lost / len(pieces))} each time."
             )
-            yield _finding(line, "tensor-per-call", _Seen(place, len(pieces)), lost, what)
+            yield _finding(line, "tensor-per-call", place, len(pieces), lost, what)
 
 
 def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
@@ -252,7 +243,7 @@ def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
         lost = sum(times_us) - min(times_us) * len(ops)
         how = "padding" if ops[0].name == "aten::pad" else "torch.cat"
         what = f"A tensor grows by {how} {len(ops)} times, and each copies it whole: {_us(first)} at first, {_us(last)} at last."
-        yield _finding(line, "growing-cat", _Seen(place, len(ops)), lost, what)
+        yield _finding(line, "growing-cat", place, len(ops), lost, what)
 
 
 # Dispatch: many calls where one would do.
@@ -274,7 +265,7 @@ def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
             lost -= sum(line.true_us(op.start, op.end) for op in products)
         each = _us(lost / len(products))
         what = f"{len(products)} matrix products one by one, each of a part of a larger tensor: {each} lost at each."
-        yield _finding(line, "gemm-loop", _Seen(place, len(products)), lost, what)
+        yield _finding(line, "gemm-loop", place, len(products), lost, what)
 
 
 def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
@@ -296,7 +287,7 @@ def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
         idle_us, work = _claim_ops(line, line.ops_at.get(where, ()))
         lost = (idle_us + _sum(work)) * (1 - rows[where] / USUAL_BATCH)
         what = f"{len(products)} matrix products of {plural(rows[where], 'row')}: the weights are read again for each."
-        yield _finding(line, "small-batch", _Seen(line.place(products[0]), len(products)), lost, what)
+        yield _finding(line, "small-batch", line.place(products[0]), len(products), lost, what)
 
 
 def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
@@ -325,7 +316,7 @@ def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
         count = counts[place]
         lost = 0.9 * (idle_us + _sum(work))
         what = f"A Python loop takes {count} rows of a tensor one by one: {_us(lost / count)} lost at each."
-        yield _finding(line, "indexing-loop", _Seen(place, count), lost, what)
+        yield _finding(line, "indexing-loop", place, count, lost, what)
 
 
 def _after_parts(line: Timeline) -> Iterator[list[HostEvent]]:
@@ -362,7 +353,7 @@ def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
             f"{len(kernels) / len(alike):.0f} elementwise kernels in a row, {plural(len(alike), 'time')}: each reads and writes"
             f" the whole tensor, {_us(_sum(kernels) / len(kernels))} on average."
         )
-        yield _finding(line, "elementwise-chain", _Seen(line.place(kernels[0]), len(kernels)), lost, what)
+        yield _finding(line, "elementwise-chain", line.place(kernels[0]), len(kernels), lost, what)
 
 
 # Compute.
@@ -379,7 +370,7 @@ def float32_products(line: Timeline) -> Iterator[AdviceFinding]:
         return
     place = _costliest(line, slow)
     what = f"{len(slow)} matrix products in float32 without TF32 take {_us(_sum(slow))}."
-    yield _finding(line, "fp32-matmul", _Seen(place, len(slow)), _sum(slow) * (1 - 1 / TF32_GAIN), what)
+    yield _finding(line, "fp32-matmul", place, len(slow), _sum(slow) * (1 - 1 / TF32_GAIN), what)
 
 
 def _is_full_float32(work: GpuEvent, peak: float) -> bool:
@@ -406,7 +397,7 @@ def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
         return
     place = _costliest(line, wide)
     what = f"{len(wide)} kernels work on float64, which often comes from NumPy: {_us(_sum(wide))}."
-    yield _finding(line, "double-precision", _Seen(place, len(wide)), _sum(wide) / 2, what)
+    yield _finding(line, "double-precision", place, len(wide), _sum(wide) / 2, what)
 
 
 def _double_on_cpu(line: Timeline) -> Iterator[AdviceFinding]:
@@ -419,7 +410,7 @@ def _double_on_cpu(line: Timeline) -> Iterator[AdviceFinding]:
     by_place = {place: _claim_ops(line, ops)[0] for place, ops in grouped(wide, line.place, 1).items()}
     us = sum(by_place.values())
     what = f"{len(wide)} operators work on float64, which {'comes from NumPy' if enters else 'one operand brings in'}: {_us(us)}."
-    yield _finding(line, "double-precision", _Seen(max(by_place, key=by_place.__getitem__), len(wide)), us / 2, what)
+    yield _finding(line, "double-precision", max(by_place, key=by_place.__getitem__), len(wide), us / 2, what)
 
 
 def _has_double(op: HostEvent) -> bool:
@@ -441,7 +432,7 @@ def waits(line: Timeline) -> Iterator[AdviceFinding]:
         lost = _claim((*pieces, *also))
         called = f"{place.call}()" if place.call else "An operator"
         what = f"{called} makes the host wait for the GPU, which then waits for the next launch: {_us(lost / times)} each time."
-        yield _finding(line, "sync-in-loop", _Seen(place, times), lost, what)
+        yield _finding(line, "sync-in-loop", place, times, lost, what)
 
 
 def host_gaps(line: Timeline) -> Iterator[AdviceFinding]:
@@ -451,7 +442,7 @@ def host_gaps(line: Timeline) -> Iterator[AdviceFinding]:
             lost = _claim(pieces)
             called = place.call or place.function or "work"
             what = f"The GPU waits {len(pieces)} times for {called} on the host: {_us(lost / len(pieces))} each time."
-            yield _finding(line, "host-gaps", _Seen(place, len(pieces)), lost, what)
+            yield _finding(line, "host-gaps", place, len(pieces), lost, what)
 
 
 def small_kernels(line: Timeline) -> Iterator[AdviceFinding]:
@@ -466,7 +457,7 @@ def small_kernels(line: Timeline) -> Iterator[AdviceFinding]:
         f"{len(kernels)} kernels of {_us(_sum(kernels) / len(kernels))} on average: the GPU is done with each before the host"
         " launches the next."
     )
-    yield _finding(line, "small-kernels", _Seen(place, len(kernels)), lost, what)
+    yield _finding(line, "small-kernels", place, len(kernels), lost, what)
 
 
 # Correctness.
@@ -480,7 +471,7 @@ def unfinished_copies(line: Timeline) -> Iterator[AdviceFinding]:
     never = [copy for copy in copies if copy.end > max(ends, default=0.0)]
     for place, group in grouped(never, line.place, FEWEST).items():
         what = f"{len(group)} results are copied to the host without waiting, and the trace shows no wait after them."
-        yield _finding(line, "unfinished-copy", _Seen(place, len(group)), 0.0, what)
+        yield _finding(line, "unfinished-copy", place, len(group), 0.0, what)
 
 
 RULES: tuple[Rule, ...] = (
