@@ -301,13 +301,13 @@ def judged(difference: Difference, direction: Effect | None) -> Finding:
         advice = ADVICE_AGAINST_SLOWER if direction == "slower" else ADVICE_WHEN_FASTER
     elif against:
         advice = f"This makes the head slower, although the case is faster. To gain more: {units.lowered(advice)}"
-    size = cause.rank * difference.part * difference.share
+    size, sure = cause.rank * difference.part * difference.share, cause.rank * difference.part
     return Finding(
         key=cause.key,
         what=f"Not the cause: {units.lowered(difference.what)}" if against else difference.what,
         why=cause.why,
         advice=advice,
-        confidence=confidence(difference.part * cause.rank),
+        confidence="high" if sure >= WELL_EXPLAINED else "medium" if sure >= PARTLY_EXPLAINED else "low",
         weight=0.99 * size if against else 1 + size,
         kernel=difference.kernel,
         effect=difference.effect,
@@ -326,10 +326,3 @@ def standing(state: State, share: float, kernel: str | None = None) -> Finding:
         weight=0.99 * sure * min(1.0, max(0.0, state.potential)) * share,
         kernel=kernel,
     )
-
-
-def confidence(part: float) -> Confidence:
-    """Return the confidence in a cause that explains ``part`` of the change."""
-    if part >= WELL_EXPLAINED:
-        return "high"
-    return "medium" if part >= PARTLY_EXPLAINED else "low"
