@@ -96,7 +96,7 @@ def save_case(
     try:
         clear(folder, profile.case)
         for side, path in reports.items():
-            written[f"{side}.ncu-rep"] = _relative(keep(path, folder, path.name))
+            written[f"{side}.ncu-rep"] = _relative(keep(path, folder))
         if write_metrics(folder / f"{stem}.csv", {side: found for side, found in both.items() if found}):
             written["metrics.csv"] = _relative(folder / f"{stem}.csv")
         roofline = roofline_of(profile, case, background)
@@ -156,11 +156,11 @@ def clear(folder: Path, case: str) -> None:
         raise OutputError(f"{folder} cannot be written: {error.strerror}.", "Check its permissions.") from None
 
 
-def keep(source: Path, folder: Path, name: str) -> Path:
+def keep(source: Path, folder: Path) -> Path:
     """Copy a file into the folder, whole or not at all. Return its place. Raises OutputError."""
-    with replaced(folder / name) as temporary:
+    with replaced(folder / source.name) as temporary:
         shutil.copyfile(source, temporary)
-    return folder / name
+    return folder / source.name
 
 
 def write_metrics(path: Path, sides: Mapping[Side, Profile]) -> bool:
@@ -215,7 +215,7 @@ def take_profiles(source: Path, results: Path) -> None:
         for name in profile.files.values():
             place = source / Path(name).name
             if place.is_file():
-                keep(place, folder, place.name)
+                keep(place, folder)
     add_to_index(folder, profiles)
 
 
