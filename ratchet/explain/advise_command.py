@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ratchet.core import processes as subprocesses
 from ratchet.core.bench.build import benchmark_environ
@@ -74,21 +73,21 @@ def advise(wanted: AdviceRequest, request: Request, progress: Progress, environ:
     ):
         out, root = folder / "trace.json", root_of(request.folder)
         spec = tree_spec(settings, machine, root, root)
-        what: dict[str, Any] = {
-            "script": None,
-            "tree": spec,
-            "case": None,
-            "seed": settings.seed,
-            "arguments": wanted.arguments,
-        }
-        if subject.endswith(".py"):
-            if not Path(subject).is_file():
-                raise UsageError(f"{subject} does not exist.", "Check the path of the script.")
-            what["script"] = Path(subject).absolute()
-        else:
-            what["case"] = _case(wanted, request, environ)
+        script = Path(subject).absolute() if subject.endswith(".py") else None
+        if script and not script.is_file():
+            raise UsageError(f"{subject} does not exist.", "Check the path of the script.")
+        case = None if script else _case(wanted, request, environ)
         progress.stage(f"Tracing {subject}")
-        command = child_command("ratchet.explain.child.advise_target", out=out, trace_for_s=wanted.trace_for_s, **what)
+        command = child_command(
+            "ratchet.explain.child.advise_target",
+            script=script,
+            arguments=wanted.arguments,
+            tree=spec,
+            case=case,
+            seed=settings.seed,
+            out=out,
+            trace_for_s=wanted.trace_for_s,
+        )
         ended = subprocesses.run(
             command,
             environ=benchmark_environ(environ, spec),

@@ -27,7 +27,7 @@ from ratchet.core.git import Repository, Trees, worktree, worktrees
 from ratchet.core.judge.rule import likely_changed
 from ratchet.core.judge.verdict import changed_cases, worst_first
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
-from ratchet.core.records.baseline import Baseline, BaselineEntry
+from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CaseRun, Plan, Policy, RunRecord, Side, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
@@ -79,7 +79,9 @@ def profile(
         for case in listed:
             tree, why = (reference.tree if reference else None), str(unbuilt or "")
             if request.against_baseline:
-                tree, why = _of_baseline(case.name, stored)
+                entry = stored.get(case.name)
+                tree = Tree(commit=entry.git_commit) if entry else None
+                why = "" if entry else f"The baseline has no commit for {case.name} on this machine."
             verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
             wanted.append(CaseToProfile(verdict, options, None, None if why else tree, why))
         if not wanted:
@@ -87,13 +89,6 @@ def profile(
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
         context = ProfileContext(site, head.tree, reference.tree if reference else None, background)
         return profile_cases(context, wanted), results
-
-
-def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
-    entry = stored.get(case)
-    if entry is None:
-        return None, f"The baseline has no commit for {case} on this machine."
-    return Tree(commit=entry.git_commit), ""
 
 
 # `ratchet profile --read`: one report file, or two beside each other; nothing is measured.
@@ -208,11 +203,11 @@ class Explainer:
 
     def _start(self, cases: Sequence[CaseRun], traces: Traces) -> None:
         """Start profilers for those of the cases that were traced, on both sides."""
-        trees = _tree_specs(self._site, self._site.trees.reference)
         options = {case.name: _options_of(case) for case in cases if case.name in traces.cases}
         budget = TimeBudget(self._site.settings.profile_timeout, traces.import_s)
         with contextlib.suppress(OSError):  # a full disk, say: then `profile_sides` starts others, and says what fails
-            self._ready = start_profilers(_request(self._site, trees, budget), options, traces.cases, self._running)
+            request = _request(self._site, self._site.trees.reference, budget)
+            self._ready = start_profilers(request, options, traces.cases, self._running)
 
     def explain(self, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
         """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
@@ -301,10 +296,8 @@ def profile_cases(
 
 def _wanted(verdict: CaseVerdict, run: RunRecord) -> CaseToProfile:
     case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
-    options = _options_of(case)
-    if run.reference_missing:
-        return CaseToProfile(verdict, options, case, None, run.reference_missing)
-    return CaseToProfile(verdict, options, case, case.reference_tree or run.reference)
+    missing = run.reference_missing or ""
+    return CaseToProfile(verdict, _options_of(case), case, None if missing else case.reference_tree or run.reference, missing)
 
 
 def _options_of(case: CaseRun) -> NcuOptions:
@@ -342,24 +335,20 @@ def _profiled(
 ) -> dict[str, CaseProfile]:
     """Profile cases with the same reference, which take turns in the same processes."""
     site = context.site
-    trees = _tree_specs(site, reference)
-    untraced = [one.verdict.name for one in group if not trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
+    request = _request(site, reference, budget)
+    untraced = [one.verdict.name for one in group if not request.trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
     if untraced:
         plan = plan_of(site.settings, site.machine.device)
-        traces = traces.joined(trace_cases(trees, untraced, plan, site.progress, site.environ))
+        traces = traces.joined(trace_cases(request.trees, untraced, plan, site.progress, site.environ))
     budget.import_s = traces.import_s
     site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
-    request = _request(site, trees, budget)
     sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases, ready)
     return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
 
 
-def _tree_specs(site: ProfileSite, reference: Path | None) -> dict[Side, TreeSpec]:
+def _request(site: ProfileSite, reference: Path | None, budget: TimeBudget) -> ProfileRequest:
     roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
-    return {side: tree_spec(site.settings, site.machine, site.repository.root, path, side) for side, path in roots.items()}
-
-
-def _request(site: ProfileSite, trees: Mapping[Side, TreeSpec], budget: TimeBudget) -> ProfileRequest:
+    trees = {side: tree_spec(site.settings, site.machine, site.repository.root, path, side) for side, path in roots.items()}
     folder = Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs))  # gone with the trees
     return ProfileRequest(trees, site.settings.seed, benchmark_environ(site.environ, trees["head"]), folder, budget)
 

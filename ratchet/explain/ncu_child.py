@@ -20,7 +20,7 @@ NO_MODULE = 77
 ADDRESS_SPACE_BYTES = 16 * 2**30
 """Limit of the whole child; a report that needs more is damaged."""
 _LINK = re.compile(r"@(?P<kind>url|section|sass|source):(?P<words>[^:@]+):(?P<address>[^@]+)@")
-_SCOPES = {1: "local", 2: "global"}
+_SCOPES: dict[Any, str] = {1: "local", 2: "global"}
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
 
 

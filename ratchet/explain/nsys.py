@@ -27,7 +27,7 @@ from ratchet.core.request import Request, settings_of, writable
 from ratchet.core.run import cases_of_checkout
 from ratchet.core.trees import tree_spec
 from ratchet.core.untrusted import clean
-from ratchet.explain.child.profile_target import ProfileTarget, read_status
+from ratchet.explain.child.profile_target import read_status, target_command
 from ratchet.explain.ncu import ProfileError, Surroundings, last_line, run
 
 TRACE = ("--trace=cuda,nvtx,osrt", "--cuda-memory-usage=true", "--sample=none", "--force-overwrite=true")
@@ -91,8 +91,8 @@ def profile_nsys(request: Request, progress: Progress, environ: Mapping[str, str
             report = folder / f"{file_stem(case)}.nsys-rep"
             with scratch_folder("nsys") as scratch:
                 where = Surroundings(benchmark_environ(environ, spec), root, settings.profile_timeout)
-                target = ProfileTarget(spec, (case,), settings.seed)
-                words = target.command(settings.profile_timeout, status=scratch / "status", turn=scratch / "turn")
+                paths = {"status": scratch / "status", "turn": scratch / "turn"}
+                words = target_command(spec, (case,), settings.seed, settings.profile_timeout, **paths)
                 ended = run([program, "profile", *TRACE, *RANGE, "--output", report, *words], where)
                 if trouble := read_status(scratch / "status").get(case):
                     raise ProfileError(f"{case}: {trouble}")

@@ -24,7 +24,7 @@ from ratchet.core.records.run import SIDES, Side
 from ratchet.core.units import listed, plural
 from ratchet.core.untrusted import clean
 from ratchet.explain import ncu, readers, traces
-from ratchet.explain.child.profile_target import MARK, GoFile, ProfileTarget, read_status
+from ratchet.explain.child.profile_target import MARK, GoFile, read_status, target_command
 from ratchet.explain.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
 from ratchet.explain.tracing import SideTrace
 
@@ -283,8 +283,9 @@ def _tasks(
     for side, tree in request.trees.items():
         if cases := tuple(case for case in group.cases if side in waiting[case]):
             report = request.folder / f"{group.stem()}.{side}.ncu-rep"
-            target, turn = ProfileTarget(tree, cases, request.seed), request.folder / "turn"
-            tasks[side] = NcuTask(target.command(time_limit_s, status=_status_of(report), turn=turn, go=go), report)
+            status, turn = _status_of(report), request.folder / "turn"
+            command = target_command(tree, cases, request.seed, time_limit_s, status=status, turn=turn, go=go)
+            tasks[side] = NcuTask(command, report)
     return tasks
 
 

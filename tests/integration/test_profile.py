@@ -21,7 +21,8 @@ from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, P
 from ratchet.core.records.run import Side
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.workload import Device
-from ratchet.explain.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
+from ratchet.explain.child import TROUBLE
+from ratchet.explain.child.profile_target import MARK, GoFile, read_status, target_command
 from ratchet.explain.ncu import NcuOptions
 from ratchet.explain.readers import read
 from ratchet.explain.results import FOLDER, INDEX, add_to_index, write_metrics
@@ -193,7 +194,7 @@ def called(
     """How the profiled process ends, and what it says of each case. ``calls_s`` limits what comes after the imports."""
     go = GoFile(folder / "go") if calls_s else None
     files = {"status": folder / "status", "turn": folder / "turn", "go": go and go.path}
-    child = play.start_warm(*ProfileTarget(spec(play), cases, seed=1).command(time_limit_s, **files)[1:])
+    child = play.start_warm(*target_command(spec(play), cases, 1, time_limit_s, **files)[1:])
     if go and calls_s:
         go.release(cases, calls_s)
     return play.finish(child), read_status(folder / "status")
@@ -277,9 +278,9 @@ def test_processes_of_one_turn_use_the_device_one_after_the_other(
 def test_the_profiled_process_imports_ahead_and_calls_what_it_is_told_to(make: Callable[..., Playground], tmp_path: Path) -> None:
     """It calls nothing until it may go, and then the named cases alone, in its own order."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA, "bench/more.py": ADDS.replace("def adds", "def more")})
-    target = ProfileTarget(spec(play), ("more/small", "adds/small", "extra/small"), seed=1)
+    cases = ("more/small", "adds/small", "extra/small")
     go = GoFile(tmp_path / "go")
-    command = target.command(60, status=tmp_path / "status", turn=tmp_path / "turn", go=go.path)
+    command = target_command(spec(play), cases, 1, 60, status=tmp_path / "status", turn=tmp_path / "turn", go=go.path)
     process = play.start_python(*command[1:])
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(2)
@@ -295,9 +296,8 @@ def test_a_profiled_process_that_nobody_needs_ends(make: Callable[..., Playgroun
     play = make({"bench/adds.py": ADDS})
     go = GoFile(tmp_path / "go")
     go.close()
-    command = ProfileTarget(spec(play), ("adds/small",), seed=1).command(
-        60, status=tmp_path / "status", turn=tmp_path / "turn", go=go.path
-    )
+    paths = {"status": tmp_path / "status", "turn": tmp_path / "turn", "go": go.path}
+    command = target_command(spec(play), ("adds/small",), 1, 60, **paths)
     done = play.finish(play.start_python(*command[1:]))
     assert (done.code, done.err, read_status(tmp_path / "status")) == (0, "", {})
 
@@ -329,7 +329,7 @@ report = pathlib.Path(words[words.index("--export") + 1])
 argument = json.loads(words[-1])
 with report.with_suffix(".words").open("a") as said:
     said.write(json.dumps(words) + "\\n")
-lines = [json.dumps(dict(case=case, trouble="")) for case in argument["target"]["cases"]]
+lines = [json.dumps(dict(case=case, trouble="")) for case in argument["cases"]]
 pathlib.Path(argument["status"]).write_text("\\n".join(lines))
 report.write_bytes(gzip.decompress(pathlib.Path(recorded).read_bytes()))
 """

@@ -28,10 +28,10 @@ from ratchet.core.bench.child.loader import load_tree, use_last_cores
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.errors import RatchetError, described
 from ratchet.core.workload import Device
+from ratchet.explain.child import give_up
 
-TROUBLE = 70
-"""Exit status where there is no trace; the last line on stderr begins with `MARK` and says why."""
 MARK = "ratchet advise: "
+"""Beginning of the last line on stderr where there is no trace, which says why; the exit status is `TROUBLE`."""
 MOST_CALLS = 30
 """Calls of a case that are traced, if they end in time."""
 _TORCHS = re.compile(r"torch/|ratchet/|<|.*(?:site-packages|/lib/python3)")
@@ -51,9 +51,9 @@ def main() -> None:
         else:
             _trace_case(TreeSpec.read(argument["tree"]), argument["case"], argument["seed"], out, trace_for_s)
     except RatchetError as error:
-        _give_up(str(error))
+        give_up(MARK, str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything
-        _give_up(described(error, str(Path(argument["script"] or ".").parent))[0])
+        give_up(MARK, described(error, str(Path(argument["script"] or ".").parent))[0])
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # threads of a script that was ended would be waited for
@@ -198,13 +198,6 @@ def _overhead_us(device: Device) -> float:
     taken = profiled(lambda: traced.extend(work() for _ in range(3)), device, detailed=True)
     count = sum(event.tag in (_EventType.TorchOp, _EventType.PyCall, _EventType.PyCCall) for event in _events(taken))
     return float(max(0.0, min(traced) - plain_s) * 1e6 / max(1, count / 3))
-
-
-def _give_up(sentence: str) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.write(f"\n{MARK}{' '.join(sentence.split())[:500]}\n")
-    sys.stderr.flush()
-    os._exit(TROUBLE)  # a broken CUDA context may hang in exit hooks
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The program that a profiler looks at: it imports one tree's benchmarks once, and calls each case in a marked range.
 
-`ratchet.explain.sides` has a profiler run it with one JSON argument: see `ProfileTarget.command`. Each case is built,
+`ratchet.explain.sides` has a profiler run it with one JSON argument: see `target_command`. Each case is built,
 warmed up, and called once between ``cudaProfilerStart`` and ``cudaProfilerStop``, so that a profiler that starts switched off
 sees nothing of the imports, the tuning and the warm-up. It writes to a file which cases came through, one line of JSON each.
 """
@@ -12,11 +12,9 @@ import faulthandler
 import fcntl
 import gc
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,36 +28,29 @@ from ratchet.core.errors import ForeignModuleError, RatchetError
 from ratchet.core.records import Record
 from ratchet.core.units import listed
 from ratchet.core.workload import Device
+from ratchet.explain.child import give_up, one_line
 
 if TYPE_CHECKING:
     from ratchet.core.bench.child.calls import TimedCall
 
-TROUBLE = 70
-"""Exit status where no case could be called; the last line on stderr begins with `MARK` and says why."""
 MARK = "ratchet target: "
+"""Beginning of the last line on stderr where no case could be called, which says why; the exit status is `TROUBLE`."""
 LAST_S = 10
 """Seconds that the process has to end after its time is over, before it ends within a call that never returns."""
 
 
-@dataclass(frozen=True)
-class ProfileTarget:
-    """Cases of one tree, as a process of its own."""
+def target_command(
+    tree: TreeSpec, cases: Sequence[str], seed: int, time_limit_s: float, *, status: Path, turn: Path, go: Path | None = None
+) -> list[str]:
+    """Return the argument list for cases of one tree. After ``time_limit_s`` seconds the process ends itself, whoever started it.
 
-    tree: TreeSpec
-    cases: tuple[str, ...]
-    seed: int
-
-    def command(self, time_limit_s: float, *, status: Path, turn: Path, go: Path | None = None) -> list[str]:
-        """Return the argument list; after ``time_limit_s`` seconds the process ends itself, whoever started it.
-
-        ``status`` is the file that `read_status` reads. Processes of one ``turn`` import and build their first case at once, and
-        then use the GPU one after the other: what one does would count in the other's memory traffic. With ``go``, the path of a
-        `GoFile`, the process imports the tree and then waits until it may go on.
-        """
-        limit = max(1, round(time_limit_s))
-        module = "ratchet.explain.child.profile_target"
-        paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
-        return child_command(module, self.tree.python, target=self, time_limit_s=limit, **paths)
+    ``status`` is the file that `read_status` reads. Processes of one ``turn`` import and build their first case at once, and
+    then use the GPU one after the other: what one does would count in the other's memory traffic. With ``go``, the path of a
+    `GoFile`, the process imports the tree and then waits until it may go on.
+    """
+    what = {"tree": tree, "cases": cases, "seed": seed, "time_limit_s": max(1, round(time_limit_s))}
+    paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
+    return child_command("ratchet.explain.child.profile_target", tree.python, **what, **paths)
 
 
 class GoFile:
@@ -113,8 +104,7 @@ def main() -> None:
     argument = json.loads(sys.argv[1])
     signal.signal(signal.SIGALRM, end_in_time)
     _limit_time(argument["time_limit_s"])
-    spec = TreeSpec.read(argument["target"]["tree"])
-    cases, seed = argument["target"]["cases"], argument["target"]["seed"]
+    spec, cases, seed = TreeSpec.read(argument["tree"]), argument["cases"], argument["seed"]
 
     came_through = 0
     trouble = "there was no case to call"
@@ -140,7 +130,7 @@ def main() -> None:
         except RatchetError as error:
             trouble = str(error)
         if not came_through:
-            _give_up(trouble)
+            give_up(MARK, trouble)
 
 
 def _limit_time(seconds: int) -> None:
@@ -175,9 +165,9 @@ def _visited(tree: LoadedTree, boundary: Any, case: str, seed: int, wait_for_tur
         wait_for_turn()
         _call_once(call, device)
     except RatchetError as error:
-        return _line(str(error))
+        return one_line(str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case only
-        return _line(f"the case raised {type(error).__name__}: {error}")
+        return one_line(f"the case raised {type(error).__name__}: {error}")
     finally:
         _forget_memory(device)
     return ""
@@ -219,16 +209,6 @@ def _forget_memory(device: Device) -> None:
     if device == "cuda":
         with contextlib.suppress(RuntimeError):  # of a context that the case broke: the next one says so
             torch.cuda.empty_cache()
-
-
-def _give_up(sentence: str) -> None:
-    sys.stderr.write(f"{MARK}{_line(sentence)}\n")
-    sys.stderr.flush()
-    os._exit(TROUBLE)  # a broken CUDA context may hang in exit hooks
-
-
-def _line(sentence: str) -> str:
-    return " ".join(sentence.split())[:500]
 
 
 if __name__ == "__main__":
