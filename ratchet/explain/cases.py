@@ -40,7 +40,7 @@ from ratchet.explain.ncu import NcuOptions, SetName
 from ratchet.explain.readers import read
 from ratchet.explain.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.explain.sides import ProfileRequest, SideProfile, TimeBudget, WaitingProfilers, profile_sides, start_profilers
-from ratchet.explain.tracing import SideTrace, trace
+from ratchet.explain.traces import SideTrace, trace
 
 
 def profile(

@@ -26,7 +26,7 @@ from ratchet.core.untrusted import clean
 from ratchet.explain import ncu, readers, traces
 from ratchet.explain.child.profile_target import MARK, GoFile, read_status, target_command
 from ratchet.explain.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
-from ratchet.explain.tracing import SideTrace
+from ratchet.explain.traces import SideTrace
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."

@@ -1,18 +1,57 @@
-"""Profiles without counters: which kernels a trace of torch.profiler shows, and which of them are worth counters. Pure."""
+"""Traces of torch.profiler: have workers take them, and see which kernels they show, and which of these are worth counters."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from ratchet.core.bench.ready.workers import SideWorkers, Workers
+from ratchet.core.errors import RatchetError
+from ratchet.core.records import Record
 from ratchet.core.records.profile import Activity
+from ratchet.core.records.run import Side
 from ratchet.explain.metrics import bare
 
 MATTERS = 0.95
 """Part of a call's time on the device whose kernels are worth counters. Of two sides, also part of the time between them."""
 ALIKE = 0.02
 """Two sides whose kernels differ by less than this part of their time are alike: which ones differ most would be chance."""
+
+
+class Traced(Record):
+    """The activity that torch.profiler saw of the prepared case."""
+
+    activity: Activity
+
+
+@dataclass(frozen=True)
+class SideTrace:
+    """The activity that torch.profiler saw of one side of a case, or why it saw none."""
+
+    activity: Activity | None
+    trouble: str = ""
+
+
+def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:
+    """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
+    traces: dict[str, SideTrace] = {}
+    alone = SideWorkers()
+    for name in cases:
+        try:
+            workers.fork_missing(alone, side, name)
+            workers.wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
+            workers.prepare(side, alone.workers[side], name, workers.plan.seed, check=False)
+            traces[name] = SideTrace(alone.workers[side].ask("trace", Traced).activity)
+        except RatchetError as error:
+            workers.stop_workers(alone)
+            traces[name] = SideTrace(None, f"Under torch.profiler {error}")
+    workers.stop_workers(alone)
+    return traces
+
+
+# The kernels of a trace. Pure.
 
 
 def kernel_times(activity: Activity) -> dict[str, float]:

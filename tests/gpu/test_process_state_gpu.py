@@ -21,7 +21,7 @@ from ratchet.core.bench.messages import (  # noqa: E402  as above
 from ratchet.core.bench.tree_spec import TreeSpec  # noqa: E402  as above
 from ratchet.core.config import Settings  # noqa: E402  after the skip
 from ratchet.core.device.vendor import vendor_here  # noqa: E402  as above
-from ratchet.explain.tracing import Traced  # noqa: E402  as above
+from ratchet.explain.traces import Traced  # noqa: E402  as above
 
 ORDINARY = {
     "matmul": "x = torch.randn(256, 256, device=device)\n    return lambda: x @ x",

@@ -37,8 +37,7 @@ from ratchet.explain.sides import (
     profile_sides,
     start_profilers,
 )
-from ratchet.explain.traces import worth_counters
-from ratchet.explain.tracing import SideTrace
+from ratchet.explain.traces import SideTrace, worth_counters
 from tests.integration.playground import ADDS, PATIENCE_S, PROOF, SLOW_ADDS, Finished, Playground, only_json
 from tests.integration.test_torch_compile import COMPILED
 

@@ -21,7 +21,7 @@ from ratchet.core.bench.survey import PreparedCase, UnpreparedCase, survey
 from ratchet.core.errors import ForeignModuleError, HostError
 from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import Side
-from ratchet.explain.tracing import trace
+from ratchet.explain.traces import trace
 from tests.fake_workers import (
     SAID,
     SIDES,

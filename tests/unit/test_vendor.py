@@ -27,7 +27,7 @@ from ratchet.core.report.progress import Progress
 from ratchet.core.request import DeviceChoice
 from ratchet.explain import sides
 from ratchet.explain.ncu import NcuOptions
-from ratchet.explain.tracing import SideTrace
+from ratchet.explain.traces import SideTrace
 from ratchet.identical import launches as identity
 from tests import examples
 

@@ -1,4 +1,4 @@
-"""Trace the case that a worker has prepared: the request that `ratchet.explain.tracing` sends."""
+"""Trace the case that a worker has prepared: the request that `ratchet.explain.traces` sends."""
 
 from __future__ import annotations
 
