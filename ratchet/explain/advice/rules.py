@@ -133,18 +133,12 @@ def _is_free(line: Timeline, work: GpuEvent) -> bool:
 
 def _left(line: Timeline, cause: Cause) -> dict[CodePlace, list[Piece]]:
     """Return the pieces of one cause that nobody has claimed, by place."""
-    found: dict[CodePlace, list[Piece]] = defaultdict(list)
-    for piece in line.pieces:
-        if piece.cause == cause and not piece.claimed:
-            found[line.place(piece.owner)].append(piece)
-    return found
+    return grouped((line.place(piece.owner), piece) for piece in line.pieces if piece.cause == cause and not piece.claimed)
 
 
 def _costliest(line: Timeline, works: Iterable[GpuEvent]) -> CodePlace:
-    costs: dict[CodePlace, float] = defaultdict(float)
-    for work in works:
-        costs[line.place(work)] += work.dur
-    return max(costs, key=costs.__getitem__)
+    by_place = line.by_place(works)
+    return max(by_place, key=lambda place: _sum(by_place[place]))
 
 
 def _us(value: float) -> str:
@@ -164,7 +158,7 @@ def pageable_copies(line: Timeline) -> Iterator[AdviceFinding]:
     pinned = [copy.size / copy.dur for copy in copies if "Pinned" in copy.name and copy.size > 1 << 20 and copy.dur > 0]
     best = max(pinned, default=PINNED)
     large = [copy for copy in copies if "Pageable" in copy.name and copy.size > SMALL_COPY]
-    for place, group in grouped(large, line.place, FEWEST).items():
+    for place, group in line.by_place(large, FEWEST).items():
         times_us = [max(copy.dur, copy.call.dur if copy.call else 0.0) for copy in group]
         lost = sum(max(0.0, us - copy.size / best) for us, copy in zip(times_us, group, strict=True))
         lost += _claim_ops(line, [copy.call for copy in group if copy.call])[0]
@@ -214,7 +208,7 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
         if copy.kind == "copy" and "HtoD (Pageable" in copy.name and copy.size <= SMALL_COPY and copy.call
     }
     made = [op for op in line.ops if id(op) in copied or op.name in _FACTORIES]
-    for place, group in grouped(made, line.place, FEWEST).items():
+    for place, group in line.by_place(made, FEWEST).items():
         of_numbers = any(id(op) in copied for op in group)
         whole = of_numbers and place.is_exact and place.call in _MAKERS
         idle_us, work = _claim_ops(line, [op for op in line.ops_at[place[:3]] if line.place(op) == place] if whole else group)
@@ -233,7 +227,7 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
 
 def growing_cats(line: Timeline) -> Iterator[AdviceFinding]:
     """A tensor that grows by concatenation or padding, so that each step copies all that there is. The growing time shows it."""
-    for place, ops in grouped([op for op in line.ops if op.name in _CATS], line.place, 12).items():
+    for place, ops in line.by_place([op for op in line.ops if op.name in _CATS], 12).items():
         times_us = [_sum(line.work_of.get(id(op), ())) if line.gpu else line.true_us(op.start, op.end) for op in ops]
         third = len(ops) // 3
         first, middle, last = (statistics.median(part) for part in (times_us[:third], times_us[third:-third], times_us[-third:]))
@@ -333,7 +327,6 @@ def _after_parts(line: Timeline) -> Iterator[list[HostEvent]]:
 
 def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
     """Elementwise kernels in a row, each of which reads and writes a large tensor."""
-    chains: dict[tuple[str, str], list[list[GpuEvent]]] = defaultdict(list)
 
     def function_of(work: GpuEvent) -> tuple[str, str] | None:
         if work.kind != "kernel" or work.dur < LONG_US or not _is_free(line, work) or not _POINTWISE.search(work.name):
@@ -341,11 +334,8 @@ def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
         place = line.place(work)
         return place.file, place.function
 
-    for where, group in itertools.groupby(line.gpu, function_of):
-        chain = [*group]
-        if where and len(chain) >= FEWEST:
-            chains[where].append(chain)
-    for alike in chains.values():
+    rows = ((where, [*group]) for where, group in itertools.groupby(line.gpu, function_of))
+    for alike in grouped((where, row) for where, row in rows if where and len(row) >= FEWEST).values():
         kernels = [work for one in alike for work in one]
         line.claimed.update(map(id, kernels))
         lost = sum(_sum(one) - max(work.dur for work in one) for one in alike)
@@ -407,7 +397,7 @@ def _double_on_cpu(line: Timeline) -> Iterator[AdviceFinding]:
     wide = [op for op in line.ops if id(op) not in line.claimed and _has_double(op)]
     if len(wide) < FEWEST or not (enters or mixes):
         return
-    by_place = {place: _claim_ops(line, ops)[0] for place, ops in grouped(wide, line.place, 1).items()}
+    by_place = {place: _claim_ops(line, ops)[0] for place, ops in line.by_place(wide).items()}
     us = sum(by_place.values())
     what = f"{len(wide)} operators work on float64, which {'comes from NumPy' if enters else 'one operand brings in'}: {_us(us)}."
     yield _finding(line, "double-precision", max(by_place, key=by_place.__getitem__), len(wide), us / 2, what)
@@ -469,7 +459,7 @@ def unfinished_copies(line: Timeline) -> Iterator[AdviceFinding]:
     waiting = ("Synchronize", "EventQuery", "StreamQuery")
     ends = [event.end for event in line.trace.host if event.kind == "call" and any(word in event.name for word in waiting)]
     never = [copy for copy in copies if copy.end > max(ends, default=0.0)]
-    for place, group in grouped(never, line.place, FEWEST).items():
+    for place, group in line.by_place(never, FEWEST).items():
         what = f"{len(group)} results are copied to the host without waiting, and the trace shows no wait after them."
         yield _finding(line, "unfinished-copy", place, len(group), 0.0, what)
 

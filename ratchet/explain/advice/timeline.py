@@ -9,7 +9,7 @@ import bisect
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -55,6 +55,9 @@ class CodePlace(NamedTuple):
 
 NOWHERE = CodePlace("", 0, "", "", False)
 
+E = TypeVar("E", HostEvent, GpuEvent)
+K = TypeVar("K")
+V = TypeVar("V")
 Cause = Literal["sync", "dispatch", "python", "loader", "allocation"]
 
 
@@ -125,28 +128,17 @@ class Timeline:
     @cached_property
     def pieces_of(self) -> dict[int, list[Piece]]:
         """The pieces of each outermost operator, by its identity."""
-        found: dict[int, list[Piece]] = defaultdict(list)
-        for piece in self.pieces:
-            if piece.owner is not None:
-                found[id(top(piece.owner))].append(piece)
-        return found
+        return grouped((id(top(piece.owner)), piece) for piece in self.pieces if piece.owner is not None)
 
     @cached_property
     def work_of(self) -> dict[int, list[GpuEvent]]:
         """The work on the GPU of each outermost operator, by its identity."""
-        found: dict[int, list[GpuEvent]] = defaultdict(list)
-        for work in self.gpu:
-            if work.call is not None:
-                found[id(top(work.call))].append(work)
-        return found
+        return grouped((id(top(work.call)), work) for work in self.gpu if work.call is not None)
 
     @cached_property
     def ops_at(self) -> dict[tuple[str, int, str], list[HostEvent]]:
         """The outermost operators of each file, line and function."""
-        found: dict[tuple[str, int, str], list[HostEvent]] = defaultdict(list)
-        for op in self.ops:
-            found[self.place(op)[:3]].append(op)
-        return found
+        return grouped((self.place(op)[:3], op) for op in self.ops)
 
     @cached_property
     def main(self) -> str:
@@ -198,6 +190,11 @@ class Timeline:
         self._places.update(dict.fromkeys(map(id, path), found))
         return found
 
+    def by_place(self, events: Iterable[E], fewest: int = 1) -> dict[CodePlace, list[E]]:
+        """Return the events of each place that has at least so many."""
+        groups = grouped((self.place(event), event) for event in events)
+        return {place: found for place, found in groups.items() if len(found) >= fewest}
+
     @cached_property
     def _main_python(self) -> tuple[list[float], list[HostEvent]]:
         events = [event for event in self.trace.host if event.kind == "python" and event.thread == self.main]
@@ -236,6 +233,14 @@ def _begun_by(event: HostEvent | GpuEvent) -> HostEvent | GpuEvent:
     return event.call or event if isinstance(event, GpuEvent) else event
 
 
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key."""
+    groups: dict[K, list[V]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
+
+
 def top(event: HostEvent) -> HostEvent:
     """Return the outermost operator around an event; the event itself where there is none."""
     return event.outermost or event
@@ -268,10 +273,8 @@ def _label(called: HostEvent) -> str:
 
 def _steady(line: Timeline) -> tuple[float, float] | None:
     """Return the part that repeats, without its first repetitions; None where nothing repeats. What takes longest decides."""
-    starts: dict[tuple[str, CodePlace], list[HostEvent]] = defaultdict(list)
     bare = (event for event in line.calls if top(event) is event)  # launches of graphs, and of kernels that are no operators
-    for event in (*line.ops, *bare):
-        starts[event.name, line.place(event)].append(event)
+    starts = grouped(((event.name, line.place(event)), event) for event in (*line.ops, *bare))
     costs: dict[int, float] = defaultdict(float)
     for work in line.gpu:
         costs[id(top(work.call)) if work.call else 0] += work.dur
@@ -399,14 +402,3 @@ def _outside(line: Timeline, start: float, end: float, following: HostEvent | No
         yield Piece("python", us, line.main_at((start + end) / 2))
     else:
         yield Piece("dispatch", us, following)
-
-
-E = TypeVar("E", HostEvent, GpuEvent)
-
-
-def grouped(events: Sequence[E], key: Callable[[E], CodePlace], fewest: int) -> dict[CodePlace, list[E]]:
-    """Return the events of each place that has at least so many."""
-    groups: dict[CodePlace, list[E]] = defaultdict(list)
-    for event in events:
-        groups[key(event)].append(event)
-    return {place: found for place, found in groups.items() if len(found) >= fewest}
