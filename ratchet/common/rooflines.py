@@ -84,10 +84,6 @@ class Roofline(Record):
     points: tuple[RooflinePoint, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def roof(self, key: str | None) -> Roof | None:
-        """Return the roof with this key; None where there is none."""
-        return next((roof for roof in self.roofs if roof.key == key), None)
-
 
 def printed_peaks(fingerprint: Fingerprint) -> Peaks | None:
     """Return the datasheet's peaks of a machine. A slice of a GPU (MIG) is not the GPU."""

@@ -109,12 +109,10 @@ def _row(point: RooflinePoint, roofline: Roofline) -> tuple[str, ...]:
 def _shares(point: RooflinePoint, roofline: Roofline) -> str:
     """Return each kind of roof once, with the share of every source: ``DRAM 86 % datasheet, 100 % measured; BF16 tensor …``."""
     kinds: dict[str, list[str]] = {}
-    for key, share in point.shares.items():
-        roof = roofline.roof(key)
-        if roof:
-            kinds.setdefault("DRAM" if roof.kind == "dram" else precision_text(roof.precision), []).append(
-                f"{share_text(share)} {roof.source}"
-            )
+    for roof in roofline.roofs:
+        if roof.key in point.shares:
+            kind = "DRAM" if roof.kind == "dram" else precision_text(roof.precision)
+            kinds.setdefault(kind, []).append(f"{share_text(point.shares[roof.key])} {roof.source}")
     return "; ".join(f"{name} {', '.join(parts)}" for name, parts in sorted(kinds.items())) or NOTHING
 
 

@@ -231,4 +231,3 @@ def test_table() -> None:
 def test_empty() -> None:
     """A roofline without roofs and points is still a roofline."""
     assert roofline_lines(Roofline(device="a CPU"))[0] == "a CPU: 0 cases."
-    assert Roofline(device="a CPU").roof("dram measured") is None
