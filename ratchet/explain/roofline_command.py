@@ -151,17 +151,13 @@ def _assembled(
 
 def _matching(case: TimedCase, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
     """Return the profile of this very code on this kind of GPU; where there is one of other code only, add a note."""
-    other = False
-    for of_case in profiles:
-        if of_case.case != case.name:
-            continue
-        for tree, profile in ((of_case.head_tree, of_case.head), (of_case.reference_tree, of_case.reference)):
-            if profile is None or profile.tool != "ncu":
-                continue
-            if tree is not None and _same(tree, case.tree) and profile.gpu in (None, fingerprint.gpu):
-                return profile
-            other = True
-    if other:
+    of_case = [one for one in profiles if one.case == case.name]
+    sides = [side for one in of_case for side in ((one.head_tree, one.head), (one.reference_tree, one.reference))]
+    counted = [(tree, profile) for tree, profile in sides if profile and profile.tool == "ncu"]
+    for tree, profile in counted:
+        if tree and _same(tree, case.tree) and profile.gpu in (None, fingerprint.gpu):
+            return profile
+    if counted:
         notes.append(f"The profile of {case.name} is of other code or another GPU, so the figure shows its declared work.")
     return None
 

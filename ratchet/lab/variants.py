@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet import tools
-from ratchet.common.rooflines import Roof, printed_peaks
+from ratchet.common.rooflines import Roof
 from ratchet.core.bench.client import Hosts
 from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.selection import choose_cases
@@ -109,9 +109,9 @@ def _roofs(
     cases = [case for suite in found.suites.values() for case in suite.cases]
     if not any(case.workload and case.workload.declares_work for case in cases):
         return ()
-    pure, sheet = tools.part("roofline"), printed_peaks(environment_of(machine).fingerprint)
     measured = tools.part("roofs").roofs_of(machine, settings, results, progress, environ)
-    return (*(pure.roofs_from("datasheet", sheet) if sheet else ()), *pure.roofs_measured(measured))
+    known: tuple[Roof, ...] = tools.part("roofline").machine_roofs(environment_of(machine).fingerprint, measured)
+    return known
 
 
 def _by_benchmark(record: VariantsRecord, roofs: tuple[Roof, ...]) -> tuple[VariantsRecord, ...]:
