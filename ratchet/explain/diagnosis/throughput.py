@@ -279,12 +279,9 @@ def extra_pass(pair: LaunchPair) -> Change | None:
 def l2_changed(pair: LaunchPair) -> Change | None:
     """Find more traffic with device memory, because fewer accesses hit L2."""
     hits, moved = pair.both("l2_hit_percent"), bytes_changed(pair)
-    if (
-        hits is None
-        or moved is None
-        or hits.most - hits.least < at.HIT_POINTS
-        or (hits.head < hits.reference) != (moved.factor > 1)
-    ):
+    if hits is None or moved is None or hits.most - hits.least < at.HIT_POINTS:
+        return None
+    if (hits.head < hits.reference) != (moved.factor > 1):
         return None
     return Change(L2_HITS, f"L2 hits {hits.text(points)}: {units.lowered(moved.what)}", moved.factor)
 

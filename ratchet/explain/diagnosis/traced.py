@@ -7,7 +7,8 @@ else from the report of ncu. Sections: launches by name, costs of the host. Pure
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet.core import units
@@ -105,6 +106,15 @@ class LaunchChange:
         """Return the effect of their number on the call; None where it is the same, or where more of them take less time."""
         return None if self.more * self.cost_s <= 0 else "slower" if self.more > 0 else "faster"
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether the times differ at all."""
+        return abs(self.cost_s) > (at.SAME_TRACED - 1) * max(self.head.cost_s, self.reference.cost_s)
+
+    def times(self, label: str) -> str:
+        """Return ``softmax (12.78 µs → 25.56 µs)``."""
+        return f"{label} ({arrow(*(units.duration(side.seconds or 0.0) for side in (self.reference, self.head)))})"
+
     def text(self, label: str) -> str:
         """Return ``Memcpy DtoD 1 → 17 times (12.78 µs more)``; without the time where it is not known."""
         text = f"{label} {arrow(self.reference.launches, self.head.launches)} times"
@@ -147,17 +157,16 @@ def launches_changed(
     calls, and one process is slower than the next: there, the times count as far as they agree with ``timed``. How often an
     operator runs is exact, so it counts where no time does.
     """
-    traces = (head.activity, reference.activity)
-    counted = (
-        {kernel.function for side in (head, reference) for kernel in side.kernels} if head.kernels and reference.kernels else ()
-    )
-    if None in traces:
-        after, before = _counted_launches(head), _counted_launches(reference)
+    ours, theirs = head.activity, reference.activity
+    if ours and theirs:
+        with_counters = head.kernels and reference.kernels
+        counted = {kernel.function for kernel in (*head.kernels, *reference.kernels)} if with_counters else set[str]()
+        after, before = _traced_launches(ours, counted), _traced_launches(theirs, counted)
     else:
-        after, before = (_traced_launches(activity, counted) for activity in traces if activity)
+        after, before = _counted_launches(head), _counted_launches(reference)
     totals = _cost(before.values()), _cost(after.values())
     moved, scatter, believed = moved_s(*totals, ratio), 0.0, True
-    is_on_cpu = all(activity and on_cpu(activity) for activity in traces)
+    is_on_cpu = ours is not None and theirs is not None and on_cpu(ours) and on_cpu(theirs)
     if is_on_cpu and timed[0] and timed[1]:
         head_s, reference_s = (side.median_time_ms / 1e3 for side in timed if side)
         moved = moved_s(reference_s, head_s, ratio)
@@ -173,12 +182,12 @@ def launches_changed(
     )
     common = [LaunchChange(before[name], after[name]) for name in after if name in before]
     timed_apart = common if believed else []
-    if traces[0] and traces[1]:
-        timed_apart = [both for both in timed_apart if _is_apart(both, traces[0], traces[1], scatter)]
+    if ours and theirs:
+        timed_apart = [both for both in timed_apart if _is_apart(both, ours, theirs, scatter)]
     same = [both for both in timed_apart if not both.effect and bare(both.head.name) not in explained]
     found = [
         *_more_or_less_often(timed_apart, moved, is_storm=is_storm),
-        *_same_name(same, moved, ", under the profiler" if None in traces else ""),
+        *_same_name(same, moved, "" if ours and theirs else ", under the profiler"),
     ]
     yield from found or (_counts_alone(common, direction_of(ratio)) if is_on_cpu else ())
 
@@ -195,13 +204,11 @@ def _traced_launches(activity: Activity, counted: Collection[str]) -> dict[str, 
 
 def _counted_launches(profile: Profile) -> dict[str, LaunchTotal]:
     """Return the launches in a report by function."""
-    found: dict[str, LaunchTotal] = {}
+    times: dict[str, list[float | None]] = defaultdict(list)
     for kernel in profile.kernels:
-        earlier = found.get(kernel.function, LaunchTotal(kernel.function, 0.0, 0))
-        seconds = None if kernel.duration_s is None or earlier.seconds is None else earlier.seconds + kernel.duration_s
-        count = earlier.launches + 1
-        found[kernel.function] = LaunchTotal(kernel.function, seconds, count, LAUNCH_S * count)
-    return found
+        times[kernel.function].append(kernel.duration_s)
+    sums = {name: None if None in each else sum(filter(None, each)) for name, each in times.items()}
+    return {name: LaunchTotal(name, sums[name], len(each), LAUNCH_S * len(each)) for name, each in times.items()}
 
 
 def _only_on_one_side(
@@ -243,7 +250,7 @@ def _more_or_less_often(common: Sequence[LaunchChange], moved: float, *, is_stor
         total = sum(abs(both.cost_s) for both in repeated)
         if moved and total >= at.TIMES_SHARE * moved:
             cause = STORM if is_storm else ADDED_OR_REMOVED[effect]
-            yield Difference(cause, f"Each call runs {_changes(repeated)}.", effect, min(1.0, total / moved))
+            yield Difference(cause, f"Each call runs {_changes(repeated, LaunchChange.text)}.", effect, min(1.0, total / moved))
 
 
 def _counts_alone(common: Sequence[LaunchChange], direction: Effect | None) -> Iterator[Difference]:
@@ -252,7 +259,9 @@ def _counts_alone(common: Sequence[LaunchChange], direction: Effect | None) -> I
     fitting = sorted((both for both in common if way * both.more > 0), key=lambda both: (-abs(both.more), -way * both.cost_s))
     if direction and fitting:
         untimed = [LaunchChange(*(replace(side, seconds=None) for side in (one.reference, one.head))) for one in fitting]
-        yield Difference(ADDED_OR_REMOVED[direction], f"Each call runs {_changes(untimed)}.", direction, at.TIMES_SHARE)
+        yield Difference(
+            ADDED_OR_REMOVED[direction], f"Each call runs {_changes(untimed, LaunchChange.text)}.", direction, at.TIMES_SHARE
+        )
 
 
 def _same_name(common: Sequence[LaunchChange], moved: float, when: str) -> Iterator[Difference]:
@@ -261,26 +270,20 @@ def _same_name(common: Sequence[LaunchChange], moved: float, when: str) -> Itera
     A difference below `TIMES_SHARE` of the change of the call is left out. ``when``: the end of the sentence.
     """
     for effect in EFFECTS:
-        sign = 1 if effect == "slower" else -1
-        apart = {both: sign * both.cost_s for both in common}
-        apart = {both: s for both, s in apart.items() if s > (at.SAME_TRACED - 1) * max(both.head.cost_s, both.reference.cost_s)}
-        total = sum(apart.values())
+        apart = [both for both in common if both.is_apart and (both.cost_s > 0) == (effect == "slower")]
+        total = sum(abs(both.cost_s) for both in apart)
         if moved and total >= at.TIMES_SHARE * moved:
-            longest = sorted(apart, key=lambda both: -apart[both])
-            labels = _labels([both.head.name for both in longest])
-            shown = _first_ones([f"{labels[both.head.name]} ({_times(both)})" for both in longest])
+            longest = sorted(apart, key=lambda both: -abs(both.cost_s))
             more = "more" if effect == "slower" else "less"
-            what = f"Each call spends {more} in {shown}{when}."
+            what = f"Each call spends {more} in {_changes(longest, LaunchChange.times)}{when}."
             yield Difference(SAME_NAME[effect], what, effect, min(1.0, total / moved))
 
 
-def _times(both: LaunchChange) -> str:
-    return arrow(*(units.duration(side.seconds or 0.0) for side in (both.reference, both.head)))
-
-
-def _changes(changed: Sequence[LaunchChange]) -> str:
+def _changes(changed: Sequence[LaunchChange], text: Callable[[LaunchChange, str], str]) -> str:
+    """Return ``a; also b, c and 2 more``: a headline shows what comes before the semicolon."""
     labels = _labels([both.head.name for both in changed])
-    return _first_ones([both.text(labels[both.head.name]) for both in changed])
+    first, *others = [text(both, labels[both.head.name]) for both in changed]
+    return f"{first}; also {units.listed(others, NAMES_SHOWN - 1)}" if others else first
 
 
 def replaced(gone: Sequence[LaunchTotal], added: Sequence[LaunchTotal]) -> str:
@@ -299,12 +302,6 @@ def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
         time = f" ({units.duration(one.seconds)})" if one.seconds else ""
         shown.append(f"{labels[one.name]}{count}{time}")
     return units.listed(shown, NAMES_SHOWN)
-
-
-def _first_ones(texts: Sequence[str]) -> str:
-    """Return ``a; also b, c and 2 more``: a headline shows what comes before the semicolon."""
-    first, *others = texts
-    return f"{first}; also {units.listed(others, NAMES_SHOWN - 1)}" if others else first
 
 
 def _cost(launches: Iterable[LaunchTotal]) -> float:
@@ -408,8 +405,7 @@ def costs_changed(head: Activity, reference: Activity, ratio: float | None) -> I
     if not before or not after:
         return
     moved = moved_s(reference.wall_s / reference.calls, head.wall_s / head.calls, ratio)
-    for key in before.keys() & after.keys():
-        old, new = before[key], after[key]
+    for old, new in [(before[key], new) for key, new in after.items() if key in before]:
         longer = new.seconds - old.seconds
         if old.figure == new.figure or not (old.noteworthy or new.noteworthy) or longer == 0:
             continue
