@@ -248,14 +248,11 @@ def activity_rows(head: Activity | None, reference: Activity | None) -> Iterator
         ("Device idle between kernels", "gaps_s", units.duration),
         ("CPU time in allocation", "allocation_s", units.duration),
     )
-    sides = (reference, head)
     for title, field, text in figures:
-        totals = [getattr(side, field) if side else None for side in sides]
+        totals = [getattr(side, field) if side else None for side in (reference, head)]
         if any(totals):
-            pairs = zip(totals, sides, strict=True)
-            yield _row(
-                title, [None if total is None or side is None else total / max(1, side.calls) for total, side in pairs], text
-            )
+            calls = [max(1, side.calls) if side else 1 for side in (reference, head)]
+            yield _row(title, [total and total / count for total, count in zip(totals, calls, strict=True)], text)
 
 
 def _row(title: str, values: Sequence[float | None], text: Callable[[float], str]) -> FigureRow:
