@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.core.bench.ready.workers import SideWorkers, Workers
@@ -72,11 +72,12 @@ def busiest(activity: Activity | None, among: Collection[str] = ()) -> str | Non
     return next((name for name in times if not among or name in among), None)
 
 
-def that_matter(activity: Activity) -> list[str]:
-    """Return the bare names of the longest kernels, which together take `MATTERS` of the time."""
-    times, chosen = kernel_times(activity), list[str]()
-    while sum(times[name] for name in chosen) < MATTERS * sum(times.values()):
-        chosen.append(list(times)[len(chosen)])
+def that_matter(times: Mapping[str, float]) -> list[str]:
+    """Return the names with the longest times, which together make up `MATTERS` of all."""
+    chosen: list[str] = []
+    for name in sorted(times, key=lambda name: -times[name]):
+        if sum(times[one] for one in chosen) < MATTERS * sum(times.values()):
+            chosen.append(name)
     return chosen
 
 
@@ -85,16 +86,12 @@ def worth_counters(sides: Sequence[Activity]) -> list[str]:
 
     Of two sides those that, besides, make up nearly all of the difference in time, and at least one kernel of each side.
     """
-    matter = dict.fromkeys(name for activity in sides for name in that_matter(activity))
+    matter = dict.fromkeys(name for activity in sides for name in that_matter(kernel_times(activity)))
     times = [{name: s / max(1, activity.calls) for name, s in kernel_times(activity).items()} for activity in sides]
     apart = {name: max(of.get(name, 0.0) for of in times) - min(of.get(name, 0.0) for of in times) for name in matter}
-    whole = sum(apart.values())
-    if len(sides) < 2 or whole < ALIKE * max(sum(of.values()) for of in times):
+    if len(sides) < 2 or sum(apart.values()) < ALIKE * max(sum(of.values()) for of in times):
         return list(matter)
-    chosen = set[str]()
-    for name in sorted(matter, key=lambda name: -apart[name]):
-        if sum(apart[one] for one in chosen) < MATTERS * whole:
-            chosen.add(name)
+    chosen = set(that_matter(apart))
     chosen |= {next(iter(of)) for of in times if of and not chosen & set(of)}
     return [name for name in matter if name in chosen]
 
