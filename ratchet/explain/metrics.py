@@ -77,16 +77,10 @@ def peaks(metrics: Metrics) -> Peaks:
     """Return the rates that can be sustained at the clocks of the measurement, in bytes and FLOP per second."""
     dram = _both(metrics, "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second", operator.mul)
     l2 = _both(metrics, "derived__lts__lts2xbar_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second", operator.mul)
-    clock = metrics.get("sm__cycles_elapsed.avg.per_second", metrics.get("smsp__cycles_elapsed.avg.per_second"))
-    rates = {
-        precision: 2
-        * lanes
-        * clock
-        * metrics.get(f"sm__sass_thread_inst_executed_op_{letter}fma_pred_on.sum.peak_sustained", 0.0)
-        for precision, (letter, lanes) in _VECTOR.items()
-        if clock
-    }
-    rates |= {f"tensor_{source}": _tensor_peak(metrics, source, clock) or 0.0 for source in _FLOATING}
+    clock = first(metrics, ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")) or 0.0
+    fma = "sm__sass_thread_inst_executed_op_{}fma_pred_on.sum.peak_sustained"
+    rates = {name: 2 * lanes * clock * metrics.get(fma.format(letter), 0.0) for name, (letter, lanes) in _VECTOR.items()}
+    rates |= {f"tensor_{source}": _tensor_peak(metrics, source, clock) for source in _FLOATING}
     known = {precision: rate for precision, rate in rates.items() if rate}
     return Peaks(dram_bytes_per_s=dram or None, l2_bytes_per_s=l2 or None, flops_per_s=known)
 
@@ -108,18 +102,14 @@ def _tensor(metrics: Metrics, source: str) -> float | None:
     return None
 
 
-def _tensor_peak(metrics: Metrics, source: str, clock: float | None) -> float | None:
+def _tensor_peak(metrics: Metrics, source: str, clock: float) -> float:
     """Return operations per second of the fastest dense instruction. Counters that include sparse work have twice the peak."""
-    best = 0.0
     for parts in reversed(_counters(metrics, source)):
-        for part in parts:
-            per_cycle = metrics.get(f"{part}.sum.peak_sustained")
-            per_second = metrics.get(f"{part}.sum.peak_sustained_elapsed.per_second")
-            rate = per_second or (per_cycle * clock if per_cycle and clock else 0.0)
-            best = max(best, 0.0 if part.endswith("_sparsity_on") else rate)
-        if best:
+        dense = [f"{part}.sum.peak_sustained" for part in parts if not part.endswith("_sparsity_on")]
+        rates = [metrics.get(f"{peak}_elapsed.per_second") or metrics.get(peak, 0.0) * clock for peak in dense]
+        if best := max([0.0, *rates]):
             return best
-    return None
+    return 0.0
 
 
 def _counters(metrics: Metrics, source: str) -> list[list[str]]:
