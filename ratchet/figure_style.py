@@ -1,6 +1,6 @@
 """Look of all pictures, text that fits, and files that are the same on every machine and every day.
 
-Used by the tools that draw. `drawing` sets matplotlib's settings for a while, and `write_files` writes the PNG and the SVG.
+Used by the tools that draw. `drawing` sets matplotlib's settings for a while, and `write_files` draws a PNG and an SVG.
 A picture is a column of sections. It is narrow and its letters are large, so that a phone shows them in a readable size.
 """
 
@@ -229,14 +229,19 @@ def shortened(text: object, size: float, width: float) -> str:
     return with_letters(fitting)
 
 
-def write_files(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write ``NAME.png`` and ``NAME.svg``, each whole or not at all. Raises OutputError where the folder or the disk refuses."""
+@drawing()
+def write_files(draw: Callable[[], Figure], folder: Path, name: str) -> list[Path]:
+    """Draw ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths. Each is written whole or not at all.
+
+    Raises PageError where matplotlib is missing, OutputError where the folder or the disk refuses.
+    """
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.transforms import Bbox
     from PIL import Image
 
+    figure = draw()
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # everything has its place now
     for part in figure.subfigs:  # the last digits of the places depend on addresses of objects, and so would the files

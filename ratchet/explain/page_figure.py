@@ -1,6 +1,6 @@
 """One page that shows why a case changed: PNG for a pull request, SVG for everything else.
 
-`ratchet.explain.results` calls `draw_page`, which writes these two files. Sentences and tables come from
+`ratchet.explain.results` writes `page_figure` into these two files. Sentences and tables come from
 `ratchet.explain.report`; bars show the profiles of both sides.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ratchet import figure_style as style
@@ -36,6 +36,16 @@ LONG_S = 0.01
 """Times of a call are in ms where the longest takes this long."""
 FACTS = ("duration_s", "dram_bytes", "registers", "shared_bytes", "spill_bytes")
 """Figures of `KernelProfile` in the table below the bars."""
+THROUGHPUT: dict[str, Callable[[KernelProfile], float | None]] = {
+    "Multiprocessors (SM)": attrgetter("sm_percent"),
+    "Memory": attrgetter("memory_percent"),
+    "DRAM": attrgetter("dram_percent"),
+    "L2 cache": lambda kernel: kernel.metrics.get("lts__throughput.avg.pct_of_peak_sustained_elapsed"),
+    "Matrix units": attrgetter("tensor_percent"),
+    "L2 hits": attrgetter("l2_hit_percent"),
+}
+OCCUPANCY = {"Occupancy achieved": attrgetter("occupancy_percent"), "Occupancy allowed": attrgetter("occupancy_limit_percent")}
+"""Bars in percent: of the peak that each part of the GPU can sustain, and of the warps that fit."""
 
 
 @dataclass(frozen=True)
@@ -63,27 +73,6 @@ def heaviest(every: Sequence[Match], direction: Effect | None = None) -> Match |
         return changed, change if changed else max(before, after)
 
     return max(every, key=weight, default=None)
-
-
-def throughput(launch: Match) -> list[Bar]:
-    """Return how busy each part of the GPU was, in percent of the peak that it can sustain."""
-    l2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
-    return [
-        _bar(launch, "Multiprocessors (SM)", lambda kernel: kernel.sm_percent),
-        _bar(launch, "Memory", lambda kernel: kernel.memory_percent),
-        _bar(launch, "DRAM", lambda kernel: kernel.dram_percent),
-        _bar(launch, "L2 cache", lambda kernel: kernel.metrics.get(l2)),
-        _bar(launch, "Matrix units", lambda kernel: kernel.tensor_percent),
-        _bar(launch, "L2 hits", lambda kernel: kernel.l2_hit_percent),
-    ]
-
-
-def occupancy(launch: Match) -> list[Bar]:
-    """Return warps that were active and warps that the launch allows, in percent of those that fit."""
-    return [
-        _bar(launch, "Occupancy achieved", lambda kernel: kernel.occupancy_percent),
-        _bar(launch, "Occupancy allowed", lambda kernel: kernel.occupancy_limit_percent),
-    ]
 
 
 def stalls(launch: Match) -> list[Bar]:
@@ -124,25 +113,6 @@ _TOOLS = {"ncu": "Nsight Compute", "nsys": "Nsight Systems", "torch": "torch.pro
 _TRACK = "#f2f2f2"
 
 
-def draw_page(
-    profile: CaseProfile,
-    verdict: CaseVerdict | None,
-    roofline: Roofline | None,
-    folder: Path,
-    name: str,
-    *,
-    environment: Environment | None,
-    when: datetime | None = None,
-) -> list[Path]:
-    """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
-
-    The page says which numbers a profile lacks. Raises PageError where matplotlib is missing, OutputError where the files cannot
-    be written.
-    """
-    with style.drawing():
-        return style.write_files(page_figure(profile, verdict, roofline, environment, when), folder, name)
-
-
 def page_figure(
     profile: CaseProfile,
     verdict: CaseVerdict | None,
@@ -150,7 +120,7 @@ def page_figure(
     environment: Environment | None = None,
     when: datetime | None = None,
 ) -> Figure:
-    """Draw the whole page, within `style.drawing`."""
+    """Draw the whole page, within `style.drawing`. It says which numbers a profile lacks."""
     sides = tuple(side for side in SIDES if getattr(profile, side) is not None) or SIDES
     launches = matched(profile.head, profile.reference)
     launch = heaviest(launches, profile.direction)
@@ -158,10 +128,11 @@ def page_figure(
     sections = [_head(profile, verdict, sides, _kernel(launches, launch))]
     if launch is not None:
         facts = [limiter_row(*launch), *counter_rows(*launch, FACTS)]
+        busy, warps = ([_bar(launch, *figure) for figure in figures.items()] for figures in (THROUGHPUT, OCCUPANCY))
         sections += [
-            *_bars("Throughput", "of the peak that can be sustained", throughput(launch), sides, 100.0),
+            *_bars("Throughput", "of the peak that can be sustained", busy, sides, 100.0),
             *_bars("What warps wait for", "cycles between two instructions of a warp", stalls(launch), sides),
-            *_bars("Occupancy", "of the warps that fit", occupancy(launch), sides, 100.0),
+            *_bars("Occupancy", "of the warps that fit", warps, sides, 100.0),
             _table(facts, sides),
         ]
     elif before or after:

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from ratchet.common.rooflines import Roofline
@@ -27,6 +28,7 @@ from ratchet.core.records.run import SIDES, CaseRun, Performance, RunRecord, Sid
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
 from ratchet.explain import roofline as pure
+from ratchet.figure_style import write_files
 
 FOLDER, INDEX = "nsight", "profiles.json"
 _OF_A_CASE = (*(f"{side}.ncu-rep" for side in SIDES), "csv", "png", "svg")
@@ -88,7 +90,7 @@ def save_case(
 
     The record leaves out the thousands of metrics. A file that cannot be written becomes a sentence in ``steps_down``.
     """
-    from ratchet.explain.page_figure import draw_page
+    from ratchet.explain.page_figure import page_figure
 
     stem, folder, written = file_stem(profile.case), background.folder, dict(profile.files)
     steps = list(profile.steps_down)
@@ -100,7 +102,8 @@ def save_case(
         if write_metrics(folder / f"{stem}.csv", {side: found for side, found in both.items() if found}):
             written["metrics.csv"] = _relative(folder / f"{stem}.csv")
         roofline = roofline_of(profile, case, background)
-        for path in draw_page(profile, verdict, roofline, folder, stem, environment=background.environment, when=background.when):
+        page = partial(page_figure, profile, verdict, roofline, background.environment, background.when)
+        for path in write_files(page, folder, stem):
             written[f"page{path.suffix}"] = _relative(path)
     except (RatchetError, OSError) as error:
         steps.append(str(error))

@@ -28,6 +28,7 @@ from ratchet.explain import roofline as pure
 from ratchet.explain.results import FOLDER as PROFILE_FOLDER
 from ratchet.explain.results import INDEX
 from ratchet.explain.roof_timing import PAIRS, roofs_of, stored_roofs
+from ratchet.figure_style import write_files
 
 FOLDER, NAME = "roofline", "roofline"
 
@@ -63,14 +64,14 @@ def draw_roofline(
     Raises RecordError for an unreadable file, UsageError for a pattern that matches no case or where nothing was measured yet,
     OutputError where the files cannot be written.
     """
-    from ratchet.explain import roofline_figure as figure
+    from ratchet.explain.roofline_figure import roofline_figure
 
     results = results_folder(request, environ)
     made = _of_results(recorded, profiles, results, request, progress, environ)
     folder = out or results / FOLDER
     save(folder / f"{NAME}.json", made)
     try:
-        pictures = figure.draw_roofline(made, folder, NAME)
+        pictures = write_files(lambda: roofline_figure(made), folder, NAME)
     except PageError as error:
         return RooflineFiles(made, (folder / f"{NAME}.json",), str(error))
     return RooflineFiles(made, (*pictures, folder / f"{NAME}.json"))

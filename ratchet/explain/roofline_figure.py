@@ -1,6 +1,6 @@
 """A roofline as text and as a picture, log-log: roofs as lines, cases as marks that a legend names, cases without FLOPs as bars.
 
-`ratchet variants --roofline` prints `roofline_lines`, and `draw_roofline` writes one PNG and one SVG; `page` puts the two sides
+`ratchet variants --roofline` prints `roofline_lines`, and writes `roofline_figure` as a PNG and an SVG; `page` puts the two sides
 of one case on its page.
 """
 
@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet import figure_style as style
@@ -155,15 +154,6 @@ class Mark:
             [self.place[0]], [self.place[1]], label=self.label, marker=self.shape, markersize=7, markeredgewidth=1.6,
             markerfacecolor=self.face, markeredgecolor=self.colour, linestyle="none", zorder=5,
         )  # fmt: skip
-
-
-def draw_roofline(roofline: Roofline, folder: Path, name: str = "roofline") -> list[Path]:
-    """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
-
-    Raises PageError where matplotlib is missing, OutputError where the files cannot be written.
-    """
-    with style.drawing():
-        return style.write_files(roofline_figure(roofline), folder, name)
 
 
 def roofline_figure(roofline: Roofline) -> Figure:

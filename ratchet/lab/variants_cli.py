@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import Any
 
 import click
@@ -16,8 +17,9 @@ from ratchet.core.cli.options import common, device, request_of, waiting
 from ratchet.core.cli.output import print_result, progressing, shown
 from ratchet.core.errors import Exit, PageError
 from ratchet.core.records.files import save, save_text
+from ratchet.figure_style import write_files
 from ratchet.lab.report.variants import variants_csv, variants_lines
-from ratchet.lab.report.variants_figure import draw_variants
+from ratchet.lab.report.variants_figure import variants_figure
 from ratchet.lab.variants import Over, variants
 
 MOST_VALUES = 64
@@ -91,7 +93,7 @@ def variants_command(names: tuple[str, ...], over: Over | None, quickwins: bool,
         lines += text
         paths += files
         try:
-            paths += draw_variants(record, done.results, record.name) if record.roofline else []
+            paths += write_files(partial(variants_figure, record), done.results, record.name) if record.roofline else []
         except PageError as error:
             click.echo(str(error), err=True)
     document = done.records[0] if len(done.records) == 1 else [record.model_dump(mode="json") for record in done.records]

@@ -38,7 +38,7 @@ from ratchet.core.records.profile import Activity, CaseProfile, Finding, KernelP
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.explain import page_figure as page
 from ratchet.explain import roofline as pure
-from ratchet.explain.roofline_figure import draw_roofline, marks_of, needed_roofs, roofline_figure
+from ratchet.explain.roofline_figure import marks_of, needed_roofs, roofline_figure
 from ratchet.lab.records.variants import VariantsRecord
 from ratchet.lab.report.variants_figure import variants_figure
 from ratchet.lab.variants import with_roofline
@@ -336,11 +336,15 @@ def test_roofs_of_a_small_picture() -> None:
 def test_files(tmp_path: Path) -> None:
     """The PNG is 1200 pixels wide; both files are the same every time, whatever settings and day."""
     roofline = both_sides(full())
-    first = page.draw_page(full(), verdict(), roofline, tmp_path / "a", "page", environment=examples.ENVIRONMENT)
+
+    def draw() -> Figure:
+        return page.page_figure(full(), verdict(), roofline, examples.ENVIRONMENT)
+
+    first = style.write_files(draw, tmp_path / "a", "page")
     with mpl.rc_context(
         {"font.size": 30, "figure.dpi": 30, "text.usetex": False, "axes.edgecolor": "red", "svg.fonttype": "path"}
     ):
-        again = page.draw_page(full(), verdict(), roofline, tmp_path / "b", "page", environment=examples.ENVIRONMENT)
+        again = style.write_files(draw, tmp_path / "b", "page")
     assert [path.name for path in first] == ["page.png", "page.svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     with Image.open(first[0]) as image:
@@ -359,7 +363,7 @@ def test_our_style_stays_ours(tmp_path: Path) -> None:
     before = mpl.rcParams.copy()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        draw_roofline(stored_roofline(points=1), tmp_path)
+        style.write_files(lambda: roofline_figure(stored_roofline(points=1)), tmp_path, "roofline")
     assert mpl.rcParams.copy() == before
 
 
@@ -373,7 +377,8 @@ def test_without_a_home(tmp_path: Path) -> None:
     scratch.mkdir()
     code = (
         "import sys; from pathlib import Path; from ratchet.common.rooflines import Roofline;"
-        " from ratchet.explain.roofline_figure import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
+        " from ratchet.explain.roofline_figure import roofline_figure; from ratchet.figure_style import write_files;"
+        " write_files(lambda: roofline_figure(Roofline(device='x')), Path(sys.argv[1]), 'roofline');"
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )
     environ = {"HOME": str(home), "TMPDIR": str(scratch), "PATH": os.environ["PATH"]}
@@ -389,7 +394,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """A file in the place of the folder is one sentence, and stays."""
     (tmp_path / "taken").write_text("mine", encoding="utf-8")
     with pytest.raises(OutputError, match="cannot be written"):
-        draw_roofline(Roofline(device="x"), tmp_path / "taken")
+        style.write_files(lambda: roofline_figure(Roofline(device="x")), tmp_path / "taken", "roofline")
     assert (tmp_path / "taken").read_text(encoding="utf-8") == "mine"
 
 

@@ -1,7 +1,7 @@
 """Draw variants: below the roofline, with a colour for each variant and a shape for each config.
 
-Over a parameter: GB/s and TFLOP/s against it, a line with its interval for each variant. The command line calls `draw_variants`,
-which writes one PNG and one SVG.
+Over a parameter: GB/s and TFLOP/s against it, a line with its interval for each variant. The command line writes
+`variants_figure` as a PNG and an SVG.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ratchet import figure_style as style
@@ -41,12 +40,6 @@ class Quantity:
 
 
 _QUANTITIES = (Quantity("bytes", "GB/s", 1e9, "dram"), Quantity("flops", "TFLOP/s", 1e12, "compute"))
-
-
-def draw_variants(record: VariantsRecord, folder: Path, name: str) -> list[Path]:
-    """Write ``NAME.png`` and ``NAME.svg``. Raises PageError where matplotlib is missing, OutputError for an unwritable folder."""
-    with style.drawing():
-        return style.write_files(variants_figure(record), folder, name)
 
 
 def variants_figure(record: VariantsRecord) -> Figure:
