@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from github import GithubException
-from github.Artifact import Artifact
 from github.IssueComment import IssueComment
 
 from ratchet.github.connection import (
@@ -80,9 +79,19 @@ class GitHub(Connection):
             lambda: tuple(map(pull_of, self._api.get_commit(sha).get_pulls())),
         )
 
-    def find_pulls(self, head_repository: str, head_branch: str) -> tuple[Pull, ...]:
+    def find_pulls(self, head_repository: str, head_branch: str, tries: RetryPolicy | None = None) -> tuple[Pull, ...]:
         """Return the open pull requests from a branch of this repository or a fork, newest first."""
-        return self._find_pulls(head_repository, head_branch, self._tries())
+        head = f"{head_repository.partition('/')[0]}:{head_branch}"
+        pulls = (tries or self._tries()).call(
+            f"Looking for pull requests from {head}",
+            lambda: tuple(map(pull_of, self._api.get_pulls(state="open", head=head))),
+        )
+        # One owner may have several forks, and GitHub ignores the case of letters in names.
+        return tuple(
+            pull
+            for pull in pulls
+            if (pull.head_repository or "").casefold() == head_repository.casefold() and pull.head_ref == head_branch
+        )
 
     def open_pulls(self) -> tuple[Pull, ...]:
         """Return all open pull requests, newest first."""
@@ -98,24 +107,30 @@ class GitHub(Connection):
         def create() -> Pull:
             return pull_of(self._api.create_pull(base, head, title=title, body=body, draft=draft))
 
+        def edit(number: int) -> Pull:
+            pull = self._api.get_pull(number)
+            pull.edit(title=title, body=body)
+            return pull_of(pull)
+
         while True:
-            there = [pull for pull in self._find_pulls(self.repository, head, tries) if pull.base_ref == base]
+            there = [pull for pull in self.find_pulls(self.repository, head, tries) if pull.base_ref == base]
             if there:
-                return self._edit_pull(there[0].number, title, body, tries)
+                return tries.call(f"Updating pull request {there[0].number}", partial(edit, there[0].number))
             try:
                 return tries.call_once(doing, create)
-            except UnreachableError as error:
-                tries.wait(error)
-            except RefusedError as error:
-                if "already exists" not in error.message:
+            except (UnreachableError, RefusedError) as error:
+                if isinstance(error, RefusedError) and "already exists" not in error.message:
                     raise
                 tries.wait(error)
 
     # Comments: all are read, and only those of our own bot that begin with a marker are written
 
-    def comments(self, number: int) -> tuple[Comment, ...]:
+    def comments(self, number: int, tries: RetryPolicy | None = None) -> tuple[Comment, ...]:
         """Return the whole conversation of a pull request, oldest first."""
-        return self._comments(number, self._tries())
+        return (tries or self._tries()).call(
+            f"Reading the comments of pull request {number}",
+            lambda: tuple(map(comment_of, self._api.get_issue(number).get_comments())),
+        )
 
     def comment(self, comment_id: int) -> Comment | None:
         """Return a comment; None if it was deleted."""
@@ -130,7 +145,7 @@ class GitHub(Connection):
         while True:
             ours = self._ours(number, marker, tries)
             try:
-                return self._edit_comment(ours.id, body, tries) if ours else self._add_comment(number, marker, body, tries)
+                return self.edit_comment(ours.id, body, tries) if ours else self._add_comment(number, marker, body, tries)
             except GoneError as error:
                 if ours is None:
                     raise
@@ -140,20 +155,25 @@ class GitHub(Connection):
                     raise
                 tries.wait(error)
 
-    def edit_comment(self, comment_id: int, body: str) -> Comment:
+    def edit_comment(self, comment_id: int, body: str, tries: RetryPolicy | None = None) -> Comment:
         """Write this body into a comment of our own."""
-        return self._edit_comment(comment_id, body, self._tries())
+
+        def edit() -> Comment:
+            comment = self._api_comment(comment_id)
+            comment.edit(body)
+            return comment_of(comment)
+
+        return (tries or self._tries()).call(f"Updating comment {comment_id}", edit)
 
     def reply(self, number: int, body: str, marker: str) -> Comment:
         """Make a comment once: with the same marker again, return the first one as it is."""
         tries = self._tries()
-        while True:
-            if ours := self._ours(number, marker, tries):
-                return ours
+        while not (ours := self._ours(number, marker, tries)):
             try:
                 return self._add_comment(number, marker, body, tries)
             except UnreachableError as error:
                 tries.wait(error)
+        return ours
 
     def react(self, comment_id: int, content: str) -> None:
         """Put a reaction (``+1``, ``eyes``, ``confused``, …) under a comment; a second time changes nothing."""
@@ -161,24 +181,27 @@ class GitHub(Connection):
 
     # Issues: only those of our own bot that begin with a marker are written
 
-    def issues(self, label: str, marker: str) -> tuple[Issue, ...]:
+    def issues(self, label: str, marker: str, tries: RetryPolicy | None = None) -> tuple[Issue, ...]:
         """Return our bot's issues with a label that begin with the marker, open or closed."""
-        return self._issues(label, marker, self._tries())
+        found = (tries or self._tries()).call(
+            f"Reading the issues called {label}",
+            lambda: tuple(map(issue_of, self._api.get_issues(state="all", labels=[label]))),
+        )
+        return tuple(issue for issue in found if issue.author == self.bot and issue.body.startswith(marker))
 
     def open_issue(self, title: str, body: str, label: str, marker: str) -> Issue:
         """Open an issue once: with the same marker again, return the one that is there."""
         if not body.startswith(marker):
             raise ValueError("the body has to begin with the marker, or it is never found again")
         tries = self._tries()
-        while True:
-            if ours := self._issues(label, marker, tries):
-                return ours[0]
+        while not (ours := self.issues(label, marker, tries)):
             try:
                 return tries.call_once(
                     "Opening an issue", lambda: issue_of(self._api.create_issue(title, body=body, labels=[label]))
                 )
             except UnreachableError as error:
                 tries.wait(error)
+        return ours[0]
 
     def edit_issue(self, number: int, title: str, body: str, *, is_open: bool) -> Issue:
         """Give an issue this title and text, and open it again or close it as done."""
@@ -186,10 +209,8 @@ class GitHub(Connection):
         def edit() -> Issue:
             issue = self._api.get_issue(number)
             state, reason = ("open", "reopened") if is_open else ("closed", "completed")
-            if issue.state == state:
-                issue.edit(title=title, body=body)
-            else:
-                issue.edit(title=title, body=body, state=state, state_reason=reason)
+            change: Any = {} if issue.state == state else {"state": state, "state_reason": reason}
+            issue.edit(title=title, body=body, **change)
             return issue_of(issue)
 
         return self._tries().call(f"Updating issue {number}", edit)
@@ -221,13 +242,14 @@ class GitHub(Connection):
 
     def artifacts(self, run_id: int) -> tuple[StoredArtifact, ...]:
         """Return a run's artifacts, those of earlier attempts and expired ones too."""
-
-        return self._artifacts(run_id, artifact_of)
+        return self._tries().call(
+            f"Reading the artifacts of workflow run {run_id}",
+            lambda: tuple(map(artifact_of, self._api.get_workflow_run(run_id).get_artifacts())),
+        )
 
     def has_artifact(self, run_id: int, name: str) -> bool:
         """Return whether a run has an artifact of this name that can still be fetched."""
-
-        return any(self._artifacts(run_id, lambda artifact: artifact.name == name and not known(artifact.expired, "expiry")))
+        return any(artifact.name == name and not artifact.expired for artifact in self.artifacts(run_id))
 
     def file_at(self, path: str, ref: str) -> bytes | None:
         """Return a UTF-8 file of up to 100 MB at a branch or commit; None if there is none. GoneError if the ref is unknown."""
@@ -377,34 +399,14 @@ class GitHub(Connection):
         except GoneError:
             return None
 
-    def _artifacts(self, run_id: int, value: Callable[[Artifact], T]) -> tuple[T, ...]:
-        return self._tries().call(
-            f"Reading the artifacts of workflow run {run_id}",
-            lambda: tuple(map(value, self._api.get_workflow_run(run_id).get_artifacts())),
-        )
-
     @cached_property
     def _trees(self) -> dict[str, dict[str, TreeEntry]]:
         return {}
 
-    def _issues(self, label: str, marker: str, tries: RetryPolicy) -> tuple[Issue, ...]:
-        found = tries.call(
-            f"Reading the issues called {label}",
-            lambda: tuple(map(issue_of, self._api.get_issues(state="all", labels=[label]))),
-        )
-        return tuple(issue for issue in found if issue.author == self.bot and issue.body.startswith(marker))
-
-    def _comments(self, number: int, tries: RetryPolicy) -> tuple[Comment, ...]:
-        return tries.call(
-            f"Reading the comments of pull request {number}",
-            lambda: tuple(map(comment_of, self._api.get_issue(number).get_comments())),
-        )
-
     def _ours(self, number: int, marker: str, tries: RetryPolicy) -> Comment | None:
         """Return our bot's newest comment that begins with the marker; None if there is none."""
-        mine = [
-            comment for comment in self._comments(number, tries) if comment.author == self.bot and comment.body.startswith(marker)
-        ]
+        found = self.comments(number, tries)
+        mine = [comment for comment in found if comment.author == self.bot and comment.body.startswith(marker)]
         return max(mine, key=lambda comment: comment.id, default=None)
 
     def _add_comment(self, number: int, marker: str, body: str, tries: RetryPolicy) -> Comment:
@@ -413,38 +415,9 @@ class GitHub(Connection):
         issue = self._api.get_issue(number)
         return tries.call_once(f"Commenting on pull request {number}", lambda: comment_of(issue.create_comment(body)))
 
-    def _edit_comment(self, comment_id: int, body: str, tries: RetryPolicy) -> Comment:
-        def edit() -> Comment:
-            comment = self._api_comment(comment_id)
-            comment.edit(body)
-            return comment_of(comment)
-
-        return tries.call(f"Updating comment {comment_id}", edit)
-
     def _api_comment(self, comment_id: int) -> IssueComment:
         # Its address does not name the pull request, though PyGithub asks for one.
         return self._api.get_issue(0).get_comment(comment_id)
-
-    def _find_pulls(self, head_repository: str, head_branch: str, tries: RetryPolicy) -> tuple[Pull, ...]:
-        head = f"{head_repository.partition('/')[0]}:{head_branch}"
-        pulls = tries.call(
-            f"Looking for pull requests from {head}",
-            lambda: tuple(map(pull_of, self._api.get_pulls(state="open", head=head))),
-        )
-        # One owner may have several forks, and GitHub ignores the case of letters in names.
-        return tuple(
-            pull
-            for pull in pulls
-            if (pull.head_repository or "").casefold() == head_repository.casefold() and pull.head_ref == head_branch
-        )
-
-    def _edit_pull(self, number: int, title: str, body: str, tries: RetryPolicy) -> Pull:
-        def edit() -> Pull:
-            pull = self._api.get_pull(number)
-            pull.edit(title=title, body=body)
-            return pull_of(pull)
-
-        return tries.call(f"Updating pull request {number}", edit)
 
     def _file(self, path: str, ref: str) -> bytes | None:
         file = self._api.get_contents(path, ref)

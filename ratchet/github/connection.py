@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from enum import Enum
 from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 from urllib.parse import urlsplit
@@ -115,12 +114,12 @@ class RetryPolicy:
 
     def call(self, doing: str, call: Callable[[], T]) -> T:
         """Make a call that may be made twice: it only reads, or the second time changes nothing more."""
-        return self._call(doing, call, (CallEffect.NOT_YET, CallEffect.UNKNOWN))
+        return self._call(doing, call, once=False)
 
     def call_once(self, doing: str, call: Callable[[], T]) -> T:
         """Make a call that must not have its effect twice. After UnreachableError, look for the effect before calling again."""
         try:
-            return self._call(doing, call, (CallEffect.NOT_YET,))
+            return self._call(doing, call, once=True)
         except UnreachableError as error:
             raise UnreachableError(f"{error.message} It may have been done all the same.", error.hint) from None
 
@@ -133,13 +132,14 @@ class RetryPolicy:
         self._left_s -= wait_s
         self._sleep(wait_s)
 
-    def _call(self, doing: str, call: Callable[[], T], again: tuple[CallEffect, ...]) -> T:
+    def _call(self, doing: str, call: Callable[[], T], *, once: bool) -> T:
         while True:
             try:
                 return call()
             except KNOWN as problem:
                 trouble = failure_of(problem, doing, self._secret.get_secret_value())
-            if trouble.effect not in again:
+            # Of a failure that may pass, a limit alone is known to have had no effect.
+            if not trouble.may_pass or (once and trouble.wait_s is None):
                 raise trouble.error
             self.wait(trouble.error, trouble.wait_s)
 
@@ -169,23 +169,13 @@ KNOWN = (
 )
 
 
-class CallEffect(Enum):
-    """The effect that a failed call may have had."""
-
-    FINAL = "final"
-    """Asking again would give the same answer."""
-    NOT_YET = "not yet"
-    """It had no effect; it may succeed later."""
-    UNKNOWN = "unknown"
-    """It may have had its effect, and may succeed the next time."""
-
-
 @dataclass(frozen=True)
 class CallFailure:
     error: ForgeError
-    effect: CallEffect
+    may_pass: bool = False
+    """Asking again may give another answer."""
     wait_s: float | None = None
-    """How long GitHub asks to wait; None if it does not say."""
+    """How long a limit lasts; None where it is no limit."""
 
 
 def failure_of(problem: Exception, doing: str, secret: str) -> CallFailure:
@@ -195,23 +185,21 @@ def failure_of(problem: Exception, doing: str, secret: str) -> CallFailure:
         headers = {name.lower(): _line(value, secret) for name, value in (problem.headers or {}).items()}
         return _answered(problem.status, headers, _message(problem.data, secret), doing)
     if isinstance(problem, requests.Timeout):
-        return CallFailure(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), CallEffect.UNKNOWN)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), may_pass=True)
     if isinstance(problem, requests.exceptions.SSLError):
         hint = "Check GITHUB_API_URL and the certificates of this machine."
-        return CallFailure(UnreachableError(f"{doing} failed: GitHub's certificate is not trusted here.", hint), CallEffect.FINAL)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub's certificate is not trusted here.", hint))
     if isinstance(problem, requests.RequestException):
-        return CallFailure(
-            UnreachableError(f"{doing} failed: no connection to GitHub, or it was cut.", _LATER), CallEffect.UNKNOWN
-        )
+        return CallFailure(UnreachableError(f"{doing} failed: no connection to GitHub, or it was cut.", _LATER), may_pass=True)
     if isinstance(problem, RuntimeError):
         hint = "Check GITHUB_API_URL and GITHUB_REPOSITORY: a repository that was renamed has a new name."
-        return CallFailure(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), CallEffect.FINAL)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint))
     hint = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place."
     if isinstance(problem, AssertionError):
         what = "its answer leads to another address than GITHUB_API_URL, where the token is not sent"
     else:
         what = f"the answer is not what GitHub documents ({_line(f'{type(problem).__name__}: {problem}', secret)})"
-    return CallFailure(UnreachableError(f"{doing} failed: {what}.", hint), CallEffect.FINAL)
+    return CallFailure(UnreachableError(f"{doing} failed: {what}.", hint))
 
 
 def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> CallFailure:
@@ -220,10 +208,10 @@ def _answered(status: int, headers: Mapping[str, str], message: str, doing: str)
     if wait_s is not None:
         until = datetime.fromtimestamp(time.time() + wait_s, UTC).strftime("%H:%M:%S")
         error = LimitedError(f"{doing} failed: GitHub's rate limit holds until {until} UTC ({shown}).", _LATER)
-        return CallFailure(error, CallEffect.NOT_YET, wait_s)
+        return CallFailure(error, may_pass=True, wait_s=wait_s)
     if status >= 500:
-        return CallFailure(UnreachableError(f"{doing} failed: GitHub answered {shown}.", _LATER), CallEffect.UNKNOWN)
-    return CallFailure(_refusal(status, headers, shown, doing), CallEffect.FINAL)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub answered {shown}.", _LATER), may_pass=True)
+    return CallFailure(_refusal(status, headers, shown, doing))
 
 
 def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) -> ForgeError:
@@ -284,73 +272,49 @@ V = TypeVar("V", Pull, Comment, Issue, WorkflowRun, StoredArtifact)
 
 def pull_of(api: PullRequest) -> Pull:
     """Convert a pull request. ``merged`` comes from ``merged_at``: lists leave it out, and PyGithub would ask again for each."""
-    return _whole(
-        Pull(
-            number=api.number,
-            state=api.state,
-            merged=api.merged_at is not None,
-            author=_login(api.user),
-            head_sha=api.head.sha,
-            head_ref=api.head.ref,
-            head_repository=_name(api.head.repo),
-            base_sha=api.base.sha,
-            base_ref=api.base.ref,
-            labels=tuple(label.name for label in api.labels),
-            url=api.html_url,
-        )
+    return _value(
+        Pull,
+        api,
+        merged=api.merged_at is not None,
+        author=_login(api.user),
+        head_sha=api.head.sha,
+        head_ref=api.head.ref,
+        head_repository=_name(api.head.repo),
+        base_sha=api.base.sha,
+        base_ref=api.base.ref,
+        labels=tuple(label.name for label in api.labels),
+        url=api.html_url,
     )
 
 
 def comment_of(api: IssueComment) -> Comment:
     """Convert a comment. Raises ValueError, as all functions here, for a missing field that is never null."""
-    return _whole(
-        Comment(
-            id=api.id,
-            author=_login(api.user),
-            body=api.body,
-            created_at=api.created_at,
-            updated_at=api.updated_at,
-            url=api.html_url,
-        )
-    )
+    return _value(Comment, api, author=_login(api.user), url=api.html_url)
 
 
 def issue_of(api: ApiIssue) -> Issue:
     """Convert an issue; one without a text has an empty one."""
-    return _whole(
-        Issue(
-            number=api.number,
-            author=_login(api.user),
-            title=api.title,
-            body=api.body or "",
-            is_open=api.state == "open",
-            state_reason=api.state_reason or "",
-            url=api.html_url,
-        )
-    )
+    texts = {"body": api.body or "", "state_reason": api.state_reason or ""}
+    return _value(Issue, api, author=_login(api.user), is_open=api.state == "open", url=api.html_url, **texts)
 
 
 def workflow_run_of(api: ApiRun) -> WorkflowRun:
     """Convert a run. A running one has no conclusion, and one of a deleted fork no repository."""
-    return _whole(
-        WorkflowRun(
-            id=api.id,
-            name=api.name or "",
-            path=known(api.path, "path").partition("@")[0],  # a ref may follow
-            event=api.event,
-            head_sha=api.head_sha,
-            head_branch=api.head_branch or "",
-            head_repository=_name(api.head_repository),
-            conclusion=api.conclusion,
-            url=api.html_url,
-            attempt=api.run_attempt,
-            started_at=api.run_started_at,
-        )
+    return _value(
+        WorkflowRun,
+        api,
+        name=api.name or "",
+        path=known(api.path, "path").partition("@")[0],  # a ref may follow
+        head_branch=api.head_branch or "",
+        head_repository=_name(api.head_repository),
+        url=api.html_url,
+        attempt=api.run_attempt,
+        started_at=api.run_started_at,
     )
 
 
 def artifact_of(api: Artifact) -> StoredArtifact:
-    return _whole(StoredArtifact(name=api.name, created_at=known(api.created_at, "time")))
+    return _value(StoredArtifact, api)
 
 
 def check_output_of(output: CheckOutput, annotations: tuple[Annotation, ...]) -> dict[str, Any]:
@@ -385,11 +349,14 @@ def _name(repository: Repository | None) -> str | None:
     return None if repository is None else repository.full_name
 
 
-def _whole(value: V) -> V:
-    """Return the value. Raises ValueError if a field that is never null is None."""
-    missing = [
-        field.name for field in fields(value) if field.type in ("int", "str", "datetime") and getattr(value, field.name) is None
-    ]
+def _value(kind: type[V], api: object, **others: object) -> V:
+    """Return a value whose fields are those of the object, but for the ``others``.
+
+    Raises ValueError if a field that is never null is None.
+    """
+    values = {field.name: getattr(api, field.name) for field in fields(kind) if field.name not in others} | others
+    needed = [field.name for field in fields(kind) if field.type in ("int", "str", "bool", "datetime")]
+    missing = [name for name in needed if values[name] is None]
     if missing:
         raise ValueError(f"no {', '.join(missing)} in it")
-    return value
+    return kind(**values)

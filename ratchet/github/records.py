@@ -120,6 +120,7 @@ class StoredArtifact:
 
     name: str
     created_at: datetime
+    expired: bool
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,9 @@ def test_a_workflow_run(fake: FakeGitHub, github: GitHub) -> None:
 def test_all_artifacts(fake: FakeGitHub, github: GitHub) -> None:
     """They come from all pages."""
     fake.state.add_run(5, artifacts=[f"shard-{number}" for number in range(120)] + ["benchmark-ratchet-results"])
-    assert github.artifacts(5)[-1] == StoredArtifact("benchmark-ratchet-results", datetime(2026, 11, 21, 8, tzinfo=UTC))
+    assert github.artifacts(5)[-1] == StoredArtifact(
+        "benchmark-ratchet-results", datetime(2026, 11, 21, 8, tzinfo=UTC), expired=False
+    )
     assert len(github.artifacts(5)) == 121
 
 
