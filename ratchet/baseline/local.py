@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet import tools
-from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, RenamedCase, accept, rename
+from ratchet.common.baseline_steps import BaselineUpdate, Move, Person, accept, rename
 from ratchet.common.baseline_update import intact, record
 from ratchet.core.errors import GitError, UsageError
 from ratchet.core.git import Repository
@@ -51,7 +51,7 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
 
 def accept_cases(
     names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
-) -> tuple[Path, list[AcceptedCase]]:
+) -> tuple[Path, list[Move]]:
     """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose.
 
     Raises as `record_baseline` does, and UsageError where it is unknown who does this.
@@ -65,7 +65,7 @@ def accept_cases(
 
 def rename_case(
     old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
-) -> tuple[Path, list[RenamedCase]]:
+) -> tuple[Path, list[Move]]:
     """Continue a case's chain under another name. Raises as `accept_cases` does."""
     path, before = _verified(request, environ)
     commit = Repository(request.folder).head()

@@ -27,13 +27,15 @@ from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, Repor
 
 
 class MoveKind(StrEnum):
-    """The effect of one recorded run on a case. The first five are steps of its chain; the others are not."""
+    """The effect of a run or a person on a case. The first seven are steps of its chain; the others are not."""
 
     FIRST = "first"
     IMPROVED = "improved"
     CHANGED = "changed"
     REMOVED = "removed"
     RETURNED = "returned"
+    ACCEPTED = "accepted"
+    RENAMED = "renamed"
     CANDIDATE = "candidate"
     """Proven faster once: it waits for a second measurement."""
     DROPPED = "dropped"
@@ -52,6 +54,7 @@ class Move:
     kind: MoveKind
     after: BaselineEntry
     before: BaselineEntry | None = None
+    """Of a renamed case, one that was recorded under the new name before anyone said that it is the same case."""
     note: str = ""
 
 
@@ -225,30 +228,9 @@ class Person:
     """With a time zone."""
 
 
-@dataclass(frozen=True)
-class AcceptedCase:
-    """A case whose baseline was moved by a person, and its entry before (where it had one) and after."""
-
-    case: str
-    after: BaselineEntry
-    before: BaselineEntry | None
-    measurement: Measurement | None
-    """The comparison with its reference, which need not be the baseline commit."""
-
-
-@dataclass(frozen=True)
-class RenamedCase:
-    """A case under its new name on one machine."""
-
-    machine: str
-    after: BaselineEntry
-    displaced: BaselineEntry | None
-    """The entry recorded first under the new name, before anyone said that it is the same case."""
-
-
 def accept(
     baseline: Baseline, run: RunRecord, report: ReportRecord, names: Sequence[str], person: Person
-) -> tuple[Baseline, list[AcceptedCase]]:
+) -> tuple[Baseline, list[Move]]:
     """Make the head of a recorded run the baseline commit of these cases, faster or not.
 
     Raises UsageError, and moves nothing, where the reason is empty, a case is not in the run or was not measured, gave
@@ -268,7 +250,7 @@ def accept(
     return baseline.with_entries(run.environment.fingerprint, entries), moved
 
 
-def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[RenamedCase]]:
+def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[Move]]:
     """Let a case go on under another name, on every machine that has it. ``commit`` is the one checked out.
 
     Raises UsageError where no machine has ``old``, or where ``new`` has a chain of its own; one of a single first step,
@@ -288,7 +270,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
             kind=StepKind.RENAMED, commit=commit, timestamp=person.now, by=person.by, reason=person.reason, previous_name=old
         )
         entries[new] = continued(entry, step, ChainPlace(machine, new))
-        done.append(RenamedCase(machine, entries[new], there))
+        done.append(Move(machine, new, MoveKind.RENAMED, entries[new], there))
         baseline = baseline.with_entries(part.fingerprint, entries)
     if not done:
         names = {name: None for part in baseline.fingerprints.values() for name in part.configs}
@@ -296,7 +278,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
     return baseline, done
 
 
-def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> AcceptedCase:
+def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Move:
     figures = _acceptable(seen)
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
         raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
@@ -311,7 +293,7 @@ def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -
         by=person.by,
         reason=person.reason,
     )
-    return AcceptedCase(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, measurement)
+    return Move(*seen.place, MoveKind.ACCEPTED, new_chain_entry(figures, before, step, seen.place), before)
 
 
 def _acceptable(seen: Observation) -> Figures:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase, Uncertainty
+from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Uncertainty
 from ratchet.core import units
 from ratchet.core.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
 from ratchet.core.records.verdict import Outcome
@@ -69,11 +69,6 @@ def moved_by(measurement: Measurement) -> str:
     return " ".join(units.estimate(measurement.ratio, measurement.low, measurement.high))
 
 
-def short(commit: str) -> str:
-    """Return the first ten digits of a commit."""
-    return commit[:10]
-
-
 def _machine(part: FingerprintBaseline) -> str:
     machine = part.fingerprint
     software = [
@@ -89,14 +84,14 @@ def _row(name: str, entry: BaselineEntry) -> tuple[str, ...]:
     last = entry.steps[-1]
     steps = f"{units.plural(len(entry.steps), 'step')}, {last.kind} {last.timestamp:%Y-%m-%d}"
     waits = entry.candidate
-    steps += f"; {short(waits.commit)} waiting, {units.change(waits.measurement.ratio)}" if waits else ""
-    return name, milliseconds(entry.median_ms), interval, short(entry.git_commit), f"{entry.timestamp:%Y-%m-%d}", steps
+    steps += f"; {waits.commit[:10]} waiting, {units.change(waits.measurement.ratio)}" if waits else ""
+    return name, milliseconds(entry.median_ms), interval, entry.git_commit[:10], f"{entry.timestamp:%Y-%m-%d}", steps
 
 
 def _chain(entry: BaselineEntry) -> list[tuple[str, ...]]:
     rows = [_step(step) for step in entry.steps]
     if entry.candidate:
-        measurement, commit = entry.candidate.measurement, short(entry.candidate.commit)
+        measurement, commit = entry.candidate.measurement, entry.candidate.commit[:10]
         rows.append(
             (f"{measurement.started_at:%Y-%m-%d}", "waiting", commit, "", moved_by(measurement), "for a second measurement")
         )
@@ -108,14 +103,14 @@ def _step(step: Step) -> tuple[str, ...]:
     notes += [f"by {step.by}"] if step.by else []
     words = f"{', '.join(notes)}: {step.reason}" if notes and step.reason else step.reason or ", ".join(notes)
     time = milliseconds(step.median_ms)
-    return f"{step.timestamp:%Y-%m-%d}", step.kind.value, short(step.commit), time, _by_how_much(step), words
+    return f"{step.timestamp:%Y-%m-%d}", step.kind.value, step.commit[:10], time, _by_how_much(step), words
 
 
 def _by_how_much(step: Step) -> str:
     """Format the interval of one measurement, or the ratio of several; name the reference where it is not the step before."""
     if len(step.measurements) == 1:
         (measurement,) = step.measurements
-        return moved_by(measurement) if step.ratio else f"{moved_by(measurement)} against {short(measurement.reference)}"
+        return moved_by(measurement) if step.ratio else f"{moved_by(measurement)} against {measurement.reference[:10]}"
     several = f", {len(step.measurements)} measurements" if step.measurements else ""
     return f"{units.change(step.ratio)}{several}" if step.ratio else ""
 
@@ -201,7 +196,7 @@ def recorded_fields(done: BaselineUpdate, path: str) -> dict[str, Any]:
     return {"path": path, "moves": moves, "unchanged": done.unchanged, "left_out": done.left_out, "uncertain": uncertain}
 
 
-def accepted_fields(done: Sequence[AcceptedCase], path: str) -> dict[str, Any]:
+def accepted_fields(done: Sequence[Move], path: str) -> dict[str, Any]:
     """Return JSON fields for other programs."""
     moves = [
         {
@@ -216,12 +211,12 @@ def accepted_fields(done: Sequence[AcceptedCase], path: str) -> dict[str, Any]:
     return {"path": path, "accepted": moves}
 
 
-def accepted_lines(done: Sequence[AcceptedCase], path: str) -> list[str]:
+def accepted_lines(done: Sequence[Move], path: str) -> list[str]:
     """Return a line for each case: from where to where, by how much, who and why."""
     return [
         log_line(
             f"{accepted.case}: {milliseconds(accepted.before.median_ms) if accepted.before else 'no baseline'} → "
-            f"{milliseconds(accepted.after.median_ms)} ({_change_of_accepted(accepted)}), "
+            f"{milliseconds(accepted.after.median_ms)} ({_change_of_accepted(accepted.after.steps[-1])}), "
             f"accepted by {accepted.after.steps[-1].by}: {accepted.after.steps[-1].reason}",
             600,
         )
@@ -229,12 +224,12 @@ def accepted_lines(done: Sequence[AcceptedCase], path: str) -> list[str]:
     ] + [log_line(f"{path}: {len(done)} moved. Commit the file, so that others see it.")]
 
 
-def renamed_lines(done: Sequence[RenamedCase], old: str, new: str, path: str) -> list[str]:
+def renamed_lines(done: Sequence[Move], old: str, new: str, path: str) -> list[str]:
     """Return a line for each machine on which the case was renamed."""
     lines = []
     for renamed in done:
-        gone = renamed.displaced
-        instead = f"; it replaces {milliseconds(gone.median_ms)} of {short(gone.git_commit)}, which had that name" if gone else ""
+        gone = renamed.before
+        instead = f"; it replaces {milliseconds(gone.median_ms)} of {gone.git_commit[:10]}, which had that name" if gone else ""
         steps = len(renamed.after.steps) - 1
         lines.append(log_line(f"{old} is now {new} [{renamed.machine}], with its {steps} step{'s'[: steps != 1]}{instead}.", 600))
     return [*lines, log_line(f"{path}: {len(done)} renamed. Commit the file together with the change of the name.")]
@@ -246,26 +241,23 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
     time, change, words = "", "", move.note
     match move.kind:
         case MoveKind.FIRST:
-            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}"
+            time, words = milliseconds(after.median_ms), f"at {after.git_commit[:10]}"
         case MoveKind.CHANGED:
-            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}; starts again, {step.reason}"
+            time, words = milliseconds(after.median_ms), f"at {after.git_commit[:10]}; starts again, {step.reason}"
         case MoveKind.IMPROVED if before and step.ratio:
             time = f"{milliseconds(before.median_ms)} → {milliseconds(after.median_ms)}"
-            change, words = units.change(step.ratio), f"at {short(after.git_commit)}, in two measurements"
+            change, words = units.change(step.ratio), f"at {after.git_commit[:10]}, in two measurements"
         case MoveKind.CANDIDATE if after.candidate:
-            change, words = moved_by(after.candidate.measurement), f"at {short(after.candidate.commit)}"
+            change, words = moved_by(after.candidate.measurement), f"at {after.candidate.commit[:10]}"
         case MoveKind.REMOVED | MoveKind.RETURNED:
-            words = f"at {short(step.commit)}"
+            words = f"at {step.commit[:10]}"
     return WORDS.get(move.kind, move.kind.value), move.case, time, change, f"{words} [{move.machine}]" if several else words
 
 
-def _change_of_accepted(done: AcceptedCase) -> str:
-    measurement = done.measurement
-    if measurement is None:
+def _change_of_accepted(step: Step) -> str:
+    if not step.measurements:
         return "not measured side by side"
-    if done.after.steps[-1].ratio:
-        return moved_by(measurement)
-    return f"{moved_by(measurement)} against {short(measurement.reference)}, which is not its baseline"
+    return _by_how_much(step) if step.ratio else f"{_by_how_much(step)}, which is not its baseline"
 
 
 # The push to the remote: its commit, its pull request, and its result.
@@ -287,13 +279,13 @@ class PushSummary:
     commit: str | None
     """None where there was nothing to change."""
     recorded: BaselineUpdate
-    accepted: tuple[AcceptedCase, ...] = ()
+    accepted: tuple[Move, ...] = ()
     notes: tuple[str, ...] = ()
     """One sentence for each thing that did not happen, with the reason."""
     pull_url: str = ""
 
 
-def title(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase]) -> str:
+def title(recorded: BaselineUpdate, accepted: Sequence[Move]) -> str:
     """Return the title of the commit: ``perf: ratchet baseline forward (attention/training_512, copy/a and 2 more)``."""
     moved = [step.case for step in accepted] + [move.case for kind in _STEPS for move in recorded.moves if move.kind is kind]
     if moved:
@@ -302,7 +294,7 @@ def title(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase]) -> str:
     return f"perf: ratchet baseline notes ({_names(waiting)})" if waiting else "perf: ratchet baseline notes (times of today)"
 
 
-def commit_message(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], mode: str) -> str:
+def commit_message(recorded: BaselineUpdate, accepted: Sequence[Move], mode: str) -> str:
     """Return the title, and a line for each case that moved.
 
     ``[skip ci]`` keeps the commit from starting workflows; a pull request goes without, because its checks must run.
@@ -313,7 +305,7 @@ def commit_message(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], m
     return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(neutralise_workflow_commands, lines)])
 
 
-def pull_body(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str) -> str:
+def pull_body(recorded: BaselineUpdate, accepted: Sequence[Move], path: str) -> str:
     """Return the text of the pull request, about its newest commit."""
     lines = fenced(_steps(recorded, accepted, path), most=60)
     rest = "Earlier steps are in the other commits of this pull request."
@@ -322,7 +314,7 @@ def pull_body(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: 
 
 def forward_lines(done: PushSummary) -> list[str]:
     """Return lines for what moved, where it went, and what did not happen."""
-    where = f"pushed {short(done.commit)}." if done.commit else "nothing to push."
+    where = f"pushed {done.commit[:10]}." if done.commit else "nothing to push."
     where += f" {done.pull_url} takes it to main." if done.commit and done.pull_url else ""
     steps = _steps(done.recorded, done.accepted, done.path)
     return [*steps, log_line(f"{done.branch}: {where}"), *(log_line(note, 600) for note in done.notes)]
@@ -352,7 +344,7 @@ def forward_summary(done: PushSummary) -> str:
     return f"### Baseline\n\n{fenced(forward_lines(done), most=200)}\n"
 
 
-def _steps(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str) -> list[str]:
+def _steps(recorded: BaselineUpdate, accepted: Sequence[Move], path: str) -> list[str]:
     taken = accepted_lines(accepted, path)[:-1]  # the last one asks for a commit, which this is
     return [*taken, *recorded_lines(recorded, path)]
 

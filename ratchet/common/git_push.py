@@ -22,6 +22,7 @@ from ratchet.core.git import AUTHOR, Repository
 from ratchet.core.records.files import save_bytes
 
 _SECRET = re.compile(r"://[^/@\s]+@")
+"""The user and the password in an address."""
 _RACE = ("non-fast-forward", "fetch first", "failed to update ref", "cannot lock ref", "incorrect old value", "stale info")
 _PROTECTED = ("gh006", "gh013", "protected branch", "hook declined", "rule violations", "prohibited")
 _DENIED = ("error: 403", "error: 401", "permission to", "permission denied", "authentication failed", "could not read username")
@@ -65,11 +66,6 @@ def last_words(output: str) -> str:
     status = [line.split("\t")[-1] for line in lines if line.startswith("!")]
     errors = [line.removeprefix("fatal:").strip() for line in lines if line.startswith("fatal:")]
     return (reasons or status or errors or lines or ["no reason was given"])[-1][:300].rstrip(".")
-
-
-def without_passwords(output: str) -> str:
-    """Remove the user and the password from every address."""
-    return _SECRET.sub("://", output)
 
 
 # Branches of a remote repository.
@@ -134,7 +130,7 @@ class Remote(Repository):
         done = self._try(*_QUIET, *_BOUNDED, *words)
         if done.returncode == 0:
             return PushAnswer.TAKEN, ""
-        output = without_passwords(f"{done.stdout}\n{done.stderr}")
+        output = _SECRET.sub("://", f"{done.stdout}\n{done.stderr}")
         return answer_of(output), last_words(output)
 
     def first_parents(self, before: str, commit: str) -> list[str]:
@@ -177,7 +173,7 @@ class Remote(Repository):
         options = [word for word in words if word.startswith("--")]
         done = self._try(*_QUIET, *_BOUNDED, command, *flags, *options, "--", self.name, *(w for w in words if w not in options))
         if done.returncode != 0:
-            output = without_passwords(done.stderr)
+            output = _SECRET.sub("://", done.stderr)
             raise GitError(f"git {command} from {self.name} failed: {last_words(output)}.", _hint(output))
         return done.stdout
 
@@ -246,38 +242,31 @@ class FileChange:
     message: str
 
 
-@dataclass(frozen=True)
-class PushResult:
-    """A finished push. ``commit`` is None if there was nothing to change."""
-
-    commit: str | None
-    branch: str
-
-
 def push_file(
     remote: Remote,
     target: PushTarget,
     path: str,
     change: Callable[[RemoteFile], FileChange | None],
     wait: Callable[[float], None] = time.sleep,
-) -> PushResult:
+) -> str | None:
     """Apply ``change`` to the file as it is on the remote, and push; when overtaken, fetch and apply it again.
 
-    ``change`` is called once per try and must start from its argument. Raises ProtectedBranch where the branch refuses, GitError
-    where the remote cannot be reached, gives no right to write, or stays unclear.
+    Return the commit; None if there was nothing to change. ``change`` is called once per try and must start from its argument.
+    Raises ProtectedBranch where the branch refuses, GitError where the remote cannot be reached, gives no right to write, or
+    stays unclear.
     """
     unclear = 0
     made: str | None = None
     for number in range(1, _TRIES + 1):
         with remote.fetched([target.main, target.branch]) as tips:
             if made and target.branch in tips and remote.is_ancestor(made, tips[target.branch]):
-                return PushResult(made, target.branch)  # the answer to the last push was lost, not the push
+                return made  # the answer to the last push was lost, not the push
             made = _next_commit(remote, target, path, change, tips)
             if made is None:
-                return PushResult(None, target.branch)
+                return None
             answer, words = remote.push(made, target.branch)
         if answer is PushAnswer.TAKEN:
-            return PushResult(made, target.branch)
+            return made
         if answer is PushAnswer.PROTECTED:
             raise ProtectedBranch(f"{target.branch} does not accept a push: {words}.", "Use --mode pull-request or branch.")
         if answer is PushAnswer.DENIED:
@@ -316,15 +305,8 @@ def _next_commit(
     wanted = change(RemoteFile(main, remote.file_in(main, path), remote.file_in(side, path) if side else None))
     if wanted is None:
         return None
-    base: str | None
-    if target.mode == "push":
-        base, parents = main, [main]
-    elif target.mode == "branch":  # a history of its own, of this file alone
-        base, parents = side, [side] if side else []
-    elif side is None:
-        base, parents = main, [main]
-    elif remote.is_ancestor(main, side):
-        base, parents = side, [side]
-    else:  # main moved on, perhaps with a squashed copy of the branch: a merge, so that nothing needs force
-        base, parents = main, [side, main]
+    # In the mode `branch` the side has a history of its own, of this file alone.
+    base = side if target.mode == "branch" or (side and remote.is_ancestor(main, side)) else main
+    # Where main moved on, perhaps with a squashed copy of the side: a merge, so that nothing needs force.
+    parents = [commit for commit in dict.fromkeys((side, base)) if commit]
     return remote.commit_file(base, parents, path, wanted.content, wanted.message)

@@ -13,7 +13,7 @@ from ratchet.core.actions import append_summary
 from ratchet.core.cli.options import common, request_of
 from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit
-from ratchet.github.baseline_push import PushOptions, push_baseline
+from ratchet.github.baseline_push import push_baseline
 from ratchet.github.step import write_outputs
 
 
@@ -41,7 +41,8 @@ def push_command(artifacts: tuple[Path, ...], mode: Any, onto: str | None, remot
         from ratchet.github.client import GitHub  # PyGithub is an extra
 
         client = GitHub.from_environ(os.environ)
-    done = push_baseline(artifacts, PushOptions(remote, mode, onto), client, request_of((), options), os.environ)
+    way = {"remote": remote, "mode": mode, "onto": onto}
+    done = push_baseline(artifacts, client, request_of((), options), os.environ, **way)
     print_result(forward_fields(done), forward_lines(done), as_json=options["as_json"])
     write_outputs(forward_outputs(done), os.environ)
     append_summary(forward_summary(done), os.environ)

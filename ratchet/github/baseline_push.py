@@ -7,6 +7,7 @@ try of a push. The runs are kept in the history.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,14 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ratchet import tools
 from ratchet.common.baseline_chain import joined
-from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, accept
+from ratchet.common.baseline_steps import BaselineUpdate, Move, Person, accept
 from ratchet.common.baseline_text import PushSummary, commit_message, pull_body, title
 from ratchet.common.baseline_update import intact, record
 from ratchet.common.git_push import (
     FileChange,
     Mode,
     ProtectedBranch,
-    PushResult,
     PushTarget,
     Remote,
     RemoteFile,
@@ -30,7 +30,7 @@ from ratchet.common.git_push import (
     push_file,
 )
 from ratchet.core.config import Settings, load_settings
-from ratchet.core.errors import GitError, UsageError
+from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, StepKind
 from ratchet.core.records.files import dumps, loads
@@ -43,44 +43,40 @@ from ratchet.github.event import PushEvent
 from ratchet.github.event_file import event_of
 from ratchet.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.github.records import Acceptance, WorkflowRun
-from ratchet.github.static_record import TITLE, StaticChange
 from ratchet.github.step import run_url
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.github.client import GitHub
 
-
 EVENTS = ("push", "workflow_dispatch")
 """Events of the default branch that may move the baseline."""
 
 
-@dataclass(frozen=True)
-class PushOptions:
-    """The way of the baseline to the remote; None means as the settings and the checkout say."""
-
-    remote: str = "origin"
-    mode: Mode | None = None
-    onto: str | None = None
-    """The branch that was measured."""
-
-
 def push_baseline(
-    artifacts: Sequence[Path], way: PushOptions, github: GitHub | None, request: Request, environ: Mapping[str, str]
+    artifacts: Sequence[Path],
+    github: GitHub | None,
+    request: Request,
+    environ: Mapping[str, str],
+    *,
+    remote: str,
+    mode: Mode | None,
+    onto: str | None,
 ) -> PushSummary:
     """Enter runs of the main branch into the baseline file of the remote, with what was accepted in their pull requests.
 
+    ``onto``: the branch that was measured; it and the mode may be None: as the checkout and the settings say.
     Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError for a workflow run
     or a run that is not of the main branch, ArtifactError for a run that may not be judged, RecordError for a baseline that
     cannot be read, GitError where nothing could be recorded, ForgeError where GitHub refuses.
     """
-    job = run_of_main(way.onto, github, environ)
-    clone = Remote(request.folder, way.remote)
+    job = run_of_main(onto, github, environ)
+    clone = Remote(request.folder, remote)
     settings = load_settings(clone.root, environ, request.options, request.folder)
-    main = job.head_branch if job else way.onto or clone.branch()
+    main = job.head_branch if job else onto or clone.branch()
     if not main:
         raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
     path, static_path = (_path_in(clone, settings, name) for name in (BASELINE, STATIC))
-    target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch, (path, static_path))
+    target = PushTarget(mode or settings.baseline_mode, main, settings.baseline_branch, (path, static_path))
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
     taken = [taken_in(artifact, job, environ) for artifact in artifacts]
@@ -91,15 +87,14 @@ def push_baseline(
     judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
     kept = tools.part("kept_runs").push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
     notes = (*protected, *moving.notes, *kept, *notes)
-    title_of, commit = title(moving.recorded, moving.accepted), pushed.commit
-    target = moving.target
+    title_of, commit, target = title(moving.recorded, moving.accepted), pushed, moving.target
     if static is not None:
         change, beside, protected = _pushed(StaticChange(clone, target, static_path, static))
         target = change.target
-        notes = (*notes, *protected, *([f"{static_path}: pushed {beside.commit[:10]}."] if beside.commit else []))
+        notes = (*notes, *protected, *([f"{static_path}: pushed {beside[:10]}."] if beside else []))
         if commit is None:
-            title_of, commit = TITLE, beside.commit
-    done = PushSummary(path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
+            title_of, commit = TITLE, beside
+    done = PushSummary(path, target.mode, moving.target.branch, pushed, moving.recorded, moving.accepted, notes)
     if target.mode != "pull-request" or commit is None:
         return done
     if github is None:
@@ -108,11 +103,11 @@ def push_baseline(
     return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
 
 
-Change = TypeVar("Change", "BaselineChange", StaticChange)
+Change = TypeVar("Change", "BaselineChange", "StaticChange")
 
 
-def _pushed(change: Change) -> tuple[Change, PushResult, tuple[str, ...]]:
-    """Push a file; where main takes no push, for a pull request. Return the change as it was made, and a note of that."""
+def _pushed(change: Change) -> tuple[Change, str | None, tuple[str, ...]]:
+    """Push a file; where main takes no push, for a pull request. Return the change as it was made, its commit, and a note."""
     try:
         return change, push_file(change.remote, change.target, change.path, change), ()
     except ProtectedBranch as error:
@@ -139,11 +134,12 @@ def _static_record(artifact: Path, run: RunRecord, mode: Mode, environ: Mapping[
     return recorded, ()
 
 
-def _unrecorded_commits(
+def unrecorded_acceptances(
     github: GitHub, clone: Remote, runs: Sequence[RunRecord], job: WorkflowRun | None, environ: Mapping[str, str]
-) -> list[str]:
-    """Return the measured commits and those before them, back to the last one that such a run recorded, by GitHub's own list.
+) -> tuple[Acceptance, ...]:
+    """Return the acceptances of the pull requests of all commits that no run has recorded, the latest first for each case.
 
+    These are the measured commits and those before them, back to the last one that such a run recorded, by GitHub's own list.
     A push may go unrecorded: `[skip ci]` in the title of a squash, or no runner. Without such a run, those of the same push: a
     merge queue pushes several pull requests at once.
     """
@@ -153,14 +149,7 @@ def _unrecorded_commits(
         event = event_of(environ)
         before = event.before if isinstance(event, PushEvent) else ""
     found = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
-    return list(dict.fromkeys(commit for commits in found for commit in commits))
-
-
-def unrecorded_acceptances(
-    github: GitHub, clone: Remote, runs: Sequence[RunRecord], job: WorkflowRun | None, environ: Mapping[str, str]
-) -> tuple[Acceptance, ...]:
-    """Return the acceptances of the pull requests of all commits that no run has recorded, the latest first for each case."""
-    commits = _unrecorded_commits(github, clone, runs, job, environ)
+    commits = dict.fromkeys(commit for commits in found for commit in commits)
     pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
     return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
 
@@ -223,7 +212,7 @@ class BaselineChange:
     acceptances: tuple[Acceptance, ...]
     recorded: BaselineUpdate = field(default_factory=lambda: BaselineUpdate(Baseline(), (), (), {}, {}))
     measured: tuple[tuple[RunRecord, ReportRecord], ...] = ()
-    accepted: tuple[AcceptedCase, ...] = ()
+    accepted: tuple[Move, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __call__(self, file: RemoteFile) -> FileChange | None:
@@ -259,12 +248,12 @@ def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
 
 def with_accepted(
     baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]], acceptances: Sequence[Acceptance]
-) -> tuple[Baseline, tuple[AcceptedCase, ...], tuple[str, ...]]:
+) -> tuple[Baseline, tuple[Move, ...], tuple[str, ...]]:
     """Move each accepted case to the head that was measured; return the baseline, the moves, and why others did not move.
 
     A case that this commit's acceptance moved before stays, so that a job may run again.
     """
-    accepted: list[AcceptedCase] = []
+    accepted: list[Move] = []
     notes: list[str] = []
     for run, report in measured:
         for acceptance in by_case(acceptances, report):
@@ -281,3 +270,33 @@ def with_accepted(
             else:
                 accepted += moved
     return baseline, tuple(accepted), tuple(dict.fromkeys(notes))
+
+
+# The record for verdicts without a GPU (``static.json``), which stands beside the baseline.
+
+TITLE = "perf: ratchet static record"
+
+
+@dataclass(frozen=True)
+class StaticChange:
+    """The next static record of a branch. `push_file` calls it once per try."""
+
+    remote: Remote
+    target: PushTarget
+    path: str
+    recorded: Any
+    """`records()["static"]`, of the commit that GitHub says was measured."""
+
+    def __call__(self, file: RemoteFile) -> FileChange | None:
+        """Return the file; None where the branch has that of this commit or a later one. Raises GitError for a lost commit."""
+        tree = self.recorded.tree
+        commit = commit_on(self.remote, file.main, tree.commit, tree.content)
+        if commit is None:
+            raise GitError(f"{tree.commit[:10]} is no longer on {self.target.main}: its static record was dropped.", "")
+        there = file.content if file.waiting is None else file.waiting
+        with contextlib.suppress(RecordError):  # one that nobody can read is replaced
+            if there and self.remote.is_ancestor(commit, loads(there, self.path, tools.records()["static"]).tree.commit):
+                return None
+        recorded = self.recorded.model_copy(update={"tree": tree.model_copy(update={"commit": commit})})
+        skip = " [skip ci]" if self.target.mode == "push" else ""
+        return FileChange(dumps(recorded).encode(), f"{TITLE} of {commit[:10]}{skip}")

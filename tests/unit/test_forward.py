@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ratchet.common.baseline_steps import AcceptedCase, BaselineUpdate, Person, accept
+from ratchet.common.baseline_steps import BaselineUpdate, Move, Person, accept
 from ratchet.common.baseline_text import (
     PushSummary,
     commit_message,
@@ -23,7 +23,7 @@ from tests.history_examples import check_of, new, timed
 HOSTILE = "a/[skip ci] `x`\n\nCo-authored-by: @octocat ##[error]"
 
 
-def moved() -> tuple[BaselineUpdate, tuple[AcceptedCase, ...]]:
+def moved() -> tuple[BaselineUpdate, tuple[Move, ...]]:
     """A case that was accepted, one that entered, one that waits, and one with a hostile name."""
     first = check_of(new("copy/a"), new("gemm/2k"), day=0, head=0)
     before = record(Baseline(), [(first, judge_run(first, Baseline()))]).baseline

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.common.baseline_steps import AcceptedCase, Person, accept, rename
+from ratchet.common.baseline_steps import Move, Person, accept, rename
 from ratchet.common.baseline_update import record
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.chain import problems
@@ -29,7 +29,7 @@ def recorded(baseline: Baseline, *runs: RunRecord) -> Baseline:
 
 def accepted(
     baseline: Baseline, run: RunRecord, *names: str, person: Person = PERSON
-) -> tuple[dict[str, BaselineEntry], list[AcceptedCase]]:
+) -> tuple[dict[str, BaselineEntry], list[Move]]:
     after, moved = accept(baseline, run, judge_run(run, baseline), names or (NAME,), person)
     assert problems(after) == []
     return after.entries(examples.FINGERPRINT), moved
@@ -57,7 +57,7 @@ def test_accept_against_another_reference() -> None:
     step = entries[NAME].steps[-1]
     assert step.ratio is None
     assert [each.reference for each in step.measurements] == [commit(2)]
-    assert moved.measurement == step.measurements[0]
+    assert moved.after == entries[NAME]
 
 
 def test_accept_without_a_reference_side() -> None:
@@ -188,7 +188,7 @@ def test_a_first_step_under_the_new_name_gives_way() -> None:
     """Recorded before anyone said that it is the same case, the new name's only step is displaced, and told."""
     run = check_of(gone(), new("attention/train"), day=1, head=2, reference=1)
     after, (done,) = rename(recorded(FIRST, run), NAME, "attention/train", commit(2), PERSON)
-    assert done.displaced.git_commit == commit(2)
+    assert done.before.git_commit == commit(2)
     entry = after.entries(examples.FINGERPRINT)["attention/train"]
     assert [step.kind.value for step in entry.steps] == ["first", "removed", "renamed"]
     assert not entry.removed
