@@ -19,7 +19,6 @@ from pathlib import Path
 from ratchet import tools
 from ratchet.core import units
 from ratchet.core.bench.build import without_secrets
-from ratchet.core.bench.suite import CaseTask
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.check import CheckPlan, compare_commits, task_of
 from ratchet.core.config import Settings, load_settings
@@ -247,7 +246,9 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
             specs = tree_specs(site.settings, machine, site.repository.root, tree, trees.reference)
             if is_bad:
                 _require_one_case(search, site, specs["head"])
-            suite = measure(site.settings, specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
+            task = task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {})
+            task = replace(task, rule=_SearchRule(search, site.settings, is_bad=is_bad))
+            suite = measure(site.settings, specs, task, site.progress, site.environ)
         except (BuildError, ForeignModuleError, HostError, UsageError) as error:
             if is_bad:
                 raise
@@ -280,12 +281,6 @@ def _problem(case: CaseRun, side: Side) -> str:
     if side == "head" and case.workload and case.workload != case.reference_workload and case.reference_workload:
         return f"its workload is another one ({'; '.join(case.reference_workload.differences(case.workload)[:3])})."
     return case.skipped or ""
-
-
-def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
-    """Return how to time a commit against GOOD: until it is shown which end it is like."""
-    task = task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {})
-    return replace(task, rule=_SearchRule(search, site.settings, is_bad=is_bad))
 
 
 class _SearchRule(GateRule):

@@ -30,7 +30,7 @@ from ratchet.core.judge.verdict import ending
 from ratchet.core.machine import Machine, environment_of, machine_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import load, save, save_text
-from ratchet.core.records.run import CaseRun, RunRecord
+from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import CaseVerdict, Outcome
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
@@ -235,7 +235,11 @@ class _Walk:
             trees = self._trees(head, reference)
             if broken := build(site.settings, "head", trees.head, head, site.progress, site.environ):
                 raise broken
-            checked = self._checked(machine, head, reference, trees, started, patterns)
+            plan = replace(site.plan(head, reference), patterns=patterns)
+            writable(plan.results)
+            site.progress.begin(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
+            began = (started, time.monotonic())
+            checked = compare_commits(plan, site.request.command, machine, trees, site.progress, began)
             cases = self._confirmed(record, machine, checked, head, reference, trees)
         except (BuildError, ForeignModuleError, GitError, HostError) as error:
             return done(result="failed", reason=clean(error.message), machine=fingerprint)
@@ -295,22 +299,6 @@ class _Walk:
             repository.add_worktree(place, head.revision)
             self._folders = {names[1]: kept, names[0]: place}
         return Trees(self._folders[names[0]], self._folders[names[1]], self._logs)
-
-    def _checked(
-        self,
-        machine: Machine,
-        head: Snapshot,
-        reference: Snapshot,
-        trees: Trees,
-        started: datetime,
-        patterns: tuple[str, ...],
-    ) -> CommandResult:
-        """Check cases of a commit against the one before it: survey, pairs, verdict, profiles."""
-        site, began = self._site, (started, time.monotonic())
-        plan = replace(site.plan(head, reference), patterns=patterns)
-        writable(plan.results)
-        site.progress.begin(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
-        return compare_commits(plan, site.request.command, machine, trees, site.progress, began)
 
     def _confirmed(
         self,
@@ -374,8 +362,8 @@ class _Walk:
             except (BuildError, GitError, HostError, UsageError) as error:
                 site.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")
                 continue
-            ratios = {case.name: ratio_to(_held_against(case, anchor), run) for case in cases}
-            found |= {name: ratio for name, ratio in ratios.items() if ratio}
+            against = [case.model_copy(update={"reference_tree": anchor.tree}) for case in cases]
+            found |= {case.name: ratio for case in against if (ratio := ratio_to(case, run))}
         return found
 
     def _run_of(
@@ -412,10 +400,6 @@ class _Walk:
         about = {"commit": head.tree.commit, "subject": head.tree.subject, "started_at": started, "device_s": 0.0, "cases": cases}
         verdict = {"verdict": "pass", "headline": headline}
         return self._keep(self._last.model_copy(update=about | verdict))
-
-
-def _held_against(case: CaseRun, anchor: Snapshot) -> CaseRun:
-    return case.model_copy(update={"reference_tree": anchor.tree})
 
 
 def _same(case: HistoryCase, commit: str) -> HistoryCase:

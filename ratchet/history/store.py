@@ -57,14 +57,6 @@ class IndexedCase(NamedTuple):
     """`Fingerprint.hardware`."""
 
 
-class _KnownRun(NamedTuple):
-    """The part of a run that its cases have in common in their series."""
-
-    name: str
-    commit: str
-    machine: Fingerprint
-
-
 class History:
     """The runs of a history, as its files were when it was opened."""
 
@@ -77,7 +69,6 @@ class History:
         ``announce`` receives a sentence before many files are read. Raises OutputError for a place that cannot be listed.
         """
         self._announce = announce
-        self._runs: dict[int, HistoryRun] = {}
         wanted = [(place, place.listed()) for place in places]
         for path in (index, index, None):  # as it is; after it was damaged; after it could not be written
             try:
@@ -99,7 +90,7 @@ class History:
 
     def series(self, name: str, hardware: str, last: int | None = None) -> Series:
         """Return all runs of a case on one kind of hardware, or the latest of them."""
-        known = self._known_runs
+        known = self._runs
         found = self._database.execute(
             "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM cases WHERE name = ? AND hardware = ?",
             (name, hardware),
@@ -107,48 +98,40 @@ class History:
         # Only these columns are read of the runs that are not shown: there may be thousands.
         links = {file: link for file, *link in found}
         files = [file for file in known if file in links]  # another process may have entered more since
-        places = places_of((Link(known[file].commit, known[file].machine, *links[file]) for file in files), last)
+        places = places_of((Link(known[file][1].commit, known[file][1].fingerprint, *links[file]) for file in files), last)
         latest = []
         for file in files[len(files) - len(places) :]:
             one = (name, hardware, file)
             ((body,),) = self._database.execute("SELECT body FROM cases WHERE name = ? AND hardware = ? AND file = ?", one)
-            latest.append((known[file].name, self._run(file), HistoryCase.model_validate_json(body)))
+            latest.append((*known[file], HistoryCase.model_validate_json(body)))
         return placed_series(name, latest, places, len(files))
 
     @functools.cached_property
-    def _known_runs(self) -> dict[int, _KnownRun]:
-        """Every run by the number of its file, the oldest first."""
-        machine = functools.cache(Fingerprint.model_validate_json)  # one value for all runs of a machine
-        rows = self._database.execute(
-            "SELECT id, name, json_extract(run, '$.commit'), json_extract(run, '$.fingerprint') "
-            "FROM files WHERE run IS NOT NULL ORDER BY placed_at, name"
-        )
-        return {file: _KnownRun(name, commit, machine(text)) for file, name, commit, text in rows}
+    def _runs(self) -> dict[int, tuple[str, HistoryRun]]:
+        """The name of every run's file and the run without its cases, by the number of its file; the oldest first."""
+        rows = self._database.execute("SELECT id, name, run FROM files WHERE run IS NOT NULL ORDER BY placed_at, name")
+        machines: dict[Fingerprint, Fingerprint] = {}  # one value for all runs of a machine, which compares fast
+        runs = {}
+        for file, name, text in rows:
+            run = HistoryRun.model_validate_json(text)
+            machine = machines.setdefault(run.fingerprint, run.fingerprint)
+            runs[file] = (name, run.model_copy(update={"fingerprint": machine}))
+        return runs
 
     def runs(self) -> list[HistoryRun]:
         """Return every run without its cases, the oldest first."""
-        return [self._run(number) for number in self._known_runs]
+        return [run for _, run in self._runs.values()]
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
-        return list(self._numbers)
+        return [name for name, _ in self._runs.values()]
 
     def run(self, name: str) -> HistoryRun:
         """Return a whole run by the name of its file."""
-        number = self._numbers[name]
-        bodies = self._database.execute("SELECT body FROM cases WHERE file = ? ORDER BY place", (number,))
-        return self._run(number).model_copy(update={"cases": tuple(HistoryCase.model_validate_json(body) for (body,) in bodies)})
-
-    @functools.cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {known.name: number for number, known in self._known_runs.items()}
-
-    def _run(self, number: int) -> HistoryRun:
-        """Return a run without its cases."""
-        if number not in self._runs:
-            ((text,),) = self._database.execute("SELECT run FROM files WHERE id = ?", (number,))
-            self._runs[number] = HistoryRun.model_validate_json(text)
-        return self._runs[number]
+        ((file, text),) = self._database.execute("SELECT id, run FROM files WHERE name = ?", (name,))
+        bodies = self._database.execute("SELECT body FROM cases WHERE file = ? ORDER BY place", (file,))
+        cases = tuple(HistoryCase.model_validate_json(body) for (body,) in bodies)
+        return HistoryRun.model_validate_json(text).model_copy(update={"cases": cases})
 
     def _refresh(self, wanted: Sequence[tuple[RunFiles, Mapping[str, str]]]) -> None:
         """Forget the files that are gone or changed, and read those that are new."""
