@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ratchet.common.baseline_chain import new_chain_entry
+from ratchet.common.baseline_steps import new_chain_entry
 from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Figures, FingerprintBaseline, Step, StepKind

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from ratchet.common.baseline_chain import with_digest
+from ratchet.common.baseline_steps import with_digest
 from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.judge.evidence import session_of
 from ratchet.core.records.baseline import Baseline, Candidate, Day, Measurement

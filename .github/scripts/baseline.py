@@ -16,7 +16,7 @@ from ratchet.core.git import Repository
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import dumps, save_bytes
 from ratchet.core.untrusted import log_line
-from ratchet.github.thresholds import origin_of_thresholds
+from ratchet.github.judge_again import origin_of_thresholds
 
 FETCHED = "refs/remotes/origin"
 DECIDING = (

@@ -10,8 +10,17 @@ import math
 from collections.abc import Sequence
 
 from ratchet.common.auto_gate import gate_of_history
-from ratchet.common.baseline_chain import continued, new_chain_entry, with_digest
-from ratchet.common.baseline_steps import BaselineUpdate, Move, MoveKind, Observation, Uncertainty, observations
+from ratchet.common.baseline_steps import (
+    BaselineUpdate,
+    Move,
+    MoveKind,
+    Observation,
+    Uncertainty,
+    continued,
+    new_chain_entry,
+    observations,
+    with_digest,
+)
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import likely_renames

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ratchet import tools
-from ratchet.common.baseline_chain import joined
-from ratchet.common.baseline_steps import BaselineUpdate, Move, Person, accept
+from ratchet.common.baseline_steps import BaselineUpdate, Move, Person, accept, joined
 from ratchet.common.baseline_text import PushSummary, commit_message, pull_body, title
 from ratchet.common.baseline_update import intact, record
 from ratchet.common.git_push import (

@@ -22,7 +22,7 @@ from ratchet.github.client import GitHub
 from ratchet.github.command import answer
 from ratchet.github.culprit import CommitSearch, tell_culprit
 from ratchet.github.event_file import event_of
-from ratchet.github.notice_report import notice_lines
+from ratchet.github.notice import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
 from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
 from ratchet.github.recheck import recheck

@@ -24,8 +24,7 @@ from ratchet.github.baseline_push import run_of_main, taken_in
 from ratchet.github.client import GitHub
 from ratchet.github.errors import ArtifactError
 from ratchet.github.judge_again import with_sent_profiles
-from ratchet.github.notice import causes_of
-from ratchet.github.notice_report import own_issue, with_culprit
+from ratchet.github.notice import causes_of, own_issue, with_culprit
 from ratchet.github.notify import LABEL, MARKER, with_counters
 from ratchet.github.records import SlowCause
 

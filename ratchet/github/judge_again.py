@@ -15,7 +15,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ratchet.core.config import Settings, settings_from
+from ratchet.core import units
+from ratchet.core.config import Settings, settings_from, tool_table
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry, StepKind
@@ -33,7 +34,6 @@ from ratchet.github.provenance import changes_of
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.github.static_proof import with_proofs
-from ratchet.github.thresholds import origin_of_thresholds
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
     from ratchet.github.client import GitHub
@@ -215,6 +215,27 @@ def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapp
     thresholds = origin_of_thresholds(settings, text, f"{name} at {commit[:10]}", environ, options)
     origin = f"{thresholds}; {'no baseline in ' if content is None else 'baseline '}{path} of {place} at {at[:10]}"
     return BaseRules(settings, Baseline() if content is None else loads(content, f"{path} of {place}", Baseline), path, origin)
+
+
+def origin_of_thresholds(
+    settings: Settings, text: str, place: str, environ: Mapping[str, str], options: Mapping[str, Any]
+) -> str:
+    """Say both thresholds and where each comes from: ``gate 3 %, improvement 5 % from pyproject.toml of main at 533226cf33``.
+
+    The arguments are those of `settings_from`; ``place`` names the file and its commit.
+    """
+    table = tool_table(text, place) or {}
+    origins: dict[str, list[str]] = {}
+    for key, word in (("regression_threshold", "gate"), ("improvement_threshold", "improvement")):
+        if options.get(key) is not None:
+            origin = "an option of this command"
+        elif environ.get(f"RATCHET_{key.upper()}"):
+            origin = f"this workflow, not from {place}"
+        else:
+            origin = place if key in table else f"the defaults, since {place} sets none"
+        value = getattr(settings, key)
+        origins.setdefault(origin, []).append(f"{word} {value if value == 'auto' else units.threshold(value)}")
+    return "; ".join(f"{', '.join(values)} from {origin}" for origin, values in origins.items())
 
 
 # The page that is published, made from an artifact.

@@ -7,13 +7,17 @@ called by now, and so does one that a closed issue names if it is compared with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
+from ratchet.core import units, untrusted
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
-from ratchet.github.records import SlowCase, SlowCause
+from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 
 _SETTLED = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL, Outcome.MISSING)
 """Outcomes of a case that is no longer slower."""
@@ -153,3 +157,129 @@ def _merged(causes: Sequence[SlowCause]) -> SlowCause:
     """Return one cause with the cases of all; it is called as the first."""
     cases = {case.name: case for cause in causes for case in cause.cases}
     return causes[0].model_copy(update={"cases": tuple(cases.values())})
+
+
+# A notice as the text of an issue, as a message for Slack, and as lines of a log. An issue begins with comments that nobody
+# sees: by them it is found again (`own_issue`). Everything in it that comes from an artifact is escaped.
+
+
+MOST_CASES = 100
+"""Cases in one issue's text and in its hidden list."""
+_STATE = re.compile(
+    r"<!-- ratchet:regression:([0-9a-f]{16}) -->\n"
+    r"<!-- since: ([0-9a-f]{40,64}|-) ([0-9a-f]{40,64}) -->\n<!-- cases: ([^\n]*) -->\n"
+)
+_CULPRIT = re.compile(r"<!-- culprit -->\n.*?\n<!-- end of culprit -->", re.DOTALL)
+_NAME = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}", re.ASCII)
+
+
+def digest_of(key: str) -> str:
+    """Return the key of a cause as an issue's first line has it."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def first_line(key: str) -> str:
+    """Return the line by which the issue of a cause is found; ``key`` is its digest, here and in what follows."""
+    return f"<!-- ratchet:regression:{key} -->"
+
+
+def own_issue(issue: Issue) -> OwnIssue | None:
+    """Return what our issue says of itself; None for an issue whose hidden lines somebody changed."""
+    found = _STATE.match(issue.body.replace("\r\n", "\n"))
+    if found is None:
+        return None
+    cases = tuple(name for name in found[4].split(" ") if _NAME.fullmatch(name))
+    dismissed = not issue.is_open and issue.state_reason == "not_planned"
+    known = _CULPRIT.search(issue.body.replace("\r\n", "\n"))
+    culprit = known[0] if known else ""
+    return OwnIssue(issue.number, found[1], cases, found[2].strip("-"), found[3], issue.is_open, dismissed, culprit)
+
+
+def issue_title(cause: SlowCause) -> str:
+    """Return a title that mentions nobody."""
+    worst, *others = cause.cases
+    more = f" and {units.plural(len(others), 'more case')}" if others else ""
+    return untrusted.plain(f"main is slower: {worst.name} {units.change(worst.ratio, 1)}{more}", 200)
+
+
+def issue_body(cause: SlowCause, notice: Notice, before: OwnIssue | None = None) -> str:
+    """Return the text of an issue; ``before`` is what it said, so that it goes on naming the commits that it was opened for."""
+    good, bad = (before.good, before.bad) if before else (cause.good, cause.bad)
+    names = list(dict.fromkeys([*(case.name for case in cause.cases), *(before.cases if before else ())]))[:MOST_CASES]
+    key = before.key if before else cause.key
+    hidden = [first_line(key), f"<!-- since: {good or '-'} {bad} -->", f"<!-- cases: {' '.join(names)} -->"]
+    rows = ["| case | before | now | slower by |", "|:--|--:|--:|--:|", *(_row(case) for case in cause.cases[:MOST_CASES])]
+    commits = f"{_short(good)} … {_short(bad)}" if good else _short(bad)
+    lines = [
+        f"Two runs of main in a row have shown that {units.plural(len(cause.cases), 'case')} became slower.",
+        "",
+        *rows,
+        "",
+        f"**Commits**: {commits} (the first is the last commit known to be faster)",
+        "",
+        f"**Cause**: {untrusted.markdown(cause.what)}",
+    ]
+    lines += [f"**Try**: {untrusted.markdown(cause.advice)}"] if cause.advice else []
+    lines += ["", *(f"- {untrusted.markdown(counter, 200)}" for counter in cause.counters)] if cause.counters else []
+    lines += ["", before.culprit] if before and before.is_open and before.culprit else []
+    seen = f"Seen last at {_short(notice.commit)}, in {untrusted.link(notice.run_url, 'this run')}."
+    ending = (
+        "This text is renewed while the regression is there, and the issue closes when it is gone. Close it as *not planned* to "
+        "hear no more of it, or accept the change: `/ratchet accept` in a pull request."
+    )
+    return "\n".join([*hidden, *lines, "", seen, "", f"<sub>{ending}</sub>", ""])
+
+
+def with_culprit(issue: Issue, lines: Iterable[str]) -> str:
+    """Return the text of our issue with these lines of Markdown about what a search has found, in place of earlier ones."""
+    section = "\n".join(["<!-- culprit -->", *lines, "<!-- end of culprit -->"])
+    body = issue.body.replace("\r\n", "\n")
+    if _CULPRIT.search(body):
+        return _CULPRIT.sub(lambda _: section, body, count=1)
+    return f"{body.rstrip()}\n\n{section}\n"
+
+
+def fixed_body(issue: Issue, notice: Notice) -> str:
+    """Return the text of an issue whose cases are no longer slower."""
+    link = untrusted.link(notice.run_url, "this run")
+    return (
+        f"{issue.body.rstrip()}\n\n**Fixed**: at {_short(notice.commit)} none of these cases is slower any more, says {link}.\n"
+    )
+
+
+def _row(case: SlowCase) -> str:
+    before, after = (units.duration(ms / 1e3) if ms else "–" for ms in (case.before_ms, case.after_ms))
+    by = " ".join(units.estimate(case.ratio, case.low, case.high))
+    return f"| {untrusted.cell_name(case.name)} | {before} | {after} | {by} |"
+
+
+def _short(commit: str) -> str:
+    return commit if re.fullmatch(r"[0-9a-f]{40,64}", commit) else untrusted.markdown(commit, 64)
+
+
+# A message for a channel, and lines for a log.
+
+
+def slack_message(notice: Notice) -> dict[str, Any]:
+    """Return the body for an incoming webhook of Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks"""
+    lines = [f"*{_slack(notice.repository)}*: {_slack(notice.headline)}"]
+    for cause in notice.causes:
+        lines += [
+            f"• {_slack(case.name)} {' '.join(units.estimate(case.ratio, case.low, case.high))}" for case in cause.cases[:10]
+        ]
+        lines += [f"  {_slack(cause.what)}"]
+    lines += [f"• {_slack(name)} is no longer slower" for name in notice.fixed[:10]]
+    lines += [f"<{address}>" for address in (*notice.issues, notice.run_url) if re.fullmatch(r"https?://[\w.:/-]+", address)]
+    return {"text": "\n".join(lines)[:3000], "unfurl_links": False, "unfurl_media": False}
+
+
+def _slack(text: str) -> str:
+    """Return text in which Slack sees no mention, link or format."""
+    escaped = untrusted.plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([*_~`])", "\u200b\\1", escaped)
+
+
+def notice_lines(notice: Notice | None, done: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the job's log."""
+    yield untrusted.log_line(notice.headline if notice else "Nothing is confirmed to be slower, and nothing was fixed.")
+    yield from map(untrusted.log_line, done)

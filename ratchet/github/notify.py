@@ -27,8 +27,20 @@ from ratchet.github.baseline_push import run_of_main, taken_in, unrecorded_accep
 from ratchet.github.client import GitHub
 from ratchet.github.errors import UnreachableError
 from ratchet.github.judge_again import by_case, with_sent_profiles
-from ratchet.github.notice import IssuePlan, causes_of, confirmed, plan_issues, settled
-from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
+from ratchet.github.notice import (
+    IssuePlan,
+    causes_of,
+    confirmed,
+    digest_of,
+    first_line,
+    fixed_body,
+    issue_body,
+    issue_title,
+    own_issue,
+    plan_issues,
+    settled,
+    slack_message,
+)
 from ratchet.github.records import Issue, Notice, SlowCause
 
 LABEL = "ratchet-regression"

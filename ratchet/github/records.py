@@ -164,8 +164,8 @@ class Acceptance(Record):
     at: AwareDatetime
 
 
-# A regression of main as it is told to people: `ratchet.github.notice` makes it, `ratchet.github.notice_report` writes the issue
-# and the message, and a webhook receives it as JSON.
+# A regression of main as it is told to people: `ratchet.github.notice` makes it, and writes the issue and the message; a webhook
+# receives it as JSON.
 
 
 class SlowCase(Record):

@@ -39,8 +39,20 @@ from ratchet.core.report.words import commit_label
 from ratchet.core.request import CommandResult, Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, cases_of, measure, tree_specs
 from ratchet.core.untrusted import clean
-from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
-from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
+from ratchet.history.bisection import (
+    ERROR,
+    CommitVerdict,
+    End,
+    SearchRecord,
+    VerdictName,
+    bounds,
+    decision_threshold,
+    differs,
+    end_of,
+    ends_of,
+    level_of,
+    next_place,
+)
 
 FOLDER, SEARCH = "bisect", "search.json"
 RESUME = "Run the same command again: commits that were looked at are not measured again."

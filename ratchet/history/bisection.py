@@ -11,14 +11,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
+from pydantic import AwareDatetime
 
 from ratchet.core.judge.comparison import Pair
 from ratchet.core.judge.estimate import randomisation_p, session_medians, student_p
 from ratchet.core.judge.evidence import CHANGE_PAIRS, FEWEST_SESSIONS
 from ratchet.core.judge.rule import looks_for_change
-from ratchet.history.bisection_records import End, SearchRecord
+from ratchet.core.records import Positive, Record
+from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.run import Plan, Tree
+from ratchet.core.records.verdict import Comparison
+
+End = Literal["good", "bad"]
+"""The end of the range that a commit is like."""
+VerdictName = End | Literal["skipped", "undecided"]
+
+
+# The state of a search, ``results/bisect/…/search.json``: it is written after each commit that was looked at, and read to go on.
+
+
+class CommitVerdict(Record):
+    """One commit that the search looked at."""
+
+    tree: Tree
+    verdict: VerdictName
+    reason: str
+    """One sentence."""
+    comparison: Comparison | None = None
+    """The commit against GOOD, where it was timed."""
+    identity: str = ""
+    """Digest of its launches, as in `CaseRun`."""
+
+    @property
+    def end(self) -> End | None:
+        """Which end of the range the commit is like; None where that is not known."""
+        return self.verdict if self.verdict in ("good", "bad") else None
+
+
+class SearchRecord(Record):
+    """A search, as far as it has come."""
+
+    schema_version: Literal[1] = 1
+    case: str
+    package: str = ""
+    """The package whose versions stand in the place of commits; empty where commits are searched."""
+    good: Tree
+    bad: Tree
+    benchmarks: str
+    """The hash of the folder of benchmarks that every commit is measured with."""
+    fingerprint: Fingerprint
+    plan: Plan
+    error: Positive
+    """The probability that the search names a wrong commit is at most this."""
+    commits: tuple[str, ...]
+    """All commits after GOOD up to BAD, along first parents, the oldest first."""
+    looked_at: tuple[CommitVerdict, ...] = ()
+    """In this order; one that was undecided in an earlier run may come again."""
+    started_at: AwareDatetime
+    command: tuple[str, ...]
+    suspects: tuple[Tree, ...] = ()
+    """At the end: the commits among which the change is, one where all could be measured, the oldest first."""
+    parent: Tree | None = None
+    """The last commit before these that is as GOOD."""
+    merged: tuple[str, str] | None = None
+    """Where the one suspect is a merge: where the merged branch began, and its last commit."""
+
+
+# Where to look next, and what pairs show.
+
 
 ERROR = 0.01
 """How often a search may name a wrong commit."""

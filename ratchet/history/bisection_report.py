@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from ratchet.core import units
 from ratchet.core.report.words import commit_label
 from ratchet.core.untrusted import CELL, log_line
-from ratchet.history.bisection import decision_threshold
-from ratchet.history.bisection_records import SearchRecord
+from ratchet.history.bisection import SearchRecord, decision_threshold
 
 _LEAST_REST = 0.25
 """Share of the whole change that is worth another search."""

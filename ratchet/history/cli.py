@@ -107,7 +107,7 @@ def fill_command(span: str, paths: tuple[str, ...], cases: tuple[str, ...], **op
     and a commit that cannot be measured is noted and passed over. The same command again goes on where it ended.
     """
     from ratchet.history.fill import fill  # the other commands measure nothing
-    from ratchet.history.fill_report import fill_lines
+    from ratchet.history.fill_records import fill_lines
 
     chosen = {"paths": paths, **{name: options[name] for name in ("benchmarks", "time_s", "again", "static")}}
     with progressing(options) as progress:

@@ -39,8 +39,7 @@ from ratchet.core.trees import build
 from ratchet.core.untrusted import clean
 from ratchet.history.anchors import ANCHOR_PAIRS
 from ratchet.history.command import HISTORY
-from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
-from ratchet.history.fill_report import commit_line, fill_page
+from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord, commit_line, fill_page
 from ratchet.history.judge import history_run, ratio_to
 from ratchet.history.records import HistoryCase, HistoryRun, RatioTo
 from ratchet.history.store import append

@@ -11,7 +11,7 @@ import pytest
 
 from ratchet.core.records.files import load
 from ratchet.core.records.verdict import Outcome, ReportRecord
-from ratchet.history.bisection_records import SearchRecord
+from ratchet.history.bisection import SearchRecord
 from tests.integration.playground import PATIENCE_S, Finished, Playground, new_repository, wait_until
 from tests.once import once
 

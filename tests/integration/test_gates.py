@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.common.baseline_chain import with_digest
+from ratchet.common.baseline_steps import with_digest
 from ratchet.core.judge.chain import ChainPlace
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.files import dumps, load

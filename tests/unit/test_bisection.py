@@ -11,8 +11,20 @@ import pytest
 
 from ratchet.core.judge.rule import looks
 from ratchet.core.records.run import Tree
-from ratchet.history.bisection import ERROR, bounds, decision_threshold, differs, end_of, ends_of, level_of, next_place
-from ratchet.history.bisection_records import CommitVerdict, End, SearchRecord, VerdictName
+from ratchet.history.bisection import (
+    ERROR,
+    CommitVerdict,
+    End,
+    SearchRecord,
+    VerdictName,
+    bounds,
+    decision_threshold,
+    differs,
+    end_of,
+    ends_of,
+    level_of,
+    next_place,
+)
 from ratchet.history.bisection_report import search_lines
 from tests.examples import FINGERPRINT, PLAN
 from tests.pair_examples import pairs

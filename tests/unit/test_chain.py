@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ratchet.common.baseline_chain import continued
-from ratchet.common.baseline_steps import Person, accept, rename
+from ratchet.common.baseline_steps import Person, accept, continued, rename
 from ratchet.common.baseline_update import record
 from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.chain import ChainPlace, problems

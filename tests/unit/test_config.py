@@ -21,7 +21,7 @@ from ratchet.core.config import (
 )
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.records.run import Policy
-from ratchet.github.thresholds import origin_of_thresholds
+from ratchet.github.judge_again import origin_of_thresholds
 from ratchet.manual.settings import describe_settings
 
 ROOT = Path(__file__).parents[2]

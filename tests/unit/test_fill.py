@@ -6,8 +6,7 @@ from typing import Any
 
 from ratchet.core.records.run import Tree
 from ratchet.core.records.verdict import Outcome
-from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord
-from ratchet.history.fill_report import fill_lines, fill_page
+from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord, fill_lines, fill_page
 from ratchet.history.records import RatioTo
 from tests.examples import FINGERPRINT, HOSTILE, STARTED
 from tests.history_examples import commit

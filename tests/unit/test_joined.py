@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.common.baseline_chain import joined
+from ratchet.common.baseline_steps import joined
 from ratchet.common.baseline_update import record
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import judge_run

@@ -18,8 +18,21 @@ from ratchet.core.records.profile import CaseProfile, Finding, Profile
 from ratchet.core.records.verdict import Outcome, ReportRecord
 from ratchet.github import notify
 from ratchet.github.errors import UnreachableError
-from ratchet.github.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
-from ratchet.github.notice_report import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
+from ratchet.github.notice import (
+    UNEXPLAINED,
+    OwnIssue,
+    causes_of,
+    confirmed,
+    digest_of,
+    first_line,
+    fixed_body,
+    issue_body,
+    issue_title,
+    own_issue,
+    plan_issues,
+    settled,
+    slack_message,
+)
 from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 from tests.examples import HEAD, HOSTILE, REFERENCE, STARTED
 from tests.reports import case, comparison, report

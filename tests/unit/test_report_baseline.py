@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from ratchet.common.baseline_chain import continued
-from ratchet.common.baseline_steps import BaselineUpdate, Person, Uncertainty, accept, rename
+from ratchet.common.baseline_steps import BaselineUpdate, Person, Uncertainty, accept, continued, rename
 from ratchet.common.baseline_text import (
     accepted_fields,
     accepted_lines,
