@@ -74,10 +74,9 @@ class RecordedRun(Record):
     def _page_of(self, report: ReportRecord | None) -> CommentPage:
         assert report is not None
         gaps = tuple(Gap(PublishedState[name], sentence) for name, sentence in self.gaps.items())
-        accepted = with_acceptances(report, self.acceptances)
-        names = {acceptance.case for acceptance in accepted.acceptances}
-        judged = with_gaps(accepted.report, names, gaps)
-        return page_of(judged, acceptances=accepted.acceptances, gaps=gaps, **self.page)
+        accepted, used = with_acceptances(report, self.acceptances)
+        judged = with_gaps(accepted, {acceptance.case for acceptance in used}, gaps)
+        return page_of(judged, acceptances=used, gaps=gaps, **self.page)
 
 
 def page_of(report: ReportRecord | None, **changes: Any) -> CommentPage:

@@ -133,7 +133,7 @@ def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[Any]:
         yield record
 
 
-def _opened(artifact: Path) -> Folder | Archive:
+def _opened(artifact: Path) -> ArtifactFiles:
     if artifact.is_symlink():
         raise ArtifactError("The artifact is a link.", _LOOK_AT_JOB)
     if artifact.is_dir():
@@ -144,10 +144,10 @@ def _opened(artifact: Path) -> Folder | Archive:
         return archive_of(alone) if alone.suffix == ".zip" and not alone.is_symlink() else folder_of(artifact)
     if not artifact.exists():
         raise ArtifactError("There is no artifact: the job that measures left none.", "Its log says why.")
-    return archive_of(artifact) if artifact.suffix == ".zip" else Folder({RUN: artifact}, {RUN: 0})
+    return archive_of(artifact) if artifact.suffix == ".zip" else ArtifactFiles(artifact, {RUN: 0})
 
 
-def _record(box: Folder | Archive, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
+def _record(box: ArtifactFiles, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
     """Copy one file into the workspace and read it there. Raises ArtifactError."""
     box.copy(name, most, copy)
     if kind is RunRecord or copy.stat().st_size > QUICK:  # a few packed samples of a run may be millions
@@ -229,28 +229,21 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplemente
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Files on disk. Whoever makes one has checked all names, kinds and sizes."""
-
-    paths: Mapping[str, Path]
-    sizes: Mapping[str, int]
-    """Relative name with slashes → bytes, as far as known before reading."""
-
-    def copy(self, name: str, most: int, place: Path) -> None:
-        """Copy one file. Raises ArtifactError, also for more than ``most`` bytes."""
-        with _ordinary(self.paths[name], name) as stream:
-            _copy(stream, name, most, place)
-
-
-@dataclass(frozen=True)
-class Archive:
-    """A zip file, still packed, of which the same was checked."""
+class ArtifactFiles:
+    """The files of an artifact. Whoever makes one has checked all names, kinds and sizes."""
 
     path: Path
+    """A folder, an archive, which stays packed, or the file of a run alone."""
     sizes: Mapping[str, int]
+    """Relative name with slashes → bytes, as far as known before reading."""
+    is_packed: bool = False
 
     def copy(self, name: str, most: int, place: Path) -> None:
-        """Unpack one file. Raises ArtifactError for a damaged archive, and for more than ``most`` bytes."""
+        """Copy or unpack one file. Raises ArtifactError, also for a damaged archive, and for more than ``most`` bytes."""
+        if not self.is_packed:
+            with _ordinary(self.path / name if self.path.is_dir() else self.path, name) as stream:
+                _copy(stream, name, most, place)
+            return
         try:
             with zipfile.ZipFile(self.path) as packed, packed.open(name) as stream:
                 _copy(stream, name, most, place)
@@ -258,21 +251,20 @@ class Archive:
             raise ArtifactError(f"{name} cannot be unpacked: the archive is damaged.", _HINT) from None
 
 
-def folder_of(root: Path) -> Folder:
+def folder_of(root: Path) -> ArtifactFiles:
     """Open a folder. Raises ArtifactError for links, devices, odd names, and more than may be."""
     try:
-        sizes = _bounded(_walk(root))
+        return ArtifactFiles(root, _bounded(_walk(root)))
     except OSError as error:
         raise ArtifactError(f"The artifact cannot be listed: {error.strerror or 'it changes'}.", _HINT) from None
-    return Folder({name: root / name for name in sizes}, sizes)
 
 
-def archive_of(path: Path) -> Archive:
+def archive_of(path: Path) -> ArtifactFiles:
     """Open an archive. Raises ArtifactError for what `folder_of` refuses, for encrypted or damaged archives, and for bombs."""
     try:
         _refuse_long_list(path)
         with zipfile.ZipFile(path) as packed:
-            return Archive(path, _bounded(_list(packed)))
+            return ArtifactFiles(path, _bounded(_list(packed)), is_packed=True)
     except (*_BROKEN, OSError):
         raise ArtifactError("The artifact is not a zip archive, or is damaged.", _HINT) from None
 

@@ -20,7 +20,7 @@ from ratchet.core.untrusted import log_line
 from ratchet.github.check_run import workflow_commands
 from ratchet.github.client import GitHub
 from ratchet.github.command import answer
-from ratchet.github.culprit import CommitSearch, tell_culprit
+from ratchet.github.culprit import tell_culprit
 from ratchet.github.event_file import event_of
 from ratchet.github.notice import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
@@ -153,7 +153,7 @@ def culprit_command(artifact: Path, case: str, good: str, bad: str, issue: int, 
 
     ARTIFACT is that of the job that ran `ratchet bisect`. Exits with 0 also where it names no commit: the issue says why.
     """
-    search = CommitSearch(case, good, bad, issue)
-    said = tell_culprit(artifact, search, GitHub.from_environ(os.environ), request_of((), options), os.environ)
+    search: Any = {"case": case, "good": good, "bad": bad, "number": issue}
+    said = tell_culprit(artifact, GitHub.from_environ(os.environ), request_of((), options), os.environ, **search)
     print_result(None, [log_line(said)], as_json=False)
     return int(Exit.PASS)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.common.git_push import Remote
@@ -31,42 +30,42 @@ from ratchet.github.records import SlowCause
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-@dataclass(frozen=True)
-class CommitSearch:
-    """A search, as the workflow was asked for it."""
-
-    case: str
-    good: str
-    bad: str
-    issue: int
-
-
-def tell_culprit(artifact: Path, search: CommitSearch, github: GitHub, request: Request, environ: Mapping[str, str]) -> str:
-    """Write what the search has found into its issue, and return one sentence about that.
+def tell_culprit(
+    artifact: Path,
+    github: GitHub,
+    request: Request,
+    environ: Mapping[str, str],
+    *,
+    case: str,
+    good: str,
+    bad: str,
+    number: int,
+) -> str:
+    """Write what a search for a case, after ``good`` up to ``bad``, has found into issue ``number``, and return one sentence.
 
     Raises UsageError for an issue, a case or commits that cannot be of such a search, and ForgeError where GitHub refuses.
     """
     job = run_of_main(None, github, environ)
-    if not CASE_NAME.fullmatch(search.case) or not all(map(_COMMIT.fullmatch, (search.good, search.bad))):
+    if not CASE_NAME.fullmatch(case) or not all(map(_COMMIT.fullmatch, (good, bad))):
         raise UsageError("A search is for one case and between two full commits.", "Start the workflow as `ci notify` does.")
-    issue = next((one for one in github.issues(LABEL, MARKER) if one.number == search.issue), None)
+    issue = next((one for one in github.issues(LABEL, MARKER) if one.number == number), None)
     own = own_issue(issue) if issue else None
-    if issue is None or own is None or search.case not in own.cases:
-        raise UsageError(f"#{search.issue} is no issue of ours about {search.case}.", "Name the one that `ci notify` opened.")
+    if issue is None or own is None or case not in own.cases:
+        raise UsageError(f"#{number} is no issue of ours about {case}.", "Name the one that `ci notify` opened.")
     clone = Remote(request.folder, "origin")
-    if not clone.is_ancestor(search.good, search.bad) or not clone.is_ancestor(search.bad, "HEAD"):
+    if not clone.is_ancestor(good, bad) or not clone.is_ancestor(bad, "HEAD"):
         raise UsageError("These commits are not of this branch, one after the other.", "Fetch its whole history.")
-    commits = [*clone.first_parents(search.good, search.bad), search.good]
+    commits = [*clone.first_parents(good, bad), good]
     try:
         intake = taken_in(artifact, None, environ)
         policy = load_settings(clone.root, environ, request.options, request.folder).policy
-        found = _found(intake, search.case, commits, policy)
-        lines = list(_lines(found, search, clone.subject(found.bad), job.url if job else ""))
-        sentence = f"#{issue.number}: {search.case} became slower at {found.bad[:10]}."
+        found = _found(intake, case, commits, policy)
+        lines = list(_lines(found, bad, clone.subject(found.bad), job.url if job else ""))
+        sentence = f"#{number}: {case} became slower at {found.bad[:10]}."
     except ArtifactError as error:
         note = "Every commit ran the benchmarks of the last one, so a change of these is not found."
-        said = f"A search after {search.good} up to {search.bad} named no commit: {error.message} {note}"
-        lines, sentence = [untrusted.markdown(said)], f"#{issue.number}: {said}"
+        said = f"A search after {good} up to {bad} named no commit: {error.message} {note}"
+        lines, sentence = [untrusted.markdown(said)], f"#{number}: {said}"
     github.edit_issue(issue.number, issue.title, with_culprit(issue, lines), is_open=issue.is_open)
     return sentence
 
@@ -87,7 +86,7 @@ def _found(intake: Intake, case: str, commits: list[str], policy: Policy) -> Slo
     return with_counters(causes_of(report.cases, profiles, report)[0], profiles)
 
 
-def _lines(found: SlowCause, search: CommitSearch, subject: str, url: str) -> Iterator[str]:
+def _lines(found: SlowCause, bad: str, subject: str, url: str) -> Iterator[str]:
     """Yield Markdown about the commit: which, how much slower, the counters, and how to measure it again."""
     case = found.cases[0]
     change = " ".join(units.estimate(case.ratio, case.low, case.high))
@@ -98,8 +97,8 @@ def _lines(found: SlowCause, search: CommitSearch, subject: str, url: str) -> It
     yield f"- {untrusted.markdown(found.what)}"
     yield from (f"- {untrusted.markdown(counter, 200)}" for counter in found.counters)
     yield ""
-    yield f"{untrusted.link(url, 'The search')} used the benchmarks of {search.bad}. To see it again:"
+    yield f"{untrusted.link(url, 'The search')} used the benchmarks of {bad}. To see it again:"
     yield ""
-    again = f"ratchet bisect {search.case} {found.good[:10]} {found.bad[:10]}"
-    yield untrusted.fenced([f"git switch --detach {search.bad[:10]}", again], "console")
+    again = f"ratchet bisect {case.name} {found.good[:10]} {found.bad[:10]}"
+    yield untrusted.fenced([f"git switch --detach {bad[:10]}", again], "console")
     yield ""

@@ -48,26 +48,19 @@ class Subject:
 def event_of(environ: Mapping[str, str]) -> Event:
     """Read the event that started this job. Raises UsageError outside a workflow, and for an unknown event."""
     name, place = environ.get("GITHUB_EVENT_NAME"), environ.get("GITHUB_EVENT_PATH")
+    hint = "Run it in a workflow; `ratchet ci publish` also takes --run-id."
     if not name or not place:
-        raise UsageError(
-            "GITHUB_EVENT_NAME or GITHUB_EVENT_PATH is not set, so this is not a job of a workflow.",
-            "Run it in a workflow; `ratchet ci publish` also takes --run-id.",
-        )
+        raise UsageError("GITHUB_EVENT_NAME or GITHUB_EVENT_PATH is not set, so this is not a job of a workflow.", hint)
     try:
         with Path(place).open("rb") as stream:
             content = stream.read(LARGEST_EVENT + 1)
         payload = json.loads(content) if len(content) <= LARGEST_EVENT else None
     except OSError as error:
-        raise UsageError(
-            f"The event {place} cannot be read: {error.strerror}.",
-            "Run it in a workflow; `ratchet ci publish` also takes --run-id.",
-        ) from None
+        raise UsageError(f"The event {place} cannot be read: {error.strerror}.", hint) from None
     except (ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
-        raise UsageError(
-            f"The event {place} is not a JSON object.", "Run it in a workflow; `ratchet ci publish` also takes --run-id."
-        )
+        raise UsageError(f"The event {place} is not a JSON object.", hint)
     return parse_event(name, payload)
 
 

@@ -291,16 +291,16 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
         return replace(page, problem=error.message)
     report, gaps = _judge(intake, rules), (*unproved, *history.gaps())
     acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report) if subject.pull else ()
-    accepted = with_acceptances(report, acceptances)
-    names = {acceptance.case for acceptance in accepted.acceptances}
+    accepted, used = with_acceptances(report, acceptances)
     failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
     without_effect = tuple(
         f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
-        for acceptance in accepted.unused
+        for acceptance in acceptances
         if acceptance.case in failed
     )
     notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *without_effect)
-    page = replace(page, report=with_gaps(accepted.report, names, gaps), acceptances=accepted.acceptances, gaps=gaps, notes=notes)
+    ended = with_gaps(accepted, {acceptance.case for acceptance in used}, gaps)
+    page = replace(page, report=ended, acceptances=used, gaps=gaps, notes=notes)
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}
     return replace(page, paths=here)

@@ -104,9 +104,16 @@ def notify(
     notified = Notified(notice if causes else None)
     if issues:
         notified = _with_issues(notice, settled(reports) | accepted, github, bisect=bisect)
-    if webhook and notified.notice:
-        notified = _with_webhook(notified, notified.notice, webhook, send, environ)
-    return notified
+    if webhook is None or notified.notice is None:
+        return notified
+    try:
+        address = environ.get("RATCHET_WEBHOOK_URL", "")
+        if not address:
+            raise UsageError("RATCHET_WEBHOOK_URL is not set, so there is no webhook to tell.", "Set the secret of that name.")
+        host = send(address, slack_message(notified.notice) if webhook == "slack" else notified.notice.model_dump(mode="json"))
+    except RatchetError as error:
+        return replace(notified, failed=notified.failed or error)
+    return replace(notified, done=(*notified.done, f"Told the webhook at {host}."))
 
 
 def _headline(causes: Sequence[SlowCause]) -> str:
@@ -133,12 +140,16 @@ def _with_issues(notice: Notice, done: set[str], github: GitHub, *, bisect: bool
         known = [own for issue in theirs.values() if (own := own_issue(issue))]
         keyed = [cause.model_copy(update={"key": digest_of(cause.key)}) for cause in notice.causes]
         plan = plan_issues(keyed, known, done)
-        lines, urls, news = _write(plan, theirs, notice, github)
+        written, news = _write(plan, theirs, notice, github)
     except RatchetError as error:
         return Notified(notice if notice.causes else None, failed=error)
-    failed = None
+    lines, failed = [f"{what} #{issue.number}: {issue.title}" for what, issue in written], None
     try:
-        lines += [_searched(number, cause, github) for number, cause in news.items() if bisect and cause.good]
+        for number, cause in news.items():
+            if bisect and cause.good:  # of the slowest case of the issue
+                search = {"case": cause.cases[0].name, "good": cause.good, "bad": cause.bad, "issue": str(number)}
+                github.dispatch(BISECT, github.default_branch(), search)
+                lines.append(f"Started {BISECT} for #{number}.")
     except RatchetError as error:
         failed = error
     lines += [f"#{issue.number} was closed as not planned: it stays closed." for issue, _ in plan.dismissed]
@@ -147,56 +158,28 @@ def _with_issues(notice: Notice, done: set[str], github: GitHub, *, bisect: bool
         return Notified(None, tuple(lines), failed)
     told = notice.model_copy(update={"event": "regression" if plan.news else "fixed", "causes": plan.news, "fixed": fixed})
     headline = _headline(plan.news) if plan.news else f"No longer slower: {units.listed(list(fixed))}."
-    return Notified(told.model_copy(update={"headline": headline, "issues": tuple(urls)}), tuple(lines), failed)
-
-
-def _searched(number: int, cause: SlowCause, github: GitHub) -> str:
-    """Start the search for the commit that made the slowest case of an issue slower."""
-    inputs = {"case": cause.cases[0].name, "good": cause.good, "bad": cause.bad, "issue": str(number)}
-    github.dispatch(BISECT, github.default_branch(), inputs)
-    return f"Started {BISECT} for #{number}."
+    urls = tuple(issue.url for _, issue in written)
+    return Notified(told.model_copy(update={"headline": headline, "issues": urls}), tuple(lines), failed)
 
 
 def _write(
     plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github: GitHub
-) -> tuple[list[str], list[str], dict[int, SlowCause]]:
-    """Return lines for the log, the addresses of the issues, and the causes of those that were opened, by number."""
-    lines, urls = [], []
+) -> tuple[list[tuple[str, Issue]], dict[int, SlowCause]]:
+    """Return what was done to which issue, and the causes of those that were opened, by number."""
+    done: list[tuple[str, Issue]] = []
     news: dict[int, SlowCause] = {}
     for cause in plan.opened:
         made = github.open_issue(issue_title(cause), issue_body(cause, notice), LABEL, first_line(cause.key))
-        lines.append(f"Opened #{made.number}: {made.title}")
+        done.append(("Opened", made))
         news[made.number] = cause
-        urls.append(made.url)
     for issue, cause in plan.updated:
-        body = issue_body(cause, notice, issue)
-        made = github.edit_issue(issue.number, issue_title(cause), body, is_open=True)
-        lines.append(f"{'Renewed' if issue.is_open else 'Opened again'} #{made.number}: {made.title}")
+        made = github.edit_issue(issue.number, issue_title(cause), issue_body(cause, notice, issue), is_open=True)
+        done.append(("Renewed" if issue.is_open else "Opened again", made))
         news |= {} if issue.is_open else {made.number: cause}
-        urls.append(made.url)
     for issue in plan.closed:
         there = theirs[issue.number]
-        made = github.edit_issue(issue.number, there.title, fixed_body(there, notice), is_open=False)
-        lines.append(f"Closed #{made.number}: {made.title}")
-        urls.append(made.url)
-    return lines, urls, news
-
-
-def _with_webhook(
-    notified: Notified,
-    notice: Notice,
-    form: Literal["slack", "json"],
-    send: Callable[[str, Any], str],
-    environ: Mapping[str, str],
-) -> Notified:
-    try:
-        address = environ.get("RATCHET_WEBHOOK_URL", "")
-        if not address:
-            raise UsageError("RATCHET_WEBHOOK_URL is not set, so there is no webhook to tell.", "Set the secret of that name.")
-        host = send(address, slack_message(notice) if form == "slack" else notice.model_dump(mode="json"))
-    except RatchetError as error:
-        return replace(notified, failed=notified.failed or error)
-    return replace(notified, done=(*notified.done, f"Told the webhook at {host}."))
+        done.append(("Closed", github.edit_issue(issue.number, there.title, fixed_body(there, notice), is_open=False)))
+    return done, news
 
 
 # The webhook: one request over the network, to https alone, without a redirection.

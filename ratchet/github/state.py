@@ -146,17 +146,6 @@ LONGEST = 60_000
 WRITERS = frozenset({"admin", "maintain", "write"})
 
 
-@dataclass(frozen=True)
-class AcceptedReport:
-    """A report in which accepted regressions fail nothing; their outcome stays REGRESSED, since they are still slower."""
-
-    report: ReportRecord
-    acceptances: tuple[Acceptance, ...]
-    """Acceptances of a regression in this report."""
-    unused: tuple[Acceptance, ...]
-    """Acceptances of a case that is not red here, or fails for another reason than its time."""
-
-
 def acknowledgement(acceptances: Sequence[Acceptance]) -> str:
     """Return the first line of the comment that acknowledges them: one HTML comment, whatever the texts hold."""
     document = {"acceptances": [acceptance.model_dump(mode="json") for acceptance in acceptances]}
@@ -214,18 +203,18 @@ def believed(
     return tuple(latest.values())
 
 
-def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) -> AcceptedReport:
-    """Judge the report as if the accepted regressions had been measured without a comparison."""
-    offered = tuple(acceptances)
+def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) -> tuple[ReportRecord, tuple[Acceptance, ...]]:
+    """Judge the report as if the accepted regressions had been measured without a comparison.
+
+    Return it, and the acceptances of a regression in it. The outcome of such a case stays REGRESSED, since it is still slower.
+    """
     red = {case.name for case in report.cases if case.outcome in SLOWDOWNS}
-    used = tuple(acceptance for acceptance in offered if acceptance.case in red)
-    unused = tuple(acceptance for acceptance in offered if acceptance.case not in red)
-    names = {acceptance.case for acceptance in used}
-    if not names:
-        return AcceptedReport(report, (), unused)
-    code, text = ending(report.cases, report.policy, names)
+    used = tuple(acceptance for acceptance in acceptances if acceptance.case in red)
+    if not used:
+        return report, ()
+    code, text = ending(report.cases, report.policy, {acceptance.case for acceptance in used})
     changes: dict[str, Any] = {"verdict": VERDICTS[code], "exit_code": int(code), "headline": text}
-    return AcceptedReport(report.model_copy(update=changes), used, unused)
+    return report.model_copy(update=changes), used
 
 
 def _is_backed(acceptance: Acceptance, comments: Mapping[int, Comment], labels: frozenset[str]) -> bool:

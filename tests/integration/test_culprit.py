@@ -10,7 +10,7 @@ import pytest
 from ratchet.core.errors import UsageError
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
-from ratchet.github.culprit import CommitSearch, tell_culprit
+from ratchet.github.culprit import tell_culprit
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import timed
 from tests.integration.test_baseline_push import NAME, Origin, job_of
@@ -36,8 +36,8 @@ class Searched:
         head = self.origin.commits[-1]
         environ = job_of(self.main.fake, event="workflow_dispatch", head_branch="main", head_sha=head)
         request = Request(self.origin.job().repo, ("ratchet", "ci", "culprit"))
-        search = CommitSearch(case, good or self.good, self.bad, issue or self.number)
-        return tell_culprit(artifact, search, GitHub.from_environ(environ), request, environ)
+        search = {"case": case, "good": good or self.good, "bad": self.bad, "number": issue or self.number}
+        return tell_culprit(artifact, GitHub.from_environ(environ), request, environ, **search)
 
     @property
     def body(self) -> str:
