@@ -36,12 +36,13 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
     """Return the conclusion of the check run and its output."""
     title = tools.part("profile_text").headline(page.report) if page.report else page.problem or "There is no verdict."
-    output = CheckOutput(
-        title=untrusted.plain(title, TITLE),
-        summary=render_part(page, "summary"),
-        text=render_part(page, "text"),
-        annotations=tuple(_annotations(page)),
-    )
+    annotations = [
+        Annotation(path=path, line=1, level=_LEVELS[case.outcome], title=_title(case), message=_message(page, case))
+        for case in _worst(page)
+        if (path := _path(page, case))
+    ]
+    summary, text = render_part(page, "summary"), render_part(page, "text")
+    output = CheckOutput(untrusted.plain(title, TITLE), summary, text, tuple(annotations[:ANNOTATIONS_A_CALL]))
     return page.state.conclusion, output
 
 
@@ -74,16 +75,6 @@ def _worst(page: CommentPage) -> list[CaseVerdict]:
     return [case for case in listed if case.outcome in _LEVELS and not (case.outcome in SLOWDOWNS and case.name in taken)]
 
 
-def _annotations(page: CommentPage) -> Iterator[Annotation]:
-    placed = ((case, _path(page, case)) for case in _worst(page))
-    annotations = [
-        Annotation(path=path, line=1, level=_LEVELS[case.outcome], title=_title(case), message=_message(page, case))
-        for case, path in placed
-        if path
-    ]
-    yield from annotations[:ANNOTATIONS_A_CALL]
-
-
 def _path(page: CommentPage, case: CaseVerdict) -> str | None:
     path = page.paths.get(case.name.partition("/")[0])
     return path if path and _PATH.fullmatch(path) else None
@@ -103,14 +94,11 @@ def _message(page: CommentPage, case: CaseVerdict) -> str:
 
 def _command(level: Level, path: str | None, title: str, message: str) -> str:
     places = {"file": path, "line": "1"} if path else {}
-    properties = ",".join(f"{name}={_property(str(value))}" for name, value in {**places, "title": title}.items())
+    values = {name: _data(value).replace(":", "%3A").replace(",", "%2C") for name, value in {**places, "title": title}.items()}
+    properties = ",".join(f"{name}={value}" for name, value in values.items())
     return f"::{_COMMANDS[level]} {properties}::{_data(untrusted.plain(message, MESSAGE))}"
 
 
 def _data(text: str) -> str:
     """Escape the text of a command as GitHub's own @actions/core does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

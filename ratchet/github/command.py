@@ -20,7 +20,7 @@ from ratchet.github.comment import failed_in, marker, run_id_of, sha_of
 from ratchet.github.connection import ACTIONS
 from ratchet.github.event import Accept, BadCommand, CommentEvent, DispatchEvent, Event, LabelEvent, ProfileWanted, parse_command
 from ratchet.github.judge_again import ARTIFACT, EVERY, rules_at
-from ratchet.github.provenance import is_foreign
+from ratchet.github.provenance import measured_on
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import LABEL, WRITERS, acknowledged_in, acknowledgement
 
@@ -73,8 +73,7 @@ class CommandContext:
         """Our newest report of the present head. Other workflows may write in our bot's name, so GitHub has to know its run."""
         head = self.pull.head_sha
         of_head = [comment for comment in self.ours if sha_of(comment.body) == head]
-        runs = self.github.runs_of(head) if of_head else ()
-        known = {run.id for run in runs if not is_foreign(run, self.environ)}
+        known = {run.id for run in measured_on(head, self.github, self.environ)} if of_head else set()
         return next((comment for comment in reversed(of_head) if run_id_of(comment.body) in known), None)
 
 
@@ -115,7 +114,10 @@ def _answer_comment(event: CommentEvent, github: GitHub, environ: Mapping[str, s
         return CommandReply(f"{name(comment.author)} has no write access to the repository.")
     order = CommandContext(github, event.number, comment.author, comment, environ, report_id)
     try:
-        _refuse_outdated(order, comment)
+        if comment.updated_at != comment.created_at:
+            raise CommandRefused("The comment was edited, so it is not certain who wrote the command. Write a new one.")
+        if order.pull.state != "open":
+            raise CommandRefused("The pull request is closed: there is nothing to do.")
         if isinstance(command, BadCommand):
             raise CommandRefused(command.sentence)
         github.react(comment.id, "eyes")
@@ -184,14 +186,6 @@ def _acknowledge(order: CommandContext, acceptances: list[Acceptance], sentence:
     order.github.reply(order.number, f"{first}\n{sentence}.\n\n{until}", first)
     run_id = run_id_of(order.report.body) if order.report else None
     order.github.dispatch(REPORT, order.github.default_branch(), {"run_id": str(run_id)})
-
-
-def _refuse_outdated(order: CommandContext, comment: Comment) -> None:
-    """Raise Refused where the comment says something else by now, or there is nothing to do."""
-    if comment.updated_at != comment.created_at:
-        raise CommandRefused("The comment was edited, so it is not certain who wrote the command. Write a new one.")
-    if order.pull.state != "open":
-        raise CommandRefused("The pull request is closed: there is nothing to do.")
 
 
 def _refuse_unreported(order: CommandContext) -> None:

@@ -121,6 +121,7 @@ def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
 
 def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
     report, rows = page.report, _rows(page)
+    shared = f", {words.BENCH_FROM_HEAD}" if report and report.bench_from else ""
     common = {
         "page": page,
         "part": part,
@@ -130,7 +131,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "headline": _headline(report) if report else f"No verdict: {page.problem or 'nothing was measured.'}",
         "alerts": _alerts(page),
         "head": _head(page),
-        "reference": _reference(report) if report else None,
+        "reference": Markdown(f"{tree(report.reference)}{shared}") if report and report.reference else None,
         "run": untrusted.link(page.run.url, str(page.run.id)),
         "files": untrusted.link(f"{page.run.url}#artifacts", "samples, profiler reports and pictures") if report else None,
         "columns": {name: _MARKS[of_model.state.conclusion] for name, of_model in page.models.items()},
@@ -242,12 +243,12 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
     """Return text for each case that has some: the cause that its profile shows, else its reason if the table is not enough."""
     causes = {of_case.case: tools.part("profile_text").first_sentence(of_case) for of_case in report.profiles}
-    texts = {case.name: causes.get(case.name) or (case.reason if _needs_reason(case) else "") for case in group.shown}
-    return {name: text for name, text in texts.items() if text}
-
-
-def _needs_reason(case: CaseVerdict) -> bool:
-    return case.best is not None or (case.comparison is not None and case.comparison.source == "kernels")
+    texts = {}
+    for case in group.shown:
+        needs_reason = case.best is not None or (case.comparison is not None and case.comparison.source == "kernels")
+        if text := causes.get(case.name) or (case.reason if needs_reason else ""):
+            texts[case.name] = text
+    return texts
 
 
 def _alerts(page: CommentPage) -> list[Markdown]:
@@ -290,11 +291,6 @@ def _head(page: CommentPage) -> Markdown:
     if report is None:
         return known
     return tree(report.head) if report.head.commit == page.run.head_sha else Markdown(f"{known}, measured as {tree(report.head)}")
-
-
-def _reference(report: ReportRecord) -> Markdown | None:
-    shared = f", {words.BENCH_FROM_HEAD}" if report.bench_from else ""
-    return Markdown(f"{tree(report.reference)}{shared}") if report.reference else None
 
 
 # The first two lines of a comment: ratchet finds its comment by the first, and the second names the run and the commit.

@@ -62,14 +62,9 @@ def _of_run(run: RunRecord) -> Iterator[str]:
 
 
 def _recomputed(case: CaseRun) -> CaseRun:
-    return case.model_copy(
-        update={
-            "performance": performance(case.head, case.workload, 0.95) if case.workload else None,
-            "reference_performance": performance(case.reference, case.reference_workload, 0.95)
-            if case.reference_workload
-            else None,
-        }
-    )
+    head = performance(case.head, case.workload, 0.95) if case.workload else None
+    reference = performance(case.reference, case.reference_workload, 0.95) if case.reference_workload else None
+    return case.model_copy(update={"performance": head, "reference_performance": reference})
 
 
 def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:

@@ -71,10 +71,18 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
     """
     event = None if run_id else event_of(environ)
     run = github.workflow_run(run_id or _run_of(event, environ))
+    ended = why = ""
     if isinstance(event, WorkflowRunEvent) and event.attempt < run.attempt:
+        ended = "older"
         why = f"Attempt {event.attempt} of run {run.id} has ended, and attempt {run.attempt} has begun since: that one reports."
-        return Subject(run, github.default_branch(), ended="older", why=why)
-    ended, why = _without_samples(run, environ)
+    elif is_foreign(run, environ):
+        ended = "foreign"
+        why = f"Run {run.id} is of {run.path}, not of {measuring_path(environ)}: only samples of that workflow are published."
+    elif run.conclusion == "skipped":
+        ended, why = "skipped", f"Run {run.id} was skipped, so nothing was measured and nothing is published."
+    elif run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
+        ended = "waiting"
+        why = f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
     if ended:
         return Subject(run, github.default_branch(), ended=ended, why=why)
     if run.event in _PULL_EVENTS:
@@ -86,18 +94,6 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
     # A check run on the head of a pull request counts there, whatever started the run: it is that pull request's.
     pulls = tuple(pull for pull in github.pulls_of_commit(run.head_sha) if (pull.state, pull.head_sha) == ("open", run.head_sha))
     return _pull_subject(run, pulls, github) if pulls else Subject(run, github.default_branch())
-
-
-def _without_samples(run: WorkflowRun, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return how a run ended whose samples do not count, and why; empty for one whose samples do."""
-    if is_foreign(run, environ):
-        why = f"Run {run.id} is of {run.path}, not of {measuring_path(environ)}: only samples of that workflow are published."
-        return "foreign", why
-    if run.conclusion == "skipped":
-        return "skipped", f"Run {run.id} was skipped, so nothing was measured and nothing is published."
-    if run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
-        return "waiting", f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
-    return "", ""
 
 
 def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:

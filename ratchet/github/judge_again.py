@@ -276,13 +276,10 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
     Raises ForgeError where GitHub does not answer.
     """
     subject = material.subject
-    page = replace(
-        blank_page(subject, github, material.report_id, ""),
-        rules=rules.origin,
-        changes=changes_of(subject.pull, subject.merge_base, rules.settings, rules.baseline_path, github, environ)
-        if subject.pull
-        else (),
-    )
+    page = replace(blank_page(subject, github, material.report_id, ""), rules=rules.origin)
+    if subject.pull:
+        changes = changes_of(subject.pull, subject.merge_base, rules.settings, rules.baseline_path, github, environ)
+        page = replace(page, changes=tuple(changes))
     try:
         intake, unproved = _take_in(material, rules, github, environ)
         history = RunHistory(intake.run, subject, rules.baseline, github)

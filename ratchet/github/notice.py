@@ -144,19 +144,16 @@ def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: s
             known = by_issue.setdefault(same.number, []) if same else opened
             known.append(cause.model_copy(update={"cases": tuple(left)}))
     numbered = {issue.number: issue for issue in issues}
-    merged = [(numbered[number], _merged(found)) for number, found in by_issue.items()]
+    merged = []  # one cause with the cases of all, which is called as the first
+    for number, found in by_issue.items():
+        cases = {case.name: case for cause in found for case in cause.cases}
+        merged.append((numbered[number], found[0].model_copy(update={"cases": tuple(cases.values())})))
     return IssuePlan(
         tuple(opened),
         tuple((issue, cause) for issue, cause in merged if issue.is_open or not issue.dismissed),
         tuple(one for one in issues if one.is_open and one.number not in by_issue and one.cases and {*one.cases} <= done),
         tuple((issue, cause) for issue, cause in merged if not issue.is_open and issue.dismissed),
     )
-
-
-def _merged(causes: Sequence[SlowCause]) -> SlowCause:
-    """Return one cause with the cases of all; it is called as the first."""
-    cases = {case.name: case for cause in causes for case in cause.cases}
-    return causes[0].model_copy(update={"cases": tuple(cases.values())})
 
 
 # A notice as the text of an issue, as a message for Slack, and as lines of a log. An issue begins with comments that nobody

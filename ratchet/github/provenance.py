@@ -37,6 +37,11 @@ def is_foreign(run: WorkflowRun, environ: Mapping[str, str]) -> bool:
     return run.path != measuring_path(environ) and str(run.id) != environ.get("GITHUB_RUN_ID")
 
 
+def measured_on(sha: str, github: GitHub, environ: Mapping[str, str]) -> list[WorkflowRun]:
+    """Return the runs of the measuring workflow on a commit, by GitHub's own list."""
+    return [run for run in github.runs_of(sha) if not is_foreign(run, environ)]
+
+
 # The check runs of ours: which run, attempt and base each is about. A job's token is that of every workflow, so the runs that a
 # check run names are looked up.
 
@@ -63,7 +68,7 @@ def known_checks(
 ) -> list[tuple[CheckRun, CheckedBase]]:
     """Return the check runs that are about a run of the measuring workflow on this commit, by GitHub's own list of runs."""
     named = [(check, match) for check in checks if (match := _EXTERNAL.fullmatch(check.external_id))]
-    attempts = {run.id: run.attempt for run in github.runs_of(sha) if not is_foreign(run, environ)} if named else {}
+    attempts = {run.id: run.attempt for run in measured_on(sha, github, environ)} if named else {}
     found = ((check, CheckedBase(int(m[1]), int(m[2]), m[3] or "", m[4] or "")) for check, m in named)
     return [(check, about) for check, about in found if 0 < about.attempt <= attempts.get(about.run, 0)]
 
@@ -73,16 +78,12 @@ def known_checks(
 
 def changes_of(
     pull: Pull, merge_base: str, settings: Settings, baseline_path: str, github: GitHub, environ: Mapping[str, str]
-) -> tuple[Change, ...]:
-    """Return the parts of the measurement that the head has otherwise than the commit where it left its base branch."""
-    if not merge_base:
-        return ("unknown",)
-    return tuple(_changes(pull, merge_base, settings, baseline_path, github, environ))
-
-
-def _changes(
-    pull: Pull, merge_base: str, settings: Settings, baseline_path: str, github: GitHub, environ: Mapping[str, str]
 ) -> Iterator[Change]:
+    """Yield the parts of the measurement that the head has otherwise than the commit where it left its base branch."""
+    if not merge_base:
+        yield "unknown"
+        return
+
     def differs(path: str, other: str = merge_base) -> bool:
         return github.object_at(path, pull.head_sha) != github.object_at(path, other)
 

@@ -28,7 +28,7 @@ from ratchet.github.comment import CommentPage, marker, render_comment, run_id_o
 from ratchet.github.errors import LockedError
 from ratchet.github.event_file import Subject, subject_of
 from ratchet.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
-from ratchet.github.provenance import CheckedBase, is_foreign, known_checks
+from ratchet.github.provenance import CheckedBase, known_checks, measured_on
 from ratchet.github.records import Comment
 from ratchet.github.state import PublishedState
 
@@ -213,7 +213,7 @@ def _later(ours: Sequence[Comment], run_id: int, head: str, github: GitHub, envi
     """Return the later run on the present head that a comment tells of, if GitHub knows that run as one of the workflow."""
     told = {run_id_of(one.body): sha_of(one.body) for one in ours}
     later = [number for number, sha in told.items() if number and number > run_id and sha == head]
-    known = {run.id for run in github.runs_of(head) if not is_foreign(run, environ)} if later else set()
+    known = {run.id for run in measured_on(head, github, environ)} if later else set()
     return max((number for number in later if number in known), default=None)
 
 
@@ -284,7 +284,10 @@ def joined(pages: Mapping[str, CommentPage]) -> CommentPage:
         for model, one in apart.items()
         if model != worst and one.state.conclusion != "success"
     )
-    report = page.report and page.report.model_copy(update={"headline": f"{_scope(worst, apart)}: {page.report.headline}"})
+    rest = ", ".join(model for model in apart if model != worst)
+    is_like_all = rest and all(one.state.conclusion == "success" for one in apart.values())
+    scope = f"{worst}, and no worse on {rest}" if is_like_all else worst
+    report = page.report and page.report.model_copy(update={"headline": f"{scope}: {page.report.headline}"})
     problem = f"{worst}: {page.problem}" if page.problem else ""
     return replace(page, report=report, problem=problem, notes=(*others, *page.notes), model=worst, models=apart)
 
@@ -299,10 +302,3 @@ def _of_own_machine(model: str, pages: Mapping[str, CommentPage]) -> CommentPage
             why = f"Its results are of the same kind of machine as those of {other}: look at the labels of its runner."
             return replace(page, report=None, problem=why)
     return page
-
-
-def _scope(worst: str, pages: Mapping[str, CommentPage]) -> str:
-    alike = all(page.state.conclusion == "success" for page in pages.values())
-    return (
-        f"{worst}, and no worse on {', '.join(model for model in pages if model != worst)}" if alike and len(pages) > 1 else worst
-    )

@@ -129,7 +129,10 @@ def fill(
         walk = _Walk(site, stack)
         while record.left:
             spent = time.monotonic() - clock
-            if time_s is not None and spent + _usual_seconds(record) > time_s:
+            # A commit that needs the device takes no longer than nine in ten of the last twenty.
+            seconds = sorted(one.seconds for one in record.done[-20:] if one.machine)
+            usual = seconds[len(seconds) * 9 // 10] if seconds else 0.0
+            if time_s is not None and spent + usual > time_s:
                 progress.announce(f"The time is used up after {units.wall(spent)}; {len(record.left)} commits are left.")
                 break
             done = walk.look_at(record, record.left[0])
@@ -179,12 +182,6 @@ def _resumed(record: FillRecord, site: _Site, *, again: bool) -> FillRecord:
     if earlier.done:
         site.progress.announce(f"{len(earlier.done)} of them were done before; --again would forget that.")
     return record.model_copy(update={"done": earlier.done, "started_at": earlier.started_at})
-
-
-def _usual_seconds(record: FillRecord) -> float:
-    """Return how long a commit that needs the device takes: nine in ten of the last twenty took no longer."""
-    seconds = sorted(one.seconds for one in record.done[-20:] if one.machine)
-    return seconds[len(seconds) * 9 // 10] if seconds else 0.0
 
 
 class _Walk:

@@ -18,7 +18,7 @@ from ratchet.core.errors import UsageError
 from ratchet.core.judge.gates import figures_of
 from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.environment import Fingerprint, Peaks
-from ratchet.core.records.profile import Activity, CaseProfile, KernelProfile, Profile
+from ratchet.core.records.profile import CaseProfile, KernelProfile, Profile
 from ratchet.core.records.run import CaseRun, RunRecord, WorkloadIdentity
 from ratchet.core.records.verdict import CaseVerdict, ReportRecord
 from ratchet.core.untrusted import clean
@@ -268,7 +268,10 @@ def shortened(profile: CaseProfile) -> CaseProfile:
     for name, side in (("head", profile.head), ("reference", profile.reference)):
         if side is not None:
             kernels = tuple(_counters(kernel) for kernel in side.kernels if id(kernel) in kept)
-            activity = None if kept or side.activity is None else _longest_times(side.activity)
+            activity = None if kept else side.activity
+            if activity is not None:
+                longest_times = {"kernels": _longest(activity.kernels), "copies": _longest(activity.copies)}
+                activity = activity.model_copy(update={**longest_times, "ran": {}, "cpu_s": {}})
             changes[name] = Profile(tool=side.tool, kernels=kernels, activity=activity, warnings=_sentences(side.warnings))
     return profile.model_copy(update=changes)
 
@@ -282,12 +285,6 @@ def _counters(kernel: KernelProfile) -> KernelProfile:
     limiter = kernel.occupancy_limiter and clean(kernel.occupancy_limiter)
     texts = {"name": function, "function": function, "occupancy_limiter": limiter}
     return kernel.model_copy(update={**texts, "stalls": {}, "flops": {}, "metrics": {}, "peaks": Peaks(), "rules": ()})
-
-
-def _longest_times(activity: Activity) -> Activity:
-    """Return the activity with its longest kernels and copies."""
-    kernels, copies = _longest(activity.kernels), _longest(activity.copies)
-    return activity.model_copy(update={"kernels": kernels, "copies": copies, "ran": {}, "cpu_s": {}})
 
 
 def _longest(times: Mapping[str, float]) -> dict[str, float]:

@@ -212,7 +212,8 @@ def _changes(series: Series) -> tuple[list[LastingChange], list[Level]]:
         if len(known) < FEWEST_RUNS:
             continue
         values = [math.log(point.index or 1) for _, point in known]
-        found = change_points(values, [_error(point) for _, point in known])
+        widths = [math.log(point.high) - math.log(point.low) if point.low and point.high else 0.0 for _, point in known]
+        found = change_points(values, [abs(width) / (2 * NORMAL) for width in widths])
         for each in found:
             good, point, bad = (known[number][1] for number in (each.earliest - 1, each.index, each.latest))
             seam = next((point.seam for _, point in known[each.earliest : each.latest + 1] if point.seam), "")
@@ -225,10 +226,6 @@ def _changes(series: Series) -> tuple[list[LastingChange], list[Level]]:
             for (start, end), mean in zip(pairwise(cuts), means, strict=True)
         ]
     return changes, levels
-
-
-def _error(point: Point) -> float:
-    return abs(math.log(point.high) - math.log(point.low)) / (2 * NORMAL) if point.low and point.high else 0.0
 
 
 def _trend(values: Sequence[float]) -> str:
