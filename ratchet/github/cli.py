@@ -24,8 +24,7 @@ from ratchet.github.culprit import tell_culprit
 from ratchet.github.event_file import event_of
 from ratchet.github.notice import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
-from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
-from ratchet.github.recheck import recheck
+from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, recheck, summary_of, write_published
 from ratchet.github.step import write_outputs
 
 _report_id = click.option("--id", "report_id", default="default", help="Name of the report, if a pull request has several.")

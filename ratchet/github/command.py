@@ -24,7 +24,7 @@ from ratchet.github.provenance import measured_on
 from ratchet.github.records import Acceptance, Comment, Pull
 from ratchet.github.state import LABEL, WRITERS, acknowledged_in, acknowledgement
 
-REPORT, PROFILE = "ratchet_report.yml", "cuda_profile.yml"
+REPORT_WORKFLOW, PROFILE = "ratchet_report.yml", "cuda_profile.yml"
 """The workflows that are started, on the default branch."""
 _INPUTS = {"pr": r"[1-9][0-9]{0,9}", "sha": r"[0-9a-f]{40}([0-9a-f]{24})?", "actor": r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?"}
 
@@ -185,7 +185,7 @@ def _acknowledge(order: CommandContext, acceptances: list[Acceptance], sentence:
     until = f"This holds for {order.pull.head_sha} alone, and ends when the head moves. The report is on its way."
     order.github.reply(order.number, f"{first}\n{sentence}.\n\n{until}", first)
     run_id = run_id_of(order.report.body) if order.report else None
-    order.github.dispatch(REPORT, order.github.default_branch(), {"run_id": str(run_id)})
+    order.github.dispatch(REPORT_WORKFLOW, order.github.default_branch(), {"run_id": str(run_id)})
 
 
 def _refuse_unreported(order: CommandContext) -> None:

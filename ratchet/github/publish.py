@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet import tools
+from ratchet.core import untrusted
 from ratchet.core.actions import LARGEST_SUMMARY
 from ratchet.core.errors import Exit, RatchetError
 from ratchet.core.records.files import save, save_text
@@ -24,12 +25,13 @@ from ratchet.core.request import MARKDOWN, REPORT
 from ratchet.core.untrusted import log_line, markdown
 from ratchet.github.check_run import check_output
 from ratchet.github.client import GitHub
+from ratchet.github.command import REPORT_WORKFLOW
 from ratchet.github.comment import CommentPage, marker, render_comment, run_id_of, sha_of
 from ratchet.github.errors import LockedError
 from ratchet.github.event_file import Subject, subject_of
 from ratchet.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
 from ratchet.github.provenance import CheckedBase, known_checks, measured_on
-from ratchet.github.records import Comment
+from ratchet.github.records import CheckOutput, Comment, Pull
 from ratchet.github.state import PublishedState
 
 CHECK = "ratchet"
@@ -302,3 +304,42 @@ def _of_own_machine(model: str, pages: Mapping[str, CommentPage]) -> CommentPage
             why = f"Its results are of the same kind of machine as those of {other}: look at the labels of its runner."
             return replace(page, report=None, problem=why)
     return page
+
+
+# `ratchet ci recheck`: open pull requests whose verdict is about another base than they have now. GitHub starts nothing when it
+# retargets a stacked pull request, and a new base starts no measurement. Where the commit at which the head left its base is the
+# same, the samples are: the run is published again, by the rules of the new base. Where it is not, the check run asks for a new
+# run.
+
+
+def recheck(numbers: tuple[int, ...], report_id: str, github: GitHub, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each open pull request whose verdict was taken back; ``numbers`` are all of them if empty.
+
+    Raises ForgeError where GitHub does not do its part.
+    """
+    pulls = map(github.pull, numbers) if numbers else github.open_pulls()
+    for pull in pulls:
+        if pull.state == "open" and (said := _recheck(pull, check_name(report_id), github, environ)):
+            yield said
+
+
+def _recheck(pull: Pull, check: str, github: GitHub, environ: Mapping[str, str]) -> str:
+    told = known_checks(github.own_checks(check, pull.head_sha), pull.head_sha, github, environ)
+    about = next((one for run, one in told if run.completed and one.base_ref), None)  # the newest counts on GitHub
+    if about is None:
+        return ""
+    base = github.merge_base(pull.base_ref, pull.head_sha) or ""
+    if (about.merge_base, about.base_ref) == (base, pull.base_ref):
+        return ""
+    was, now = (f"{untrusted.name(ref)} at {markdown(commit[:10] or 'an unknown commit')}" for ref, commit in (
+        (about.base_ref, about.merge_base), (pull.base_ref, base)))  # fmt: skip
+    same = base == about.merge_base
+    next_step = "It is judged again by the rules of that branch." if same else "Start the measuring workflow again, or push."
+    summary = f"The last verdict was about {was}. The pull request is now based on {now}. {next_step}"
+    title = "Judged for another base" if same else "Measured against another base: measure again"
+    log = f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}/actions/runs/{about.run}"
+    taken = github.open_check(check, pull.head_sha, log, str(CheckedBase(about.run, about.attempt, base, pull.base_ref)))
+    github.complete_check(taken, "action_required", CheckOutput(title, summary, ""))
+    if same:
+        github.dispatch(REPORT_WORKFLOW, github.default_branch(), {"run_id": str(about.run)})
+    return f"#{pull.number}: {title}."

@@ -2,7 +2,7 @@
 
 COMMANDS = {
     "Compare two states of the code": {
-        "bisect": ("ratchet.history.bisect_cli:bisect_command", "Search a range of commits for the one that changed a case."),
+        "bisect": ("ratchet.history.cli:bisect_command", "Search a range of commits for the one that changed a case."),
     },
     "Main over time": {
         "history": ("ratchet.history.cli:history_command", "Show how each case on main changed over time."),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ratchet.core.records.files import dumps
-from ratchet.github.publish import Publication, PublishRequest, publish
-from ratchet.github.recheck import recheck
+from ratchet.github.publish import Publication, PublishRequest, publish, recheck
 from ratchet.github.state import LABEL, acknowledged_in
 from tests import examples
 from tests.fake_github import Answer, Check

@@ -24,8 +24,8 @@ from ratchet.history.bisection import (
     ends_of,
     level_of,
     next_place,
+    search_lines,
 )
-from ratchet.history.bisection_report import search_lines
 from tests.examples import FINGERPRINT, PLAN
 from tests.pair_examples import pairs
 from tests.reports import comparison
