@@ -22,7 +22,7 @@ from ratchet.core.judge.chain import FIGURES, ChainPlace, digest_of, whole_diges
 from ratchet.core.judge.comparison import medians_ms, performance
 from ratchet.core.judge.gates import figures_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
-from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, Side, WorkerSamples
+from ratchet.core.records.run import CASE_NAME, CaseRun, RunRecord, Side
 from ratchet.core.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 
 
@@ -217,16 +217,12 @@ class Observation:
 
     def days(self, entry: BaselineEntry) -> Iterator[Day]:
         """Yield the times of the commit of ``entry`` in this run, as a reference with its own benchmarks or as the head."""
+        own = (entry.git_commit, entry.workload)
         for case in filter(None, (self.case, self.best)):
-            if case.unfit is None and case.reference_workload == entry.workload and not self.run.bench_from:
-                yield from self._day(case.reference, self._reference(case), entry)
-            if case.unfit is None and case.workload == entry.workload:
-                yield from self._day(case.head, self.run.head.commit, entry)
-
-    def _day(self, workers: Sequence[WorkerSamples], commit: str, entry: BaselineEntry) -> Iterator[Day]:
-        medians = medians_ms(workers) if commit == entry.git_commit else []
-        if medians:
-            yield Day(timestamp=self.run.started_at, median_ms=statistics.median(medians))
+            reference = None if self.run.bench_from else (self._reference(case), case.reference_workload)
+            for side, workers in ((reference, case.reference), ((self.run.head.commit, case.workload), case.head)):
+                if case.unfit is None and side == own and (medians := medians_ms(workers)):
+                    yield Day(timestamp=self.run.started_at, median_ms=statistics.median(medians))
 
     def _measurement(self, case: CaseRun, comparison: Comparison | None) -> Measurement | None:
         reference = self._reference(case)

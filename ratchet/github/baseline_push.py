@@ -220,8 +220,17 @@ class BaselineChange:
         waiting = None if file.waiting is None else _of_branch(file.waiting, f"{self.path} of {self.target.side}")
         apart = self.target.mode == "branch"
         before = main if waiting is None else waiting if apart else joined(main, waiting)
-        runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
-        self.measured = tuple((run, judge_run(run, before, self.policy)) for run in runs)
+        measured = []
+        for run in self.runs:
+            commit = commit_on(self.remote, file.main, run.head.commit, run.head.content)
+            if commit is None:
+                raise GitError(
+                    f"{run.head.commit[:10]} is no longer on {self.target.main}: nothing was recorded.",
+                    "The next run on that branch records what is there now.",
+                )
+            landed = run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
+            measured.append((landed, judge_run(landed, before, self.policy)))
+        self.measured = tuple(measured)
         self.recorded = record(before, self.measured)
         after, self.accepted, self.notes = with_accepted(self.recorded.baseline, self.measured, self.acceptances)
         if after in ((waiting or Baseline(),) if apart else (main, waiting)):
@@ -232,17 +241,6 @@ class BaselineChange:
 def _of_branch(content: bytes | None, name: str) -> Baseline:
     """Read the baseline of a branch, empty for no file. Raises RecordError."""
     return Baseline() if content is None else intact(loads(content, name, Baseline), name)
-
-
-def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
-    """Return the run under the commit of the branch that holds the measured code. Raises GitError where history lost it."""
-    commit = commit_on(remote, tip, run.head.commit, run.head.content)
-    if commit is None:
-        raise GitError(
-            f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
-            "The next run on that branch records what is there now.",
-        )
-    return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
 
 
 def with_accepted(

@@ -378,9 +378,8 @@ class GitHub(Connection):
         except RefusedError as error:  # of texts or annotations: without an answer, the check would stay open for ever
             texts, rest = {"title": output.title or "ratchet", "summary": f"The details could not be shown: {error.message}"}, ()
             tries.call(doing, complete)
-        while rest:
-            more = check_output_of(output, rest[:ANNOTATIONS_A_CALL])
-            rest = rest[ANNOTATIONS_A_CALL:]
+        for start in range(0, len(rest), ANNOTATIONS_A_CALL):
+            more = check_output_of(output, rest[start : start + ANNOTATIONS_A_CALL])
             tries.call(f"Annotating check run {check_id}", partial(check.edit, output=more))
 
     def dispatch(self, workflow_file: str, ref: str, inputs: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.core.records.files import loads
-from ratchet.core.records.run import Policy, RunRecord
+from ratchet.core.records.run import RunRecord
 from ratchet.core.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.core.request import BASELINE
 from ratchet.core.units import listed, threshold
@@ -289,15 +289,18 @@ def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Ma
     report, gaps = _judge(intake, rules), (*unproved, *history.gaps())
     acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report) if subject.pull else ()
     accepted, used = with_acceptances(report, acceptances)
+    notes, policies = [*intake.problems], (intake.run.policy, rules.settings.policy)
+    was, now = (f"gate {threshold(policy.regression)} and improvement {threshold(policy.improvement)}" for policy in policies)
+    if was != now:  # the GPU job stops measuring a case when it is decided by its own
+        notes.append(f"The GPU job measured for {was}; this verdict is by {now}.")
     failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
-    without_effect = tuple(
+    notes += [
         f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
         for acceptance in acceptances
         if acceptance.case in failed
-    )
-    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *without_effect)
+    ]
     ended = with_gaps(accepted, {acceptance.case for acceptance in used}, gaps)
-    page = replace(page, report=ended, acceptances=used, gaps=gaps, notes=notes)
+    page = replace(page, report=ended, acceptances=used, gaps=gaps, notes=tuple(notes))
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}
     return replace(page, paths=here)
@@ -344,14 +347,6 @@ def _measured(material: PageSources, github: GitHub, environ: Mapping[str, str])
             "The artifact holds times of one commit alone, which compare with nothing: measure with `ratchet check`."
         )
     return intake
-
-
-def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
-    """Say where the GPU job worked to other thresholds: it stops measuring a case when it is decided by those."""
-    if (measured.regression, measured.improvement) == (judged.regression, judged.improvement):
-        return ()
-    was, now = (f"gate {threshold(rule.regression)} and improvement {threshold(rule.improvement)}" for rule in (measured, judged))
-    return (f"The GPU job measured for {was}; this verdict is by {now}.",)
 
 
 def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:

@@ -92,8 +92,17 @@ def open_history(request: Request, progress: Progress, environ: Mapping[str, str
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
     if fetch:
-        progress.stage(f"Fetching {settings.history_branch} from origin")
-        _fetch(Remote(request.folder), settings.history_branch)
+        branch, remote = settings.history_branch, Remote(request.folder)
+        progress.stage(f"Fetching {branch} from origin")
+        if not branch:
+            raise UsageError(
+                'history_branch is "", so no run is kept on a branch.', "Without --fetch, the results folder is read."
+            )
+        if not remote.follow(branch):
+            raise UsageError(
+                f"{remote.name} has no branch {branch}: no run of main was kept there yet.",
+                f"`ratchet ci push` keeps them. From another remote: `git fetch NAME {branch}:{branch}`, then without --fetch.",
+            )
     folder = root / settings.results / HISTORY
     places: list[RunFiles] = [FolderFiles(folder)]
     try:
@@ -108,16 +117,6 @@ def open_history(request: Request, progress: Progress, environ: Mapping[str, str
     key = hashlib.sha256(f"{root}\n{folder}\n{settings.history_branch}\n{settings.project}".encode()).hexdigest()[:16]
     history = History(places, cache_root() / HISTORY / f"{key}.sqlite", progress.stage)
     return OpenedHistory(history, root, settings)
-
-
-def _fetch(remote: Remote, branch: str) -> None:
-    if not branch:
-        raise UsageError('history_branch is "", so no run is kept on a branch.', "Without --fetch, the results folder is read.")
-    if not remote.follow(branch):
-        raise UsageError(
-            f"{remote.name} has no branch {branch}: no run of main was kept there yet.",
-            f"`ratchet ci push` keeps them. From another remote: `git fetch NAME {branch}:{branch}`, then without --fetch.",
-        )
 
 
 def kept_cases(history: History) -> list[IndexedCase]:
