@@ -138,21 +138,13 @@ class Remote(Repository):
 
         At most 200: each is a question to GitHub.
         """
-        if not self.is_ancestor(before, commit):
-            return [commit]
-        return self._run("rev-list", "--first-parent", "--max-count=200", f"{before}..{commit}", "--").split() or [commit]
-
-    def subject(self, commit: str) -> str:
-        """Return the first line of a commit's message."""
-        return self._run("show", "--no-patch", "--format=%s", commit, "--").strip()
+        after = self.commits_after(before, commit) if self.is_ancestor(before, commit) else []
+        return after[:-201:-1] or [commit]
 
     def changed_files(self, main: str, side: str, known: Sequence[str]) -> list[str]:
         """Return what a branch changes beside the ``known`` files since it left another one."""
         start = self._try("merge-base", main, side).stdout.strip()
-        if not start:
-            return list(known)
-        listed = self._run("diff", "--name-only", "-z", "--no-renames", start, side, "--")
-        return [name for name in listed.split("\0") if name and name not in known]
+        return [name for name in self.changed_paths(start, side) if name not in known] if start else list(known)
 
     def deepen(self) -> None:
         """Fetch the whole history, if the clone is shallow."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ratchet import tools
 from ratchet.common.baseline_steps import BaselineUpdate, Move, Person, accept, joined
@@ -82,18 +83,18 @@ def push_baseline(
     runs = tuple(intake.run for intake in taken)
     static, notes = _static_record(artifacts[0], runs[0], target.mode, environ)
     acceptances = unrecorded_acceptances(github, clone, runs, job, environ) if github else ()
-    moving, pushed, protected = _pushed(BaselineChange(clone, target, path, settings.policy, runs, acceptances))
+    moving = BaselineChange(clone, path, settings.policy, runs, acceptances)
+    target, pushed, protected = _pushed(clone, target, path, moving)
     judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
     kept = tools.part("kept_runs").push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
     notes = (*protected, *moving.notes, *kept, *notes)
-    title_of, commit, target = title(moving.recorded, moving.accepted), pushed, moving.target
+    title_of, commit, branch = title(moving.recorded, moving.accepted), pushed, target.branch
     if static is not None:
-        change, beside, protected = _pushed(StaticChange(clone, target, static_path, static))
-        target = change.target
+        target, beside, protected = _pushed(clone, target, static_path, partial(_next_static, clone, static_path, static))
         notes = (*notes, *protected, *([f"{static_path}: pushed {beside[:10]}."] if beside else []))
         if commit is None:
             title_of, commit = TITLE, beside
-    done = PushSummary(path, target.mode, moving.target.branch, pushed, moving.recorded, moving.accepted, notes)
+    done = PushSummary(path, target.mode, branch, pushed, moving.recorded, moving.accepted, notes)
     if target.mode != "pull-request" or commit is None:
         return done
     if github is None:
@@ -102,19 +103,18 @@ def push_baseline(
     return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
 
 
-Change = TypeVar("Change", "BaselineChange", "StaticChange")
-
-
-def _pushed(change: Change) -> tuple[Change, str | None, tuple[str, ...]]:
-    """Push a file; where main takes no push, for a pull request. Return the change as it was made, its commit, and a note."""
+def _pushed(
+    remote: Remote, target: PushTarget, path: str, change: Callable[[PushTarget, RemoteFile], FileChange | None]
+) -> tuple[PushTarget, str | None, tuple[str, ...]]:
+    """Push a file; where main takes no push, for a pull request. Return where it went, its commit, and a note."""
     try:
-        return change, push_file(change.remote, change.target, change.path, change), ()
+        return target, push_file(remote, target, path, partial(change, target)), ()
     except ProtectedBranch as error:
-        if change.target.mode != "push" or change.target.main == change.target.side:
+        if target.mode != "push" or target.main == target.side:
             raise
-        change = replace(change, target=replace(change.target, mode="pull-request"))
+        target = replace(target, mode="pull-request")
         note = f"{error.message} A pull request takes its place."
-        return change, push_file(change.remote, change.target, change.path, change), (note,)
+        return target, push_file(remote, target, path, partial(change, target)), (note,)
 
 
 def _static_record(artifact: Path, run: RunRecord, mode: Mode, environ: Mapping[str, str]) -> tuple[Any, tuple[str, ...]]:
@@ -204,7 +204,6 @@ class BaselineChange:
     """The steps of some runs. `push_file` calls it once per try; the results of the last call are kept."""
 
     remote: Remote
-    target: PushTarget
     path: str
     policy: Policy
     runs: tuple[RunRecord, ...]
@@ -214,18 +213,18 @@ class BaselineChange:
     accepted: tuple[Move, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __call__(self, file: RemoteFile) -> FileChange | None:
+    def __call__(self, target: PushTarget, file: RemoteFile) -> FileChange | None:
         """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
-        main = _of_branch(file.content, f"{self.path} of {self.target.main}")
-        waiting = None if file.waiting is None else _of_branch(file.waiting, f"{self.path} of {self.target.side}")
-        apart = self.target.mode == "branch"
+        main = _of_branch(file.content, f"{self.path} of {target.main}")
+        waiting = None if file.waiting is None else _of_branch(file.waiting, f"{self.path} of {target.side}")
+        apart = target.mode == "branch"
         before = main if waiting is None else waiting if apart else joined(main, waiting)
         measured = []
         for run in self.runs:
             commit = commit_on(self.remote, file.main, run.head.commit, run.head.content)
             if commit is None:
                 raise GitError(
-                    f"{run.head.commit[:10]} is no longer on {self.target.main}: nothing was recorded.",
+                    f"{run.head.commit[:10]} is no longer on {target.main}: nothing was recorded.",
                     "The next run on that branch records what is there now.",
                 )
             landed = run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
@@ -235,7 +234,7 @@ class BaselineChange:
         after, self.accepted, self.notes = with_accepted(self.recorded.baseline, self.measured, self.acceptances)
         if after in ((waiting or Baseline(),) if apart else (main, waiting)):
             return None
-        return FileChange(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
+        return FileChange(dumps(after).encode(), commit_message(self.recorded, self.accepted, target.mode))
 
 
 def _of_branch(content: bytes | None, name: str) -> Baseline:
@@ -274,26 +273,19 @@ def with_accepted(
 TITLE = "perf: ratchet static record"
 
 
-@dataclass(frozen=True)
-class StaticChange:
-    """The next static record of a branch. `push_file` calls it once per try."""
+def _next_static(remote: Remote, path: str, recorded: Any, target: PushTarget, file: RemoteFile) -> FileChange | None:
+    """Return the file with the record of a measured commit; None where the branch has that of this commit or a later one.
 
-    remote: Remote
-    target: PushTarget
-    path: str
-    recorded: Any
-    """`records()["static"]`, of the commit that GitHub says was measured."""
-
-    def __call__(self, file: RemoteFile) -> FileChange | None:
-        """Return the file; None where the branch has that of this commit or a later one. Raises GitError for a lost commit."""
-        tree = self.recorded.tree
-        commit = commit_on(self.remote, file.main, tree.commit, tree.content)
-        if commit is None:
-            raise GitError(f"{tree.commit[:10]} is no longer on {self.target.main}: its static record was dropped.", "")
-        there = file.content if file.waiting is None else file.waiting
-        with contextlib.suppress(RecordError):  # one that nobody can read is replaced
-            if there and self.remote.is_ancestor(commit, loads(there, self.path, tools.records()["static"]).tree.commit):
-                return None
-        recorded = self.recorded.model_copy(update={"tree": tree.model_copy(update={"commit": commit})})
-        skip = " [skip ci]" if self.target.mode == "push" else ""
-        return FileChange(dumps(recorded).encode(), f"{TITLE} of {commit[:10]}{skip}")
+    Raises GitError for a lost commit.
+    """
+    tree = recorded.tree
+    commit = commit_on(remote, file.main, tree.commit, tree.content)
+    if commit is None:
+        raise GitError(f"{tree.commit[:10]} is no longer on {target.main}: its static record was dropped.", "")
+    there = file.content if file.waiting is None else file.waiting
+    with contextlib.suppress(RecordError):  # one that nobody can read is replaced
+        if there and remote.is_ancestor(commit, loads(there, path, tools.records()["static"]).tree.commit):
+            return None
+    landed = recorded.model_copy(update={"tree": tree.model_copy(update={"commit": commit})})
+    skip = " [skip ci]" if target.mode == "push" else ""
+    return FileChange(dumps(landed).encode(), f"{TITLE} of {commit[:10]}{skip}")

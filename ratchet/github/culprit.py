@@ -60,7 +60,7 @@ def tell_culprit(
         intake = taken_in(artifact, None, environ)
         policy = load_settings(clone.root, environ, request.options, request.folder).policy
         found = _found(intake, case, commits, policy)
-        lines = list(_lines(found, bad, clone.subject(found.bad), job.url if job else ""))
+        lines = list(_lines(found, bad, clone.commit_snapshot(found.bad).tree.subject, job.url if job else ""))
         sentence = f"#{number}: {case} became slower at {found.bad[:10]}."
     except ArtifactError as error:
         note = "Every commit ran the benchmarks of the last one, so a change of these is not found."
