@@ -14,7 +14,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -48,34 +48,6 @@ FOLDER, STATE, PAGE = "fill", "fill.json", "fill.md"
 CHANGES = (Outcome.REGRESSED, Outcome.SLOWER, Outcome.IMPROVED)
 UNDECIDED = (Outcome.INCONCLUSIVE, Outcome.UNFIT)
 UNTIMED = (Outcome.IDENTICAL, Outcome.SKIPPED)
-
-
-@dataclass(frozen=True)
-class _Site:
-    """The place where commits are compared."""
-
-    request: Request
-    repository: Repository
-    settings: Settings
-    benchmarks: Snapshot
-    results: Path
-    folder: Path
-    progress: Progress
-    environ: Mapping[str, str]
-    static: Any
-    """The module that proves commits to be the same without a device; None where nobody wants that."""
-
-    def snapshot(self, commit: str) -> Snapshot:
-        """Return a commit with the chosen benchmarks in place of its own; those of another harness stay its own."""
-        return self.repository.commit_with(commit, None if self.settings.command else self.benchmarks, self.settings.bench)
-
-    def plan(self, head: Snapshot, reference: Snapshot) -> CheckPlan:
-        place = self.folder / head.tree.commit[:10]
-        bench_from: Literal["head"] | None = None if self.settings.command else "head"
-        patterns = self.request.patterns
-        return CheckPlan(
-            self.repository, self.settings, place, Baseline(), head, reference, bench_from, patterns, None, self.environ
-        )
 
 
 def fill(
@@ -112,7 +84,7 @@ def fill(
     limited = f"-{limits}" if paths or request.patterns else ""
     folder = writable(results / FOLDER / f"{older.tree.commit[:10]}-{newer.tree.commit[:10]}{limited}")
     proof = tools.part("static") if static else None
-    site = _Site(request, repository, settings, files, results, folder, progress, without_secrets(environ), proof)
+    walk = _Walk(request, repository, settings, files, results, folder, progress, without_secrets(environ), proof)
     record = FillRecord(
         older=older.tree,
         newer=newer.tree,
@@ -123,10 +95,9 @@ def fill(
         started_at=datetime.now(UTC),
     )
     progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(older.tree)} up to {commit_label(newer.tree)}")
-    record = _resumed(record, site, again=again)
+    record = _resumed(record, walk, again=again)
     clock = time.monotonic()
-    with watched(repository.root, results, progress), contextlib.ExitStack() as stack:
-        walk = _Walk(site, stack)
+    with watched(repository.root, results, progress), walk.stack:
         while record.left:
             spent = time.monotonic() - clock
             # A commit that needs the device takes no longer than nine in ten of the last twenty.
@@ -166,48 +137,68 @@ def _range(repository: Repository, older: Snapshot, newer: Snapshot, paths: Sequ
     return commits
 
 
-def _resumed(record: FillRecord, site: _Site, *, again: bool) -> FillRecord:
+def _resumed(record: FillRecord, walk: _Walk, *, again: bool) -> FillRecord:
     """Return the walk with what an earlier one has done, where the commits and the benchmarks are still the same."""
-    if again or not (site.folder / STATE).exists():
+    if again or not (walk.folder / STATE).exists():
         return record
     try:
-        earlier = load(site.folder / STATE, FillRecord)
+        earlier = load(walk.folder / STATE, FillRecord)
     except RecordError as error:
-        site.progress.announce(f"{error.message} The walk starts from the beginning.")
+        walk.progress.announce(f"{error.message} The walk starts from the beginning.")
         return record
     if (earlier.commits, earlier.benchmarks) != (record.commits, record.benchmarks):
         what = "commits" if earlier.commits != record.commits else "folder of benchmarks"
-        site.progress.announce(f"An earlier walk had a different {what}, so this one starts from the beginning.")
+        walk.progress.announce(f"An earlier walk had a different {what}, so this one starts from the beginning.")
         return record
     if earlier.done:
-        site.progress.announce(f"{len(earlier.done)} of them were done before; --again would forget that.")
+        walk.progress.announce(f"{len(earlier.done)} of them were done before; --again would forget that.")
     return record.model_copy(update={"done": earlier.done, "started_at": earlier.started_at})
 
 
+@dataclass
 class _Walk:
-    """The device and the two trees of a walk. The tree of the commit before stays, built; the next takes the other's place."""
+    """A walk with its device and its two trees. The tree of the commit before stays, built; the next takes the other's place."""
 
-    def __init__(self, site: _Site, stack: contextlib.ExitStack) -> None:
-        self._site, self._stack = site, stack
-        self._machine: Machine | None = None
-        self._folders: dict[str, Path] = {}
-        """Commit → where it is checked out; the older one of two first."""
-        self._logs = Path()
-        self._last: HistoryRun | None = None
-        self._recorded: Any = None
-        """What was written down last of the cases. Of one that a commit touched since, it proves nothing any more.
+    request: Request
+    repository: Repository
+    settings: Settings
+    benchmarks: Snapshot
+    results: Path
+    folder: Path
+    progress: Progress
+    environ: Mapping[str, str]
+    static: Any
+    """The module that proves commits to be the same without a device; None where nobody wants that."""
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    machine: Machine | None = None
+    folders: dict[str, Path] = field(default_factory=dict)
+    """Commit → where it is checked out; the older one of two first."""
+    logs: Path = Path()
+    last: HistoryRun | None = None
+    recorded: Any = None
+    """What was written down last of the cases. Of one that a commit touched since, it proves nothing any more.
 
-        No later call reads it: what is installed may be another by then.
-        """
+    No later call reads it: what is installed may be another by then.
+    """
+
+    def snapshot(self, commit: str) -> Snapshot:
+        """Return a commit with the chosen benchmarks in place of its own; those of another harness stay its own."""
+        return self.repository.commit_with(commit, None if self.settings.command else self.benchmarks, self.settings.bench)
+
+    def plan(self, head: Snapshot, reference: Snapshot) -> CheckPlan:
+        place = self.folder / head.tree.commit[:10]
+        bench_from: Literal["head"] | None = None if self.settings.command else "head"
+        sides = (Baseline(), head, reference, bench_from)
+        return CheckPlan(self.repository, self.settings, place, *sides, self.request.patterns, None, self.environ)
 
     def look_at(self, record: FillRecord, commit: str) -> FilledCommit:
         """Compare a commit with the last one before it that could be measured, and keep its run in the history."""
         names = [one.run for one in record.done if one.run]
-        if self._last is None and names:
+        if self.last is None and names:
             with contextlib.suppress(RecordError):  # it was taken away: so the history has no point here
-                self._last = load(self._site.results / HISTORY / names[-1], HistoryRun)
-        site, started, clock = self._site, datetime.now(UTC), time.monotonic()
-        head, reference = site.snapshot(commit), site.snapshot(record.before)
+                self.last = load(self.results / HISTORY / names[-1], HistoryRun)
+        started, clock = datetime.now(UTC), time.monotonic()
+        head, reference = self.snapshot(commit), self.snapshot(record.before)
 
         def done(**values: object) -> FilledCommit:
             seconds = round(time.monotonic() - clock, 2)
@@ -218,25 +209,25 @@ class _Walk:
             return done(result="identical", reason="It has the same files, benchmarks apart.", run=run)
         proved, needed = self._proved(head, reference)
         if proved and not needed:
-            reason = f"No case does anything else than before, by what was recorded of {commit_label(self._recorded.tree)}."
+            reason = f"No case does anything else than before, by what was recorded of {commit_label(self.recorded.tree)}."
             run = self._same_as_last(record, head, started, reason)
             return done(result="identical", reason=reason, same=proved, run=run)
         machine = self._device()
         fingerprint = environment_of(machine).fingerprint
-        last = self._last
+        last = self.last
         if last is None or (last.commit, last.fingerprint) != (record.before, fingerprint):
             proved = ()  # a run has all cases, and these would have no figures to keep
-        patterns = tuple(glob.escape(name) for name in needed) if proved else site.request.patterns
+        patterns = tuple(glob.escape(name) for name in needed) if proved else self.request.patterns
         try:
             trees = self._trees(head, reference)
-            if broken := build(site.settings, "head", trees.head, head, site.progress, site.environ):
+            if broken := build(self.settings, "head", trees.head, head, self.progress, self.environ):
                 raise broken
-            plan = replace(site.plan(head, reference), patterns=patterns)
+            plan = replace(self.plan(head, reference), patterns=patterns)
             writable(plan.results)
-            site.progress.begin(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
+            self.progress.begin(f"{commit_label(head.tree)} against {reference.tree.commit[:10]}")
             began = (started, time.monotonic())
-            checked = compare_commits(plan, site.request.command, machine, trees, site.progress, began)
-            cases = self._confirmed(record, machine, checked, head, reference, trees)
+            checked = compare_commits(plan, self.request.command, machine, trees, self.progress, began)
+            cases = self._confirmed(record, checked, head, reference, trees)
         except (BuildError, ForeignModuleError, GitError, HostError) as error:
             return done(result="failed", reason=clean(error.message), machine=fingerprint)
         report = checked.report
@@ -255,55 +246,47 @@ class _Walk:
 
     def _proved(self, head: Snapshot, reference: Snapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the cases that are proved to do the same at both commits, and all others; neither where nothing is known."""
-        site, patterns = self._site, self._site.request.patterns
-        if not site.static:
+        patterns = self.request.patterns
+        if not self.static:
             return (), ()
-        prover = site.static.Prover(site.repository, site.settings, site.progress, site.environ)
+        prover = self.static.Prover(self.repository, self.settings, self.progress, self.environ)
 
         def held_against(base: Snapshot) -> Any:  # a check compiles what changed too, and nearly all of that has to be timed
-            return prover.compared(self._recorded, (base, reference, head), patterns, compiling=False)
+            return prover.compared(self.recorded, (base, reference, head), patterns, compiling=False)
 
         try:
-            report = held_against(site.snapshot(self._recorded.tree.commit)) if self._recorded else None
+            report = held_against(self.snapshot(self.recorded.tree.commit)) if self.recorded else None
             # Cases touch nearly what they touched before. Where this commit changed that, a new record would prove nothing.
             if report is None or len(held_against(reference).needed) * 2 < len(report.needed):
-                self._recorded = prover.recorded(self._device(), reference, patterns)
+                self.recorded = prover.recorded(self._device(), reference, patterns)
                 report = held_against(reference)
         except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
             return (), ()  # measuring says what is wrong
         return tuple(case.name for case in report.cases if case.identical), report.needed
 
     def _device(self) -> Machine:
-        site = self._site
-        what = f"ratchet history fill in {site.repository.root}"
-        if self._machine is None:
-            held = machine_of(site.request.devices, site.settings, what, site.progress, site.environ)
-            self._machine = self._stack.enter_context(held)
-        return self._machine
+        what = f"ratchet history fill in {self.repository.root}"
+        if self.machine is None:
+            held = machine_of(self.request.devices, self.settings, what, self.progress, self.environ)
+            self.machine = self.stack.enter_context(held)
+        return self.machine
 
     def _trees(self, head: Snapshot, reference: Snapshot) -> Trees:
         """Check the commit out in the place of the one before the last; both of a first pair are new."""
-        repository, names = self._site.repository, [head.tree.commit, reference.tree.commit]
-        if names[1] not in self._folders:
-            self._stack.callback(self._folders.clear)
-            trees = self._stack.enter_context(worktrees(repository, head, reference))
-            self._folders, self._logs = {names[1]: trees.reference or trees.head, names[0]: trees.head}, trees.logs
-        elif names[0] not in self._folders:
-            kept = self._folders[names[1]]
-            ((_, place),) = ((name, folder) for name, folder in self._folders.items() if name != names[1])
+        repository, names = self.repository, [head.tree.commit, reference.tree.commit]
+        if names[1] not in self.folders:
+            trees = self.stack.enter_context(worktrees(repository, head, reference))
+            self.folders, self.logs = {names[1]: trees.reference or trees.head, names[0]: trees.head}, trees.logs
+        elif names[0] not in self.folders:
+            kept = self.folders[names[1]]
+            ((_, place),) = ((name, folder) for name, folder in self.folders.items() if name != names[1])
             repository.remove_worktree(place)
             repository.add_worktree(place, head.revision)
-            self._folders = {names[1]: kept, names[0]: place}
-        return Trees(self._folders[names[0]], self._folders[names[1]], self._logs)
+            self.folders = {names[1]: kept, names[0]: place}
+        return Trees(self.folders[names[0]], self.folders[names[1]], self.logs)
 
     def _confirmed(
-        self,
-        record: FillRecord,
-        machine: Machine,
-        checked: CommandResult,
-        head: Snapshot,
-        reference: Snapshot,
-        trees: Trees,
+        self, record: FillRecord, checked: CommandResult, head: Snapshot, reference: Snapshot, trees: Trees
     ) -> list[FilledCase]:
         """Return the cases that are not the same; those that changed were measured once more against their anchor."""
         run, report = checked.run, checked.report
@@ -315,10 +298,10 @@ class _Walk:
         changed = [*(case.name for case in report.cases if case.outcome in CHANGES), *doubtful]
         first = RatioTo(commit=reference.tree.commit, ratio=1, low=1, high=1, pairs=0)
         levels = {name: record.level_of(name, fingerprint) or first for name in changed}
-        anchored = self._against_anchors(machine, run, head, trees, levels)
+        anchored = self._against_anchors(run, head, trees, levels)
         if lost := [name for name in changed if name not in anchored]:  # the anchor cannot be measured any more
             levels |= dict.fromkeys(lost, first)
-            anchored |= self._against_anchors(machine, run, head, trees, dict.fromkeys(lost, first))
+            anchored |= self._against_anchors(run, head, trees, dict.fromkeys(lost, first))
         causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
         filled = []
         for case in report.cases:
@@ -342,21 +325,19 @@ class _Walk:
             )
         return filled
 
-    def _against_anchors(
-        self, machine: Machine, run: RunRecord, head: Snapshot, trees: Trees, levels: Mapping[str, RatioTo]
-    ) -> dict[str, RatioTo]:
+    def _against_anchors(self, run: RunRecord, head: Snapshot, trees: Trees, levels: Mapping[str, RatioTo]) -> dict[str, RatioTo]:
         """Measure cases against the anchors of their levels. A case is left out where that fails."""
-        site, found = self._site, dict[str, RatioTo]()
+        found = dict[str, RatioTo]()
         for commit in dict.fromkeys(level.commit for level in levels.values()):
             names = [name for name, level in levels.items() if level.commit == commit]
-            site.progress.announce(f"Measuring {units.listed(names)} again, against {commit[:10]}")
+            self.progress.announce(f"Measuring {units.listed(names)} again, against {commit[:10]}")
             try:
-                anchor = site.snapshot(commit)
-                with worktree(site.repository, trees, anchor) as tree:
-                    comparer = Comparer(site.plan(head, anchor), (machine,), trees, site.progress)
+                anchor = self.snapshot(commit)
+                with worktree(self.repository, trees, anchor) as tree:
+                    comparer = Comparer(self.plan(head, anchor), (self._device(),), trees, self.progress)
                     cases = comparer.compare(anchor, tree, names, pairs=ANCHOR_PAIRS).cases
             except (BuildError, GitError, HostError, UsageError) as error:
-                site.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")
+                self.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")
                 continue
             against = [case.model_copy(update={"reference_tree": anchor.tree}) for case in cases]
             found |= {case.name: ratio for case in against if (ratio := ratio_to(case, run))}
@@ -371,7 +352,7 @@ class _Walk:
         """
         run = history_run(checked.run, checked.report, Baseline())
         measured = {case.name: case.anchor for case in cases}
-        kept = [_same(case, record.before) for case in self._last.cases if case.name in proved] if self._last else []
+        kept = [_same(case, record.before) for case in self.last.cases if case.name in proved] if self.last else []
         for case in run.cases:
             level = measured.get(case.name)
             if level is None and case.outcome in (*UNTIMED, Outcome.UNCHANGED) and case.reference:
@@ -382,20 +363,20 @@ class _Walk:
 
     def _keep(self, run: HistoryRun) -> str:
         """Keep a run in the history, at the time of its commit and after the last one; return its name there."""
-        at, last = self._site.repository.committed_at(run.commit), self._last
+        at, last = self.repository.committed_at(run.commit), self.last
         at = max(at, last.at + timedelta(seconds=1)) if last else at
-        self._last = run.model_copy(update={"placed_at": at})
-        folder = self._site.results / HISTORY
-        return append(folder, self._last).relative_to(folder).as_posix()
+        self.last = run.model_copy(update={"placed_at": at})
+        folder = self.results / HISTORY
+        return append(folder, self.last).relative_to(folder).as_posix()
 
     def _same_as_last(self, record: FillRecord, head: Snapshot, started: datetime, headline: str) -> str:
         """Keep a run with the figures of the commit before, which does the same; none before one was measured."""
-        if self._last is None or self._last.commit != record.before:
+        if self.last is None or self.last.commit != record.before:
             return ""
-        cases = tuple(_same(case, self._last.commit) for case in self._last.cases)
+        cases = tuple(_same(case, self.last.commit) for case in self.last.cases)
         about = {"commit": head.tree.commit, "subject": head.tree.subject, "started_at": started, "device_s": 0.0, "cases": cases}
         verdict = {"verdict": "pass", "headline": headline}
-        return self._keep(self._last.model_copy(update=about | verdict))
+        return self._keep(self.last.model_copy(update=about | verdict))
 
 
 def _same(case: HistoryCase, commit: str) -> HistoryCase:
