@@ -20,6 +20,8 @@ TITLE = 200
 """Characters of a title."""
 MESSAGE = 1000
 """Characters of an annotation's message."""
+MOST_COMMANDS = 10
+"""Lines for the log, the worst cases first: GitHub shows ten of a kind for each step."""
 _LEVELS: dict[Outcome, Level] = {
     Outcome.FAILED: "failure",
     Outcome.REGRESSED: "failure",
@@ -46,7 +48,7 @@ def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
     return page.state.conclusion, output
 
 
-def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
+def workflow_commands(page: CommentPage) -> Iterator[str]:
     """Yield ``::error file=…,line=1,title=…::…`` for the worst cases; text in them can end no line and start no other command.
 
     Print them outside of ``::stop-commands::``, where the runner still reads commands.
@@ -54,7 +56,7 @@ def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
     if page.report is None:
         yield _command("failure", None, "ratchet", page.problem or "There is no verdict.")
         return
-    for case in _worst(page)[:most]:
+    for case in _worst(page)[:MOST_COMMANDS]:
         yield _command(_LEVELS[case.outcome], _path(page, case), _title(case), _message(page, case))
 
 

@@ -22,7 +22,6 @@ from ratchet.github.client import GitHub
 from ratchet.github.command import answer
 from ratchet.github.culprit import tell_culprit
 from ratchet.github.event_file import event_of
-from ratchet.github.notice import notice_lines
 from ratchet.github.notify import notify, send_to_webhook
 from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, recheck, summary_of, write_published
 from ratchet.github.step import write_outputs
@@ -134,7 +133,8 @@ def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, bise
         webhook=webhook,
         bisect=bisect,
     )
-    print_result(notified.notice or {}, notice_lines(notified.notice, notified.done), as_json=options["as_json"])
+    headline = notified.notice.headline if notified.notice else "Nothing is confirmed to be slower, and nothing was fixed."
+    print_result(notified.notice or {}, map(log_line, (headline, *notified.done)), as_json=options["as_json"])
     if notified.failed:
         raise notified.failed
     return int(Exit.PASS)

@@ -109,7 +109,7 @@ def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     `ratchet.core.report.markdown` defines what is dropped until it fits. The verdict, the alerts, the counts and the links stay,
     and each list says how many it left out.
     """
-    lines = first_lines(page.run)
+    lines = f"{marker(page.run.report_id)}\n{_RUN.format(run_id=page.run.id, sha=page.run.head_sha)}\n"
     last = _failed_line(page.report) if page.report else ""
     return lines + render_part(page, "all", limit - len((lines + last).encode())) + last
 
@@ -308,11 +308,6 @@ def marker(report_id: str) -> str:
     if not _ID.fullmatch(report_id):
         raise UsageError("The id of a report holds letters, digits, _ . and - only, at most 64.", "Choose another id.")
     return MARKER.format(id=report_id)
-
-
-def first_lines(run: MeasuredRun) -> str:
-    """Return both lines, each with its line end. Raises UsageError for an id that is not a plain word."""
-    return f"{marker(run.report_id)}\n{_RUN.format(run_id=run.id, sha=run.head_sha)}\n"
 
 
 def run_id_of(body: str) -> int | None:

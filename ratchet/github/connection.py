@@ -303,7 +303,6 @@ def workflow_run_of(api: ApiRun) -> WorkflowRun:
     return _value(
         WorkflowRun,
         api,
-        name=api.name or "",
         path=known(api.path, "path").partition("@")[0],  # a ref may follow
         head_branch=api.head_branch or "",
         head_repository=_name(api.head_repository),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -156,8 +156,8 @@ def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: s
     )
 
 
-# A notice as the text of an issue, as a message for Slack, and as lines of a log. An issue begins with comments that nobody
-# sees: by them it is found again (`own_issue`). Everything in it that comes from an artifact is escaped.
+# A notice as the text of an issue, and as a message for Slack. An issue begins with comments that nobody sees: by them it is
+# found again (`own_issue`). Everything in it that comes from an artifact is escaped.
 
 
 MOST_CASES = 100
@@ -254,7 +254,7 @@ def _short(commit: str) -> str:
     return commit if re.fullmatch(r"[0-9a-f]{40,64}", commit) else untrusted.markdown(commit, 64)
 
 
-# A message for a channel, and lines for a log.
+# A message for a channel.
 
 
 def slack_message(notice: Notice) -> dict[str, Any]:
@@ -274,9 +274,3 @@ def _slack(text: str) -> str:
     """Return text in which Slack sees no mention, link or format."""
     escaped = untrusted.plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([*_~`])", "\u200b\\1", escaped)
-
-
-def notice_lines(notice: Notice | None, done: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of the job's log."""
-    yield untrusted.log_line(notice.headline if notice else "Nothing is confirmed to be slower, and nothing was fixed.")
-    yield from map(untrusted.log_line, done)

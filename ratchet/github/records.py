@@ -79,7 +79,6 @@ class WorkflowRun:
     """One run of a workflow."""
 
     id: int
-    name: str
     path: str
     """Path of the workflow's file, ``.github/workflows/….yml``."""
     event: str

@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from ratchet import tools
 from ratchet.core import units
@@ -334,11 +336,7 @@ def _same_code(case: CaseRun, search: SearchRecord) -> CommitVerdict | None:
 
 def _judged(search: SearchRecord, snapshot: Snapshot, case: CaseRun, site: _Site, *, is_bad: bool) -> CommitVerdict:
     """Return the verdict on a commit whose case was surveyed, and timed unless its code is known."""
-
-    def verdict(name: VerdictName, reason: str, comparison: Comparison | None = None) -> CommitVerdict:
-        told = {"comparison": comparison, "identity": case.identity.get("head", "")}
-        return _verdict(snapshot, name, reason).model_copy(update=told)
-
+    verdict = partial(_verdict, snapshot, identity=case.identity.get("head", ""))
     if case.identical:
         return verdict("good", "Its code is the same as that of GOOD; it was not timed.")
     if same := _same_code(case, search):
@@ -349,15 +347,18 @@ def _judged(search: SearchRecord, snapshot: Snapshot, case: CaseRun, site: _Site
     change = f"{units.slowdown(comparison.ratio)} {units.interval(comparison.low, comparison.high, 1)} against GOOD"
     reason = f"{change}, in {units.plural(comparison.pairs, 'pair')} of processes."
     if end := _end(search, case, pairs, is_bad=is_bad):
-        return verdict(end, reason, comparison)
+        return verdict(end, reason, comparison=comparison)
     outcome, said = decide(comparison, thresholds_for(site.settings.policy, 1, looks_for_change(pairs)))
     if is_bad and outcome is Outcome.UNCHANGED:
-        return verdict("good", f"{reason} {said}", comparison)
-    return verdict("undecided", f"{reason} That is too little to decide: raise --budget or --pairs.", comparison)
+        return verdict("good", f"{reason} {said}", comparison=comparison)
+    reason = f"{reason} That is too little to decide: raise --budget or --pairs."
+    return verdict("undecided", reason, comparison=comparison)
 
 
-def _verdict(snapshot: Snapshot, name: VerdictName, reason: str) -> CommitVerdict:
-    return CommitVerdict(tree=snapshot.tree, verdict=name, reason=clean(reason))
+def _verdict(
+    snapshot: Snapshot, name: VerdictName, reason: str, *, comparison: Comparison | None = None, identity: str = ""
+) -> CommitVerdict:
+    return CommitVerdict(tree=snapshot.tree, verdict=name, reason=clean(reason), comparison=comparison, identity=identity)
 
 
 def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...]) -> CommandResult:
@@ -365,18 +366,9 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
     gate = min(0.99, math.expm1(abs(decision_threshold(search))))
     settings = site.settings.model_copy(update={"regression_threshold": gate, "improvement_threshold": gate})
     head, reference = (site.snapshot(tree.commit) for tree in (search.suspects[-1], search.parent or search.good))
-    plan = CheckPlan(
-        site.repository,
-        settings,
-        site.folder,
-        Baseline(),
-        head,
-        reference,
-        None if settings.command or site.package else "head",
-        (search.case,),
-        None,
-        site.environ,
-    )
+    bench_from: Literal["head"] | None = None if settings.command or site.package else "head"
+    sides = (Baseline(), head, reference, bench_from)
+    plan = CheckPlan(site.repository, settings, site.folder, *sides, (search.case,), None, site.environ)
     site.progress.begin(f"{commit_label(head.tree)} against {commit_label(reference.tree)}")
     began = datetime.now(UTC), time.monotonic()
     machine = site.in_environments(head.tree.commit, reference.tree.commit)
