@@ -331,9 +331,19 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
 
 
 def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Move:
-    figures = _acceptable(seen)
+    name, outcome = seen.case.name, seen.verdict.outcome
+    if outcome in (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING):
+        raise UsageError(f"{name} gave no time that counts: {seen.verdict.reason}", "Fix that, measure again, then accept.")
+    figures = seen.figures()
+    if figures is None:
+        raise UsageError(f"{name} was not timed in this run: {seen.verdict.reason}", "There is nothing to accept.")
+    if outcome is Outcome.MEASURED:
+        raise UsageError(
+            f"{name} was timed alone, so nobody knows by how much it would move.",
+            f"Measure it with `ratchet check --against-baseline {name}`, then accept.",
+        )
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
-        raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
+        raise UsageError(f"{name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
     measurement = seen.measurement()
     beside = before is not None and measurement is not None and measurement.reference == before.git_commit
     step = Step(
@@ -346,21 +356,6 @@ def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -
         reason=person.reason,
     )
     return Move(*seen.place, MoveKind.ACCEPTED, new_chain_entry(figures, before, step, seen.place), before)
-
-
-def _acceptable(seen: Observation) -> Figures:
-    name, outcome = seen.case.name, seen.verdict.outcome
-    if outcome in (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING):
-        raise UsageError(f"{name} gave no time that counts: {seen.verdict.reason}", "Fix that, measure again, then accept.")
-    figures = seen.figures()
-    if figures is None:
-        raise UsageError(f"{name} was not timed in this run: {seen.verdict.reason}", "There is nothing to accept.")
-    if outcome is Outcome.MEASURED:
-        raise UsageError(
-            f"{name} was timed alone, so nobody knows by how much it would move.",
-            f"Measure it with `ratchet check --against-baseline {name}`, then accept.",
-        )
-    return figures
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet ci push` does without it
 
 MOST = 50
 """Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
+_ARRIVALS = (StepKind.FIRST, StepKind.RENAMED, StepKind.RETURNED)
+"""Steps by which a case enters under its name, or comes back."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,6 @@ class RunHistory:
     baseline: Baseline
     """The baseline of the base branch."""
     github: GitHub
-    _had: dict[str, bool | None] = field(default_factory=dict)
-    """Commit → whether the base branch had it when the head left it."""
 
     @cached_property
     def references(self) -> Mapping[str, str]:
@@ -130,29 +130,25 @@ class RunHistory:
     def _unmeasured(self, stored: Mapping[str, BaselineEntry]) -> Iterator[Gap]:
         """Yield what is missing of the baseline's cases for this machine that the base branch had when the head left it."""
         cases = {case.name: case for case in self.run.cases}
+        start = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
+        held = cache(partial(self.github.holds, start))
         absent: list[str] = []
         uncompared: list[str] = []
         removed: list[str] = []
         for name, entry in sorted(stored.items()):
             case = cases.get(name)
-            if entry.removed or (case and case.in_head and case.in_reference and not case.skipped) or self._came_later(entry):
+            if entry.removed or (case and case.in_head and case.in_reference and not case.skipped):
                 continue
-            (absent if case is None else uncompared if case.in_head else removed).append(name)
+            # The base branch may have got a case under its name, or got it back, after the head had left it.
+            entered = next((step.commit for step in reversed(entry.steps) if step.kind in _ARRIVALS), entry.steps[0].commit)
+            if held(entered) is not False:
+                (absent if case is None else uncompared if case.in_head else removed).append(name)
         if absent:
             yield Gap(PublishedState.LEFT_OUT, f"Not measured, though the baseline has them: {listed(absent)}.", len(absent))
         if uncompared:
             yield Gap(PublishedState.LEFT_OUT, f"Skipped or called new, though the baseline has them: {listed(uncompared)}.")
         if removed:
             yield Gap(PublishedState.REMOVED, f"The head removes what the baseline has: {listed(removed)}.")
-
-    def _came_later(self, entry: BaselineEntry) -> bool:
-        """Return whether the base branch got a case under its name, or got it back, after the head had left it."""
-        arrivals = (StepKind.FIRST, StepKind.RENAMED, StepKind.RETURNED)
-        entered = next((step.commit for step in reversed(entry.steps) if step.kind in arrivals), entry.steps[0].commit)
-        if entered not in self._had:
-            start = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
-            self._had[entered] = self.github.holds(start, entered)
-        return self._had[entered] is False
 
 
 EVERY = "*/*"
