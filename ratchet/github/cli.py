@@ -20,9 +20,8 @@ from ratchet.core.untrusted import log_line
 from ratchet.github.check_run import workflow_commands
 from ratchet.github.client import GitHub
 from ratchet.github.command import answer
-from ratchet.github.culprit import tell_culprit
 from ratchet.github.event_file import event_of
-from ratchet.github.notify import notify, send_to_webhook
+from ratchet.github.notify import notify, send_to_webhook, tell_culprit
 from ratchet.github.publish import PublishRequest, lines_of, outputs_of, publish, recheck, summary_of, write_published
 from ratchet.github.step import write_outputs
 

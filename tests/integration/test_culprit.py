@@ -10,7 +10,7 @@ import pytest
 from ratchet.core.errors import UsageError
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
-from ratchet.github.culprit import tell_culprit
+from ratchet.github.notify import tell_culprit
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import timed
 from tests.integration.test_baseline_push import NAME, Origin, job_of
