@@ -131,16 +131,16 @@ def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: s
     """Return what to do: ``done`` are the cases that are no longer slower. A case has one issue, and so has a cause."""
     by_issue: dict[int, list[SlowCause]] = {}
     opened: list[SlowCause] = []
-    issues = sorted(issues, key=lambda one: (not one.is_open, -one.number))
+    ordered = sorted(issues, key=lambda one: (not one.is_open, -one.number))
     for cause in causes:
         left = list(cause.cases)
-        for issue in issues:
+        for issue in ordered:
             named = {*issue.cases} if issue.is_open or issue.good == cause.good else set()
             if mine := [case for case in left if case.name in named]:
                 by_issue.setdefault(issue.number, []).append(cause.model_copy(update={"cases": tuple(mine)}))
                 left = [case for case in left if case not in mine]
         if left:
-            same = next((one for one in issues if one.key == cause.key), None)
+            same = next((one for one in ordered if one.key == cause.key), None)
             known = by_issue.setdefault(same.number, []) if same else opened
             known.append(cause.model_copy(update={"cases": tuple(left)}))
     numbered = {issue.number: issue for issue in issues}
