@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from ratchet.common.call_trace import is_gpu_range, trace
 from ratchet.core.bench.child import outputs
 from ratchet.core.bench.child.calls import TimedCall, has_compiled, seed_all
 from ratchet.core.bench.child.kernel_times import profiled, settle
-from ratchet.core.bench.child.outputs import Part, Value
+from ratchet.core.bench.child.outputs import Part, Value, signature
 from ratchet.core.bench.clocks import warm_up
 from ratchet.core.cache import scratch_folder
 from ratchet.core.records.profile import Activity
@@ -202,38 +201,39 @@ def _copy_rate(target: torch.Tensor, source: torch.Tensor) -> float:
     return max(rates)
 
 
-def write_result(call: TimedCall, file: str) -> dict[str, Any]:
-    """Write the bytes of a call's result to a file, and return their layout."""
-    return {"parts": write_parts(_result(call), Path(file))}
+def write_result(call: TimedCall, file: str) -> None:
+    """Write a call's result to a file: its tensors, and the text of what is no tensor."""
+    parts = {place: _text(part) if isinstance(part, Value) else part.cpu().clone() for place, part in _result(call).items()}
+    torch.save(parts, file)
 
 
-def compare_result(call: TimedCall, file: str, written: Sequence[Mapping[str, Any]]) -> Equality:
+def compare_result(call: TimedCall, file: str) -> Equality:
     """Compare a call's result, the reference's, with the one that the head wrote."""
     expected = _result(call)
-    layout = {str(part["place"]): part for part in written}
-    if layout.keys() != expected.keys():
-        odd = sorted(layout.keys() ^ expected.keys())[0]
+    found: dict[str, torch.Tensor | str] = torch.load(file, weights_only=True)
+    if found.keys() != expected.keys():
+        odd = sorted(found.keys() ^ expected.keys())[0]
         return Equality(bitwise=False, close=False, note=f"only one side returns {odd}")
-    for place, part in expected.items():
-        mine = "" if isinstance(part, Value) else f"{str(part.dtype).removeprefix('torch.')} {tuple(part.shape)}"
-        its = f"{layout[place]['dtype']} {tuple(layout[place]['shape'])}" if layout[place]["dtype"] else ""
-        if mine != its or (isinstance(part, Value) and layout[place].get("value") != repr(part.value)[:1000]):
-            return Equality(
-                bitwise=False, close=False, note=f"{place} is {its or 'another value'}, the reference's {mine or part}"
-            )
-    device = next((part.device for part in expected.values() if isinstance(part, torch.Tensor)), torch.device("cpu"))
-    found = dict(read_parts(Path(file), written, device))
     bitwise, close, largest, note = True, True, 0.0, ""
     for place, part in expected.items():
-        if isinstance(part, Value):
-            continue
-        one, part_there = found[place], part.to(device)
-        bitwise = bitwise and torch.equal(_bytes(one), _bytes(part_there))
-        off, near = apart(one, part_there, RTOL, ATOL)
+        other = found[place]
+        if isinstance(part, Value) or isinstance(other, str) or signature(part) != signature(other):
+            if isinstance(part, Value) and other == _text(part):
+                continue
+            its = "another value" if isinstance(other, str) else signature(other)
+            mine = part if isinstance(part, Value) else signature(part)
+            return Equality(bitwise=False, close=False, note=f"{place} is {its}, the reference's {mine}")
+        other = other.to(part.device)
+        bitwise = bitwise and torch.equal(_bytes(other), _bytes(part))
+        off, near = apart(other, part)
         largest = off if math.isnan(off) or off > largest else largest
         if not near:
             close, note = False, note or place
     return Equality(bitwise=bitwise, close=close, largest=largest if math.isfinite(largest) else None, note=note)
+
+
+def _text(part: Value) -> str:
+    return repr(part.value)[:1000]
 
 
 def _result(call: TimedCall) -> dict[str, Part]:
@@ -262,7 +262,7 @@ def capture(call: Callable[[], object]) -> tuple[str, str]:
         torch.cuda.synchronize()
     except (RuntimeError, TypeError) as error:
         return "breaks", clean(str(error).partition("\n")[0], 200)
-    if any(not apart(one, eager[place], RTOL, ATOL)[1] for place, one in replayed.items() if place in eager):
+    if any(not apart(one, eager[place])[1] for place, one in replayed.items() if place in eager):
         return "depends", "a replay gives another result than a call: what the host computes is fixed when it is captured"
     if any(not one.is_cuda for one in replayed.values()):
         return "depends", "a part of its result is not on the GPU, where a replay does not renew it"
@@ -278,51 +278,18 @@ def _tensors(result: object) -> dict[str, torch.Tensor]:
     return {place: part.clone() for place, part in outputs.parts(result).items() if isinstance(part, torch.Tensor)}
 
 
-# What a worker answers
-
-
-def write_parts(parts: Mapping[str, Part], file: Path) -> list[dict[str, Any]]:
-    """Write the bytes of all tensors to a file, one after the other, and return the layout of all parts."""
-    layout: list[dict[str, Any]] = []
-    with file.open("wb", buffering=0) as stream:
-        for place, part in parts.items():
-            if isinstance(part, Value):
-                layout.append({"place": place, "dtype": "", "shape": [], "value": repr(part.value)[:1000]})
-                continue
-            plain = part.contiguous().reshape(-1).cpu()
-            plain.view(torch.uint8).numpy().tofile(stream)
-            layout.append({"place": place, "dtype": str(part.dtype).removeprefix("torch."), "shape": list(part.shape)})
-    return layout
-
-
-def read_parts(file: Path, layout: Sequence[Mapping[str, Any]], device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors that `write_parts` wrote. Raises ValueError where the file is shorter than it said."""
-    with file.open("rb") as stream:
-        for part in layout:
-            if not part["dtype"]:
-                continue
-            dtype = getattr(torch, part["dtype"])
-            count = int(np.prod(part["shape"], dtype=np.int64))
-            raw = np.fromfile(stream, np.uint8, count * dtype.itemsize)
-            if raw.size != count * dtype.itemsize:
-                raise ValueError(f"{part['place']} was not written whole")
-            plain = torch.from_numpy(raw).view(dtype) if count else torch.empty(0, dtype=dtype)
-            yield part["place"], plain.reshape(part["shape"]).to(device)
-
-
-def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, bool]:
+def apart(found: torch.Tensor, expected: torch.Tensor) -> tuple[float, bool]:
     """Return the largest absolute difference (NaN where there is one), and whether all elements are close, as in allclose."""
     if not expected.numel():
         return 0.0, True
-    if not (expected.dtype.is_floating_point or expected.dtype.is_complex):
-        off = (found.to(torch.float64) - expected.to(torch.float64)).abs().max().item()
-        return off, bool((found == expected).all())
-    wide = torch.promote_types(expected.dtype, torch.float32)
-    found, expected = found.to(wide), expected.to(wide)
-    away = (found - expected).abs()
-    away = torch.where(found == expected, torch.zeros_like(away), away)  # equal infinities
-    close = away <= atol + rtol * expected.abs()
-    return away.max().item(), bool(close.all())
+    is_number = expected.dtype.is_floating_point or expected.dtype.is_complex
+    wide = torch.promote_types(expected.dtype, torch.float32) if is_number else torch.float64
+    one, other = found.to(wide), expected.to(wide)
+    close = torch.isclose(one, other, RTOL, ATOL) if is_number else found == expected
+    return (one - other).abs().masked_fill(found == expected, 0).max().item(), bool(close.all())  # infinities may be equal
+
+
+# What a worker answers
 
 
 def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
@@ -339,12 +306,13 @@ def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
 
 def _answer_result(worker: Worker, file: str) -> dict[str, Any]:
     """Write the result of the prepared case to a file."""
-    return write_result(worker.current().call, file)
+    write_result(worker.current().call, file)
+    return {}
 
 
-def _answer_same_result(worker: Worker, file: str, written: list[dict[str, Any]]) -> dict[str, Any]:
+def _answer_same_result(worker: Worker, file: str) -> dict[str, Any]:
     """Compare the result of the prepared case with one that another process wrote."""
-    return compare_result(worker.current().call, file, written).model_dump(mode="json")
+    return compare_result(worker.current().call, file).model_dump(mode="json")
 
 
 def _answer_capture(worker: Worker, stage: str) -> dict[str, Any]:

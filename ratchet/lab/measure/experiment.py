@@ -10,9 +10,13 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ratchet.core.bench.client import CaseTrouble, WorkerClient
 from ratchet.core.bench.duet import Duet, MeasureProgress, open_bench
+from ratchet.core.bench.messages import Line
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.survey import UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec
@@ -20,11 +24,27 @@ from ratchet.core.device.vendor import peaks_of
 from ratchet.core.errors import HostError, UnfitError, UsageError
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import Machine
+from ratchet.core.records import Record
+from ratchet.core.records.profile import Activity
 from ratchet.core.records.run import SIDES, CaseRun, Failure, Plan, Side
 from ratchet.core.untrusted import clean
-from ratchet.lab.measure.answers import Captured, SameResult, StartProfile, Written
-from ratchet.lab.records.experiment import WARM_UPS, Equality, GraphCheck
+from ratchet.lab.records.experiment import WARM_UPS, Equality, Floors, GraphCheck, ProfileBaseline
 from ratchet.lab.rules import ExperimentRule, MicroRule
+
+
+class StartProfile(Record):
+    """A worker's profile with which a session of experiments begins."""
+
+    baseline: ProfileBaseline
+    floors: Floors
+    stages: Annotated[dict[Line, Activity], Field(max_length=64)] = {}
+
+
+class Captured(Record):
+    """A worker's answer to: can a stage be captured in a CUDA graph?"""
+
+    verdict: Literal["safe", "breaks", "depends"]
+    why: Line = ""
 
 
 @dataclass
@@ -182,10 +202,9 @@ class Experiment:
         seed = self.plan.seed + 1
         try:
             with self._worker("head", seed) as head:
-                written = head.ask("result", Written, file=str(file)).model_dump(mode="json")["parts"]
+                head.ask("result", Record, file=str(file))
             with self._worker("reference", seed) as reference:
-                same = reference.ask("same_result", SameResult, file=str(file), written=written)
-            self.found.equality = Equality.model_validate(same.model_dump())
+                self.found.equality = reference.ask("same_result", Equality, file=str(file))
         except CaseTrouble as error:
             self.found.notes.append(f"Results were not compared bit for bit: {error.message}")
         finally:
