@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,12 +27,7 @@ from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build, tree_specs
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.lab.experiment import minutes_left, open_session, plan_of_case, save_session, settings_of
-from ratchet.lab.judge import (
-    ChangeEvidence,
-    category_of,
-    decide,
-    kind_of,
-)
+from ratchet.lab.judge import category_of, decide, kind_of
 from ratchet.lab.measure.experiment import MeasuredCase, open_experiment
 from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, SessionRecord, SuiteOutcome
 from ratchet.lab.rules import ExperimentRule, changes_of, evidence_of
@@ -185,21 +180,15 @@ def _measure(
 
 def _judged(wanted: RunRequest, found: MeasuredCase, tests: SuiteOutcome | None) -> dict[str, object]:
     """Return the decision, and the times that it rests on."""
-    changes, stage = changes_of(found.timed), wanted.stage
-    again = changes_of(found.again).get(stage)
-    micro = changes_of(found.micro).get(WHOLE)
-    failure = found.failure
-    seen = evidence_of(stage, found.timed)
-    evidence = ChangeEvidence(
-        stage,
+    changes, again = changes_of(found.timed), changes_of(found.again).get(wanted.stage)
+    micro, failure = changes_of(found.micro).get(WHOLE), found.failure
+    evidence = replace(
+        evidence_of(wanted.stage, found.timed),
         failure=failure.message.rstrip(".") if failure else "",
         is_wrong=failure is not None and failure.stage == "check",
         tests=tests,
-        e2e=seen.e2e,
-        of_stage=seen.of_stage,
         confirmation=again.comparison if again else None,
         micro=micro.comparison if micro else None,
-        share=seen.share,
     )
     samples = [block.samples_ms for worker in (found.timed.head if found.timed else ()) for block in worker.blocks]
     return {

@@ -30,7 +30,6 @@ from ratchet.lab.records.experiment import (
     WHOLE,
     Branch,
     Ceiling,
-    CopyRow,
     Decision,
     ExperimentRecord,
     Gain,
@@ -93,7 +92,7 @@ def decide(evidence: ChangeEvidence) -> Decision:
         masking = f"The whole call hides the gain ({_shown(e2e)}): other work runs meanwhile, or the part is too small."
     if _stage_clears(evidence):
         return _by_reruns(evidence, masking)
-    if evidence.micro is not None and clears(evidence.micro, MICRO) and is_hot(evidence):
+    if evidence.micro is not None and clears(evidence.micro, MICRO) and (evidence.share or 0.0) >= HOT:
         reason = f"The micro-benchmark takes at least {_at_least(evidence.micro)} less time, and {evidence.stage} is hot."
         return _decision("keep", "micro", reason, masking)
     return _decision("discard", "nothing", _nothing(evidence, e2e))
@@ -136,18 +135,12 @@ def is_settled(comparison: Comparison, reduction: float) -> bool:
 
 def wants_reruns(evidence: ChangeEvidence) -> bool:
     """Return whether the five re-runs decide."""
-    e2e = evidence.e2e
-    return e2e is not None and _stage_clears(evidence) and not clears(e2e, E2E) and not _is_slower(e2e)
+    return decide(evidence).branch == "stage noise"
 
 
 def clears(comparison: Comparison, reduction: float) -> bool:
     """Return whether the time is lower by at least ``reduction`` beyond doubt, with and without outliers."""
     return comparison.upper_bound <= 1 - reduction and _is_proven(comparison)
-
-
-def is_hot(evidence: ChangeEvidence) -> bool:
-    """Return whether the stage was confirmed to be a part of the whole call that matters."""
-    return evidence.share is not None and evidence.share >= HOT
 
 
 def change_between(name: str, pairs: Sequence[Pair]) -> StageChange | None:
@@ -173,22 +166,22 @@ def luck(experiments: Sequence[ExperimentRecord]) -> Luck | None:
     return Luck(best=number, of=len(measured), p_value=1 - (1 - chance) ** len(measured))
 
 
-PATTERNS: dict[str, Category] = {
-    "loop-invariant-tensor": "transfer",
-    "tensor-create": "transfer",
-    "pageable-h2d": "transfer",
-    "h2d-staging": "transfer",
-    "dispatch-gaps": "dispatch",
-    "kernel-fusion": "dispatch",
-    "monolithic-preprocess": "dispatch",
-    "monolithic-postprocess": "dispatch",
-    "stream-block": "sync",
-    "allocation": "memory",
-    "preallocated-output": "memory",
-    "precision": "compute",
-    "operator-replacement": "compute",
+PATTERNS: dict[str, tuple[Category, str]] = {
+    "loop-invariant-tensor": ("transfer", "loop-invariant hoisting"),
+    "tensor-create": ("transfer", "loop-invariant hoisting"),
+    "pageable-h2d": ("transfer", "pageable->pinned"),
+    "h2d-staging": ("transfer", "pageable->pinned"),
+    "dispatch-gaps": ("dispatch", "fusion candidate"),
+    "kernel-fusion": ("dispatch", "fusion candidate"),
+    "monolithic-preprocess": ("dispatch", "candidate for one compiled stage"),
+    "monolithic-postprocess": ("dispatch", "candidate for one compiled stage"),
+    "stream-block": ("sync", "synchronize->event"),
+    "allocation": ("memory", "preallocation candidate"),
+    "preallocated-output": ("memory", "preallocation candidate"),
+    "precision": ("compute", "candidate for fewer bits"),
+    "operator-replacement": ("compute", "candidate for another operator"),
 }
-"""Known patterns, written with hyphens, and their categories."""
+"""Known patterns, written with hyphens: the category of each, and what a place that has it is a candidate for."""
 _KINDS: dict[Category, Kind] = {
     "transfer": "transfer",
     "memory": "transfer",
@@ -202,7 +195,12 @@ _KINDS: dict[Category, Kind] = {
 def category_of(pattern: str) -> Category | None:
     """Return the category of a known pattern; one operation for a whole stage, whatever its name, saves launches."""
     name = pattern.lower().replace("_", "-")
-    return "dispatch" if name.startswith("monolithic-") else PATTERNS.get(name)
+    return "dispatch" if name.startswith("monolithic-") else PATTERNS.get(name, (None, ""))[0]
+
+
+def candidate(pattern: str) -> str:
+    """Return what a place with this pattern is a candidate for; empty for a pattern that is not known."""
+    return PATTERNS.get(pattern.lower().replace("_", "-"), (None, ""))[1]
 
 
 def kind_of(pattern: str, category: Category) -> Kind:
@@ -274,18 +272,17 @@ FEWEST_ROUND_TRIPS = 5.0
 
 def judged(seen: Observed) -> EvaluationResult:
     """Return the verdict and the figures that follow from what was seen."""
-    pairs = _pairs_of(seen.samples)
-    comparison, slope = compare_pairs(pairs, CONFIDENCE), compare_pairs(_slopes_of(seen.samples), CONFIDENCE)
+    change, slope = change_between(WHOLE, _pairs_of(seen.samples)), compare_pairs(_slopes_of(seen.samples), CONFIDENCE)
+    comparison = change.comparison if change else None
     figures: dict[str, object] = {}
     # What was wrong or failed has no speed; what takes too much memory has one.
-    if comparison is not None and not seen.trouble and all(one.rule == "memory" for one in seen.violations):
-        middle = math.sqrt(statistics.median(one.head_ms for one in pairs) * statistics.median(one.reference_ms for one in pairs))
+    if change and not seen.trouble and all(one.rule == "memory" for one in seen.violations):
         figures = {
-            "speedup": 1 / comparison.ratio,
-            "speedup_low": 1 / comparison.high,
-            "speedup_high": 1 / comparison.low,
-            "baseline_ms": middle / math.sqrt(comparison.ratio),
-            "optimized_ms": middle * math.sqrt(comparison.ratio),
+            "speedup": 1 / change.comparison.ratio,
+            "speedup_low": 1 / change.comparison.high,
+            "speedup_high": 1 / change.comparison.low,
+            "baseline_ms": change.before_ms,
+            "optimized_ms": change.after_ms,
             "comparison": comparison,
             "slope": slope,
         }
@@ -404,14 +401,8 @@ def gain_of(name: str, changes: Sequence[Comparison]) -> Gain:
 
 def exhausted_kinds(experiments: Sequence[ExperimentRecord]) -> set[Kind]:
     """Return the kinds that were discarded three times in a row, and not kept since."""
-    found: set[Kind] = set()
-    for kind in KINDS:
-        run = 0
-        for one in (one for one in experiments if one.kind == kind):
-            run = run + 1 if one.decision.status == "discard" else 0
-        if run >= IN_A_ROW:
-            found.add(kind)
-    return found
+    by_kind = {kind: [one.decision.status for one in experiments if one.kind == kind] for kind in KINDS}
+    return {kind for kind, statuses in by_kind.items() if statuses[-IN_A_ROW:] == ["discard"] * IN_A_ROW}
 
 
 def what_profile_says(kind: Kind, session: SessionRecord) -> str:
@@ -452,10 +443,13 @@ def ceilings(session: SessionRecord) -> tuple[Ceiling, ...]:
     if session.baseline.by_cuda:  # a CPU launches nothing, and its operators differ in what they cost
         figures = f"{launches} launches × {floors.launch_us:.2f}us = {floor_us:.0f}us of {whole_us:.0f}us"
         found.append(Ceiling(name="launch floor", reached=floor_us >= AT_FLOOR * whole_us, figures=figures))
-    if floors.h2d_bytes_per_s:
-        found += _copy_ceiling("PCIe to the GPU", "HtoD", floors.h2d_bytes_per_s, session.baseline.copies)
-    if floors.d2h_bytes_per_s:
-        found += _copy_ceiling("PCIe from the GPU", "DtoH", floors.d2h_bytes_per_s, session.baseline.copies)
+    buses = {"PCIe to the GPU": ("HtoD", floors.h2d_bytes_per_s), "PCIe from the GPU": ("DtoH", floors.d2h_bytes_per_s)}
+    for name, (direction, most) in buses.items():
+        copies = [row for row in session.baseline.copies if direction in row.name and row.bytes and row.us]
+        if most and copies:
+            rate = sum(row.bytes or 0 for row in copies) / sum(row.us for row in copies) * 1e6
+            figures = f"{units.rate(rate, 'B/s')} of {units.rate(most, 'B/s')}, which a large copy of pinned memory reaches here"
+            found.append(Ceiling.model_validate({"name": name, "reached": rate >= AT_RATE * most, "figures": figures}))
     total = sum(activity.kernels.values())
     engine = sum(seconds for name, seconds in activity.kernels.items() if _ENGINE.search(name))
     if engine:
@@ -474,16 +468,6 @@ def is_plateau(session: SessionRecord) -> bool:
     useless = len(done) >= IN_A_ROW and all(one.decision.status == "discard" for one in done[-IN_A_ROW:])
     reached = any(one.reached for one in ceilings(session))
     return (useless and reached) or exhausted_kinds(done) == set(KINDS)
-
-
-def _copy_ceiling(name: str, direction: str, most: float, copies: Sequence[CopyRow]) -> list[Ceiling]:
-    chosen = [row for row in copies if direction in row.name and row.bytes and row.us]
-    moved, took_us = sum(row.bytes or 0 for row in chosen), sum(row.us for row in chosen)
-    if not chosen:
-        return []
-    rate = moved / took_us * 1e6
-    figures = f"{units.rate(rate, 'B/s')} of {units.rate(most, 'B/s')}, which a large copy of pinned memory reaches here"
-    return [Ceiling.model_validate({"name": name, "reached": rate >= AT_RATE * most, "figures": figures})]
 
 
 def _launches(session: SessionRecord) -> int:

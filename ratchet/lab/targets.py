@@ -10,7 +10,7 @@ from typing import Any
 
 from ratchet.core import units
 from ratchet.core.records.profile import Activity
-from ratchet.lab.judge import E2E, PATTERNS
+from ratchet.lab.judge import E2E, PATTERNS, candidate
 from ratchet.lab.records.experiment import WHOLE, ExperimentRecord, SessionRecord, Target
 
 SHOWN = 5
@@ -31,28 +31,7 @@ QUESTIONS = {
     "Cheap check": "can two events around it show the gain before a full run?",
 }
 """The name of each question that comes before a change → the question."""
-_CANDIDATES = {
-    "loop-invariant-tensor": "loop-invariant hoisting",
-    "tensor-create": "loop-invariant hoisting",
-    "pageable-h2d": "pageable->pinned",
-    "h2d-staging": "pageable->pinned",
-    "dispatch-gaps": "fusion candidate",
-    "kernel-fusion": "fusion candidate",
-    "monolithic-preprocess": "candidate for one compiled stage",
-    "monolithic-postprocess": "candidate for one compiled stage",
-    "stream-block": "synchronize->event",
-    "allocation": "preallocation candidate",
-    "preallocated-output": "preallocation candidate",
-    "precision": "candidate for fewer bits",
-    "operator-replacement": "candidate for another operator",
-}
-"""Known pattern → what the place is a candidate for."""
 _WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize", "aten::item", "aten::_local_scalar_dense")
-
-
-def candidate(pattern: str) -> str:
-    """Return what a place with this pattern is a candidate for; empty for a pattern that is not known."""
-    return _CANDIDATES.get(pattern.lower().replace("_", "-"), "")
 
 
 def advised(advice: Any, session: SessionRecord) -> tuple[Target, ...]:
@@ -101,7 +80,7 @@ def _of_stage(session: SessionRecord, stage: str, activity: Activity) -> Iterato
             yield Target(
                 stage=stage,
                 pattern=pattern,
-                category=PATTERNS[pattern],
+                category=PATTERNS[pattern][0],
                 cost_us=min(cost_us, limit_us),
                 count=count,
                 source="profile",

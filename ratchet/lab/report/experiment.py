@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ratchet.core import units
 from ratchet.core.report.markdown import template
 from ratchet.core.untrusted import clean, log_line
-from ratchet.lab.judge import E2E
+from ratchet.lab.judge import E2E, candidate
 from ratchet.lab.records.experiment import (
     LISTED,
     PROFILED_CALLS,
@@ -29,7 +29,7 @@ from ratchet.lab.records.experiment import (
     StatusRecord,
     Target,
 )
-from ratchet.lab.targets import QUESTIONS, candidate, target_text, targets
+from ratchet.lab.targets import QUESTIONS, target_text, targets
 
 COLUMNS = tuple(ResultRow.model_fields)
 NOTHING = "nan"
