@@ -23,15 +23,7 @@ from ratchet.core.workload import dtype_name
 from ratchet.lab import numerics
 from ratchet.lab.contents import KINDS, CallContents, derived, end_of, placed, settle, tensors_of
 from ratchet.lab.numerics import Closeness, Results, closeness
-from ratchet.lab.records.evaluation import (
-    InputKind,
-    Observed,
-    Probe,
-    Rules,
-    Timed,
-    TimingPlan,
-    Violation,
-)
+from ratchet.lab.records.evaluation import InputKind, Observed, Probe, Rules, Timed, TimingPlan, Violation
 from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Runner, RunnerTrouble
 
 _WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
@@ -182,14 +174,11 @@ class Referee:
         self.seen = Seen()
 
     def observe(self, contents: CallContents) -> None:
-        """Compare, then time; what breaks a rule or fails ends it."""
+        """Compare, then time; what breaks a rule ends it. Raises RunnerTrouble."""
         self._contents = contents
-        try:
-            self._probe()
-            if not self._is_over:
-                self._time()
-        except RunnerTrouble as error:
-            self.note(error)
+        self._probe()
+        if not self._is_over:
+            self._time()
 
     def observed(self, contained: Sequence[str]) -> Observed:
         """Return the part of it that the verdict follows from."""
@@ -266,7 +255,7 @@ class Referee:
                 taken[side] = table.snapshot(0)
                 self._take_peak(side)
                 if is_first:
-                    self._hold_to_keeping(side, table, taken[side])
+                    self._hold_to_keeping(side, table, 0, taken[side])
         if is_first:
             self._promise = content.promise
             before = named_arguments(content.source.made(content.seed))
@@ -290,13 +279,14 @@ class Referee:
         self.seen.peaks[side] = max(self.seen.peaks.get(side, 0), peak)
         self.seen.held[side] = self._runners[side].current_bytes() + self._contents.bytes
 
-    def _hold_to_keeping(self, side: Side, table: CallSlots, taken: CallSnapshot) -> None:
+    def _hold_to_keeping(self, side: Side, table: CallSlots, slot: int, taken: CallSnapshot) -> None:
         """Overwrite the arguments: where the baseline's results stay as they were, the candidate's must too."""
-        is_kept = not closeness(table.rewritten(0), taken.results, 0.0, 0.0).wrong
-        if side == "reference":
-            self._keeps = is_kept
-        elif self._keeps and not is_kept:
-            self.seen.violations.append(_changed_later())
+        if self._keeps and closeness(table.rewritten(slot), taken.results, 0.0, 0.0).wrong:
+            if side == "reference":
+                self._keeps = False
+            else:
+                said = "its result changes when its argument does afterwards, the baseline's does not"
+                self.seen.violations.append(Violation(rule="inputs", message=said))
 
     def _exact(self, content: Content) -> Results | None:
         """Return the baseline's result in float64; None where it does not compute in that."""
@@ -495,8 +485,7 @@ class Referee:
                 continue
             taken[side] = {slot: table.snapshot(slot) for slot in (*chosen, count - 1)}
             with self._turn(side):
-                if self._keeps and closeness(table.rewritten(count - 1), taken[side][count - 1].results, 0.0, 0.0).wrong:
-                    self.seen.violations += [_changed_later()] if side == "head" else []
+                self._hold_to_keeping(side, table, count - 1, taken[side][count - 1])
         if failed is not None:
             raise failed
         if len(tables) > 1:
@@ -536,10 +525,6 @@ def on_other_cores(cores: Sequence[int]) -> Iterator[None]:
 def call_seed(seed: int) -> int:
     """Return the seed that both files get before their calls, as most generators of random numbers take it."""
     return seed % 2**31
-
-
-def _changed_later() -> Violation:
-    return Violation(rule="inputs", message="its result changes when its argument does afterwards, the baseline's does not")
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -107,9 +107,9 @@ class Runner:
         self.side, self.source, self.function, self.timeout_s = side, source, function, timeout_s
         self._gpu, self.device = gpu, "cuda" if gpu else "cpu"
         self.holds: tuple[str, ...] = ()
-        self.memory: SharedMemory | None = None
-        self._outgrown: list[SharedMemory] = []
         self._pages = new_pages()
+        self.memory = self._new_memory(0)
+        self._outgrown: list[SharedMemory] = []
         self._connection, self._control = connection, wire.Channel(connection)
         self._channel: wire.Channel | None = None
         self._output = Output()
@@ -138,21 +138,19 @@ class Runner:
             self._tell("fork", theirs.fileno(), writer, self._pages)
         self._channel = wire.Channel(ours)
         self._device_bytes = self._peak_bytes = 0
-        self._share(self.memory or self._new_memory(0))
-        self._before_bytes = self._held_bytes() - self.memory_bytes
+        self._share()
+        self._before_bytes = self._held_bytes() - self.memory.size
         began = perf_counter()
         self.ask("load", Done, path=self.source.path, text=self.source.text, function=self.function, seed=seed)
         self.setup_s = perf_counter() - began
 
     def map(self, size: int) -> SharedMemory:
         """Return memory of so many bytes, or more, which the runner can write to as well."""
-        old = self.memory
-        if old is not None and old.size >= size:
-            return old
-        memory = self._share(self._new_memory(size))
-        if old is not None:
-            self._outgrown.append(old)
-        return memory
+        if self.memory.size < size:
+            self._outgrown.append(self.memory)
+            self.memory = self._new_memory(size)
+            self._share()
+        return self.memory
 
     def _new_memory(self, size: int) -> SharedMemory:
         from ratchet.lab.child import memory
@@ -164,23 +162,16 @@ class Runner:
                 f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
             ) from None
 
-    def _share(self, memory: SharedMemory) -> SharedMemory:
+    def _share(self) -> None:
         """Let the runner open the memory. Raises CannotShare."""
         try:
-            self.ask("map", Done, handle=memory.handle, size=memory.size)
+            self.ask("map", Done, handle=self.memory.handle, size=self.memory.size)
         except OSError as error:
             raise CannotShare(f"This GPU cannot share memory between processes: {error}.", "") from None
         except RunnerTrouble as error:
             if "cuIpc" in error.message:
                 raise CannotShare(f"The GPU's driver shares no memory with a confined process: {error.message}", "") from None
             raise
-        self.memory = memory
-        return memory
-
-    @property
-    def memory_bytes(self) -> int:
-        """The size of the memory that is shared."""
-        return self.memory.size if self.memory else 0
 
     def timed(self, count: int, seed: int, **how: bool) -> float:
         """Have the first slots called in one message; return the seconds it took until all processes of this side stood still.
@@ -287,12 +278,12 @@ class Runner:
     def peak_bytes(self) -> int:
         """Return the most memory that the file has held since before it was imported, in all its processes, without ours."""
         if self._gpu is None:
-            self._peak_bytes = max(self._peak_bytes, self._held_bytes(peak=True) - self._before_bytes - self.memory_bytes)
+            self._peak_bytes = max(self._peak_bytes, self._held_bytes(peak=True) - self._before_bytes - self.memory.size)
         return self._peak_bytes
 
     def current_bytes(self) -> int:
         """Return the memory that the file holds now, counted as `peak_bytes` does."""
-        return max(0, self._device_bytes if self._gpu else self._held_bytes() - self._before_bytes - self.memory_bytes)
+        return max(0, self._device_bytes if self._gpu else self._held_bytes() - self._before_bytes - self.memory.size)
 
     def _processes(self) -> list[int]:
         """Return the processes that run the file, its own one first."""
@@ -303,7 +294,7 @@ class Runner:
         runner, *others = self._processes() or [0]
         own = _field_bytes(runner, "status", "VmHWM:" if peak else "VmRSS:")
         held = own + sum(_field_bytes(pid, "smaps_rollup", "Pss:") for pid in others)
-        mapped = _field_bytes(runner, "status", "RssShmem:") - self.memory_bytes
+        mapped = _field_bytes(runner, "status", "RssShmem:") - self.memory.size
         return held + max(0, self._files_in_memory([runner, *others]) - max(0, mapped))
 
     def _files_in_memory(self, pids: Sequence[int]) -> int:
@@ -381,22 +372,20 @@ def started(
 
 def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
     """Return the nanoseconds that each thread of these processes has run."""
-    found: dict[str, int] = {}
-    for pid in pids:
-        for count in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):
-                found[count.parent.name] = int(count.read_text(encoding="ascii").split()[0])
-    return found
+    return {thread: int(text.split()[0]) for thread, text in _of_threads(pids, "schedstat")}
 
 
 def _have_stopped(pids: Sequence[int]) -> bool:
     """Return whether each thread of these processes stands still, or has ended: then its count of time is complete."""
+    return all(text.rpartition(")")[2].split()[0] in "TtZX" for _, text in _of_threads(pids, "stat"))
+
+
+def _of_threads(pids: Sequence[int], file: str) -> Iterator[tuple[str, str]]:
+    """Yield the number of each thread of these processes, and what the kernel says of it in a file."""
     for pid in pids:
-        for status in Path(f"/proc/{pid}/task").glob("*/stat"):
+        for path in Path(f"/proc/{pid}/task").glob(f"*/{file}"):
             with contextlib.suppress(OSError):  # it is gone
-                if status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] not in "TtZX":
-                    return False
-    return True
+                yield path.parent.name, path.read_text(encoding="utf-8", errors="replace")
 
 
 def _field_bytes(pid: int, file: str, name: str) -> int:

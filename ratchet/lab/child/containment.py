@@ -159,25 +159,18 @@ def give_up_rights(parts: Collection[str]) -> None:
 
 def send_all(number: signal.Signals) -> None:
     """Send a signal to every process below this one, or end them: SIGKILL also waits for their end."""
-    if number == signal.SIGKILL:
-        if os.getpid() == 1:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, number)
-        end_children()
-    elif os.getpid() == 1:
+    reached: set[int] = set()
+    if os.getpid() == 1:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, number)  # all at once, so that none can start another in between
-    else:
-        _send_tree(number)
-
-
-def _send_tree(number: signal.Signals) -> None:
-    reached: set[int] = set()
-    while new := {pid for child in children() for pid in (child, *below(child))} - reached:
-        for pid in new:
-            with contextlib.suppress(OSError):
-                os.kill(pid, number)
-        reached |= new
+    elif number != signal.SIGKILL:
+        while new := {pid for child in children() for pid in (child, *below(child))} - reached:
+            for pid in new:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+            reached |= new
+    if number == signal.SIGKILL:
+        end_children()
 
 
 def below(pid: int) -> list[int]:
