@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,7 +22,7 @@ from ratchet.core.request import results_folder
 from ratchet.core.units import parse_size
 from ratchet.lab.certificate import confirmation, read_certificate, sealed
 from ratchet.lab.evaluate import EvaluationRequest, evaluate, read_source, request_again
-from ratchet.lab.experiment import StartRequest, handoff, show_experiment, show_status, start, status_of
+from ratchet.lab.experiment import HANDOFF, StartRequest, open_session, show_experiment, start, status_of
 from ratchet.lab.experiment_run import RunRequest, run
 from ratchet.lab.judge import exit_code
 from ratchet.lab.records.evaluation import EvaluationRecord, Rules, parse_input
@@ -92,7 +93,7 @@ def status_command(**options: Any) -> int:
 
     Also whether the best could be luck, and whether a limit of the machine is reached.
     """
-    status = show_status(results_folder(request_of((), options), os.environ))
+    status = status_of(open_session(results_folder(request_of((), options), os.environ)), datetime.now(UTC))
     print_result(status, status_lines(status), as_json=options["as_json"])
     return int(Exit.PASS)
 
@@ -111,8 +112,10 @@ def show_command(number: int | None, **options: Any) -> int:
 @common
 def handoff_command(**options: Any) -> int:
     """Print HANDOFF.md, for whoever goes on."""
-    path, text = handoff(results_folder(request_of((), options), os.environ))
-    print_result({"path": shown(path), "text": text}, text.splitlines(), as_json=options["as_json"])
+    results = results_folder(request_of((), options), os.environ)
+    open_session(results)
+    text = (results / HANDOFF).read_text(encoding="utf-8")
+    print_result({"path": shown(results / HANDOFF), "text": text}, text.splitlines(), as_json=options["as_json"])
     return int(Exit.PASS)
 
 

@@ -188,9 +188,8 @@ def open_session(results: Path) -> SessionRecord:
 
 def save_session(results: Path, session: SessionRecord) -> None:
     """Write the session, then what is made from it; each file is whole at any time."""
-    texts = _texts(session)
     save(results / SESSION, session)
-    for file, text in texts.items():
+    for file, text in _texts(session).items():
         save_text(results / file, text)
 
 
@@ -242,17 +241,6 @@ def show_experiment(results: Path, number: int | None) -> ExperimentRecord:
             f"They are numbered 1 to {last}." if last else "Run one with `ratchet experiment run`.",
         )
     return found[-1]
-
-
-def handoff(results: Path) -> tuple[Path, str]:
-    """Return where the handoff is, and its text."""
-    session = open_session(results)
-    return results / HANDOFF, handoff_text(session, status_of(session))
-
-
-def show_status(results: Path) -> StatusRecord:
-    """Return the status of the session now."""
-    return status_of(open_session(results), datetime.now(UTC))
 
 
 def _texts(session: SessionRecord) -> dict[str, str]:

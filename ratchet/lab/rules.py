@@ -8,16 +8,7 @@ from collections.abc import Collection, Sequence
 from ratchet.core.judge.comparison import Pair, pairs_of, pairs_of_medians
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.run import CaseRun, WorkerSamples
-from ratchet.lab.judge import (
-    MICRO,
-    RERUNS,
-    ChangeEvidence,
-    change_between,
-    is_settled,
-    looks_that_decide,
-    settled,
-    wants_reruns,
-)
+from ratchet.lab.judge import MICRO, RERUNS, ChangeEvidence, change_between, is_settled, looks_that_decide, settled, wants_reruns
 from ratchet.lab.records.experiment import WHOLE, StageChange
 
 
@@ -44,15 +35,11 @@ class MicroRule(Rule):
         return [name for name, one in whole.items() if one is None or not is_settled(one.comparison, MICRO)]
 
 
-def stages_of(case: CaseRun) -> tuple[str, ...]:
-    """Return the stages that both sides declare, in their order."""
-    declared = [worker.stages_ms for side in (case.head, case.reference) for worker in side[:1]]
-    return tuple(name for name in declared[0] if all(name in one for one in declared)) if declared else ()
-
-
 def pairs_by_stage(case: CaseRun) -> dict[str, list[Pair]]:
-    """Return the pairs of the whole call first, then those of each stage."""
-    by_stage = {name: _stage_pairs(case.head, case.reference, name) for name in stages_of(case)}
+    """Return the pairs of the whole call first, then those of each stage that both sides declare."""
+    first, *others = [worker.stages_ms for side in (case.head, case.reference) for worker in side[:1]] or [{}]
+    stages = [name for name in first if all(name in one for one in others)]
+    by_stage = {name: _stage_pairs(case.head, case.reference, name) for name in stages}
     return {WHOLE: pairs_of(case.head, case.reference), **by_stage}
 
 

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -46,23 +47,15 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
     for _ in range(WARM_UPS):
         call()
     settle(device)
-
-    def calls() -> None:
-        for _ in range(PROFILED_CALLS):
-            call()
-        settle(device)
-
-    taken = profiled(calls, device, detailed=True)
+    taken = _profiled(call, device, detailed=True)
     operators = [one for one in taken.events() if _is_operator(one) and not is_gpu_range(one)]
     copied, occupancy = _of_device(taken) if device == "cuda" else ({}, None)
     if device == "cpu":
         activity = _with_operators(activity, taken)
     spots = _hot_spots(operators, tree)
-    by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
-    by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
     return ProfileBaseline(
-        by_cuda=tuple(by_cuda),
-        by_cpu=tuple(by_cpu),
+        by_cuda=_ranked(spots, attrgetter("cuda_us")),
+        by_cpu=_ranked(spots, attrgetter("cpu_us")),
         copies=_copies(spots, copied),
         activity=activity,
         occupancy=occupancy,
@@ -72,14 +65,20 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
 def profile_stage(stage: Callable[[], object], device: Device) -> Activity:
     """Return what a trace of one stage alone shows."""
     activity = trace(stage, device)
-    if device == "cuda":
-        return activity
+    return activity if device == "cuda" else _with_operators(activity, _profiled(stage, device))
 
+
+def _profiled(call: Callable[[], object], device: Device, *, detailed: bool = False) -> Any:
     def calls() -> None:
         for _ in range(PROFILED_CALLS):
-            stage()
+            call()
+        settle(device)
 
-    return _with_operators(activity, profiled(calls, device))
+    return profiled(calls, device, detailed=detailed)
+
+
+def _ranked(spots: Iterable[HotSpot], time: Callable[[HotSpot], float]) -> tuple[HotSpot, ...]:
+    return tuple(sorted(filter(time, spots), key=time, reverse=True)[:LISTED])
 
 
 def _with_operators(activity: Activity, taken: Any) -> Activity:
@@ -273,8 +272,6 @@ def capture(call: Callable[[], object]) -> tuple[str, str]:
 
 def _tensors(result: object) -> dict[str, torch.Tensor]:
     """Return copies of the tensors of a result."""
-    if result is None:
-        return {}
     return {place: part.clone() for place, part in outputs.parts(result).items() if isinstance(part, torch.Tensor)}
 
 
