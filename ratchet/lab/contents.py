@@ -54,23 +54,20 @@ class CallContents:
 
     def fill(self, tensors: Sequence[torch.Tensor], seed: int, kind: InputKind = "random") -> None:
         """Write one content into the tensors of a call, and wait until it is there. Raises RunnerTrouble."""
-        if self._maker is not None:
-            self._make(self._maker, tensors, seed)
+        if (maker := self._maker) is not None:
+            maker.go()
+            made = maker.ask("make", MadeArguments, seed=seed)
+            if made.parts != self.parts or made.tree != self.tree:
+                raise RunnerTrouble("maker", "--inputs makes arguments of other shapes, types or values for another seed")
+            maker.ask("write", Done, results=self._layout)
+            maker.stop()
+            for there, to in zip(tensors_of(maker.map(self.bytes), self._layout), tensors, strict=True):
+                to.copy_(there)
         else:
             specs = [spec for spec in self._specs if spec.number is None]
             for number, (spec, to) in enumerate(zip(specs, tensors, strict=True)):
                 _draw(spec, to, torch.Generator(self.device).manual_seed(derived(seed, number)), kind)
         settle(self.device)
-
-    def _make(self, maker: Runner, tensors: Sequence[torch.Tensor], seed: int) -> None:
-        maker.go()
-        made = maker.ask("make", MadeArguments, seed=seed)
-        if made.parts != self.parts or made.tree != self.tree:
-            raise RunnerTrouble(None, "--inputs makes arguments of other shapes, types or values for another seed")
-        maker.ask("write", Done, results=self._layout)
-        maker.stop()
-        for there, to in zip(tensors_of(maker.map(self.bytes), self._layout), tensors, strict=True):
-            to.copy_(there)
 
 
 def _described(specs: Sequence[InputSpec]) -> tuple[dict[str, Any], tuple[Part, ...]]:

@@ -25,7 +25,6 @@ from ratchet.core.cache import scratch_folder
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import UsageError
 from ratchet.core.machine import Machine, environment_of, machine_of
-from ratchet.core.records.run import Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of
 from ratchet.core.trees import tree_spec
@@ -35,7 +34,7 @@ from ratchet.lab.child import containment
 from ratchet.lab.gpu_memory import GpuMemory
 from ratchet.lab.judge import judged
 from ratchet.lab.records.evaluation import EvaluationRecord, InputSpec, Rules, SourceFile, Violation
-from ratchet.lab.runners import CannotShare, Runner, RunnerTrouble, started
+from ratchet.lab.runners import CannotShare, Role, RunnerTrouble, started
 
 if TYPE_CHECKING:
     from ratchet.lab.referee import Referee
@@ -123,11 +122,7 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
             "command": request.command,
             "evaluator": evaluator,
             "environment": environment_of(machine),
-            "baseline": wanted.baseline,
-            "candidate": wanted.candidate,
-            "maker": wanted.maker,
-            "maker_function": wanted.maker_function,
-            "function": wanted.function,
+            **{name: value for name, value in vars(wanted).items() if name in EvaluationRecord.model_fields},
             "inputs": inputs,
             "files": _files_of_user(referee.seen.opened, wanted, scratch),
             "observed": observed,
@@ -159,12 +154,12 @@ def _refereed(
         + [str(folder), sys.prefix, str(Path(ratchet.__file__).parent)],
         "imports_triton": any("triton" in source.text for source in _sources(wanted)),
     }
-    sources: dict[str, tuple[Side | None, SourceFile, str]] = {
-        "reference": ("reference", wanted.baseline, wanted.function),
-        "head": ("head", wanted.candidate, wanted.function),
+    sources: dict[Role, tuple[SourceFile, str]] = {
+        "reference": (wanted.baseline, wanted.function),
+        "head": (wanted.candidate, wanted.function),
     }
     if wanted.maker:
-        sources["maker"] = (None, wanted.maker, wanted.maker_function)
+        sources["maker"] = (wanted.maker, wanted.maker_function)
     seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(30)))
     tries = containment.attempts(environ.get(CONTAINMENT, ",".join(containment.PARTS)).split(","), machine.device)
     memory = GpuMemory(machine.gpu) if machine.gpu else None
@@ -179,8 +174,7 @@ def _refereed(
             # Nothing of this process can be read by another one of the same user, unless only that keeps a driver from sharing.
             containment.dumpable(is_dumpable=machine.device == "cuda" and parts is tries[-1])
             runners = ready()
-            both: dict[Side, Runner] = {"reference": runners["reference"], "head": runners["head"]}
-            referee = Referee(both, wanted.rules, seeds[:SEEDS], settings.pairs, progress)
+            referee = Referee(runners, wanted.rules, seeds[:SEEDS], settings.pairs, progress)
             referee.seen.violations += [Violation(rule="sanitizer", message=message) for message in found]
             try:
                 with on_other_cores(cores):

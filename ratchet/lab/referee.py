@@ -24,7 +24,7 @@ from ratchet.lab import numerics
 from ratchet.lab.contents import KINDS, CallContents, derived, end_of, placed, settle, tensors_of
 from ratchet.lab.numerics import Closeness, Results, closeness
 from ratchet.lab.records.evaluation import InputKind, Observed, Probe, Rules, Timed, TimingPlan, Violation
-from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Runner, RunnerTrouble
+from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Role, Runner, RunnerTrouble
 
 _WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
 SEEDS = len(KINDS) + 1
@@ -153,7 +153,7 @@ class Referee:
 
     def __init__(
         self,
-        runners: Mapping[Side, Runner],
+        runners: Mapping[Role, Runner],
         rules: Rules,
         seeds: Sequence[int],
         pairs: int,
@@ -190,7 +190,7 @@ class Referee:
                 **{name: value for name, value in vars(self.seen).items() if name in Observed.model_fields},
                 "rules": self._rules,
                 "seeds": self._seeds,
-                "setup_s": {side: runner.setup_s for side, runner in self._runners.items()},
+                "setup_s": {side: self._runners[side].setup_s for side in SIDES},
                 "contained": contained,
             }
         )
@@ -209,10 +209,10 @@ class Referee:
     def note(self, error: RunnerTrouble) -> None:
         """Take note of a file that failed."""
         hint = next((hint for words, hint in _HINTS.items() if words in error.message), "")
-        if error.side == "head":
+        if error.role == "head":
             self.seen.violations.append(Violation(rule="failed", message=error.message, detail=hint))
         else:
-            who = "The baseline" if error.side else "The maker of inputs"
+            who = "The baseline" if error.role == "reference" else "The maker of inputs"
             self.seen.trouble = f"{who} failed: {error.message}{f'. {hint}' if hint else ''}"
 
     @property
@@ -236,7 +236,7 @@ class Referee:
             try:
                 self._probe_one(Content(self._contents, self._seeds[number], kind), is_first=number == 0)
             except RunnerTrouble as error:
-                if error.side != "reference" or number == 0:
+                if error.role != "reference" or number == 0:
                     raise
                 if error.message.startswith(("hung", "crashed")):
                     self._fork("reference")

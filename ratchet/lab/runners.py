@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -26,7 +26,6 @@ from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.errors import HostError, WorkerError
 from ratchet.core.processes import Output, end_guard
 from ratchet.core.records import Record
-from ratchet.core.records.run import Side
 from ratchet.core.untrusted import clean, last_lines
 from ratchet.lab.child import containment
 from ratchet.lab.gpu_memory import GpuMemory, InUse
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from ratchet.lab.child.memory import SharedMemory
 
 Answer = TypeVar("Answer", bound=Record)
+Role = Literal["reference", "head", "maker"]
+"""What a file is in an evaluation: the baseline, the candidate, or what makes the arguments of both."""
 START_S = 120.0
 """Longest time in which a process may import torch."""
 RESTLESS_S, RESTLESS = 0.005, 0.01
@@ -78,11 +79,11 @@ class Done(Record):
 
 
 class RunnerTrouble(WorkerError):
-    """A file of ``side`` failed."""
+    """A file failed."""
 
-    def __init__(self, side: Side | None, message: str) -> None:
+    def __init__(self, role: Role, message: str) -> None:
         super().__init__(clean(message))
-        self.side = side
+        self.role = role
 
 
 class CannotShare(HostError):
@@ -94,7 +95,7 @@ class Runner:
 
     def __init__(
         self,
-        side: Side | None,
+        role: Role,
         source: SourceFile,
         function: str,
         gpu: GpuMemory | None,
@@ -104,7 +105,7 @@ class Runner:
         """Lead the process at the other end of a connection; ``ready`` waits for it. ``gpu``: None on the CPU."""
         from ratchet.lab.child.memory import new_pages
 
-        self.side, self.source, self.function, self.timeout_s = side, source, function, timeout_s
+        self.role, self.source, self.function, self.timeout_s = role, source, function, timeout_s
         self._gpu, self.device = gpu, "cuda" if gpu else "cpu"
         self.holds: tuple[str, ...] = ()
         self._pages = new_pages()
@@ -201,7 +202,7 @@ class Runner:
 
     def _answered(self, wish: str, expected: type[Answer], **arguments: Any) -> Answer:
         if self._channel is None:
-            raise RunnerTrouble(self.side, "no process of it has been started")
+            raise RunnerTrouble(self.role, "no process of it has been started")
         nonce = secrets.token_hex(8)  # so that no answer can be written before its question
         try:
             self._channel.send({"wish": wish, "nonce": nonce, **arguments})
@@ -209,14 +210,14 @@ class Runner:
             if message.pop("nonce", None) != nonce:
                 raise wire.ProtocolError("an answer to no question")
             if "trouble" in message:
-                raise RunnerTrouble(self.side, str(message["trouble"]))
+                raise RunnerTrouble(self.role, str(message["trouble"]))
             return parse(message, expected)
         except wire.Timeout:
-            raise RunnerTrouble(self.side, f"hung: no answer within {self.timeout_s:g} s") from None
+            raise RunnerTrouble(self.role, f"hung: no answer within {self.timeout_s:g} s") from None
         except wire.Disconnected:
-            raise RunnerTrouble(self.side, f"crashed: {self._end()}") from None
+            raise RunnerTrouble(self.role, f"crashed: {self._end()}") from None
         except wire.ProtocolError as error:
-            raise RunnerTrouble(self.side, f"it does not follow the protocol: {error}") from None
+            raise RunnerTrouble(self.role, f"it does not follow the protocol: {error}") from None
 
     def _in_use(self) -> InUse:
         """Return the memory of the GPU that is in use, of which only the side that is asked can take more meanwhile."""
@@ -245,9 +246,13 @@ class Runner:
         self._tell("go")
 
     def _begin_rest(self) -> None:
-        until = perf_counter() + LONGEST_STOP_S
-        while not _have_stopped(processes := self._processes()) and perf_counter() < until:
+        until, processes = perf_counter() + LONGEST_STOP_S, self._processes()
+        # Until each thread stands still, or has ended, its count of time is not complete.
+        while any(text.rpartition(")")[2].split()[0] not in "TtZX" for _, text in _of_threads(processes, "stat")):
+            if perf_counter() > until:
+                break
             sleep(1e-4)
+            processes = self._processes()
         self._used_ns, self._rest_since = _threads_ns(processes), perf_counter()
 
     def _check_rest(self) -> None:
@@ -259,7 +264,7 @@ class Runner:
         self._rest_s += perf_counter() - self._rest_since
         self._used_ns = None
         if self._restless_s > RESTLESS_S + RESTLESS * self._rest_s:
-            raise RunnerTrouble(self.side, "its processes ran while they were stopped")
+            raise RunnerTrouble(self.role, "its processes ran while they were stopped")
 
     def end(self) -> None:
         """End the processes that ran the file."""
@@ -273,7 +278,7 @@ class Runner:
             socket.send_fds(self._connection, [word.encode()], descriptors)
             return self._control.receive(START_S)
         except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):
-            raise RunnerTrouble(self.side, "the process that it was forked from is gone") from None
+            raise RunnerTrouble(self.role, "the process that it was forked from is gone") from None
 
     def peak_bytes(self) -> int:
         """Return the most memory that the file has held since before it was imported, in all its processes, without ours."""
@@ -321,27 +326,27 @@ class Runner:
 
 @contextlib.contextmanager
 def started(
-    sources: Mapping[str, tuple[Side | None, SourceFile, str]],
+    sources: Mapping[Role, tuple[SourceFile, str]],
     options: Mapping[str, Any],
     gpu: GpuMemory | None,
     scratch: Path,
     environ: Mapping[str, str],
     timeout_s: float,
-) -> Iterator[Callable[[], dict[str, Runner]]]:
+) -> Iterator[Callable[[], dict[Role, Runner]]]:
     """Begin to start a confined process for each source, and yield a function that waits for them; end them afterwards.
 
     ``options`` are those of `child.runner`; ``gpu`` is None on the CPU. The function raises HostError.
     """
-    pairs = {name: socket.socketpair() for name in sources}
-    for name in sources:
+    pairs = {role: socket.socketpair() for role in sources}
+    for role in sources:
         for cache in ("tmp", *(cache.lower() for cache in containment.CACHES)):
-            (scratch / name / cache).mkdir(parents=True)
+            (scratch / role / cache).mkdir(parents=True)
     controls = [theirs.fileno() for _, theirs in pairs.values()]
     output = Output()
     with output.handed_over() as writer:
         process = subprocess.Popen(
             child_command(
-                "ratchet.lab.child.runner", controls=controls, writable=[scratch / name for name in sources], **options
+                "ratchet.lab.child.runner", controls=controls, writable=[scratch / role for role in sources], **options
             ),
             env={**environ, **QUIET},
             stdin=subprocess.PIPE,
@@ -352,12 +357,12 @@ def started(
         )
     for _, theirs in pairs.values():
         theirs.close()
-    runners: dict[str, Runner] = {}
+    runners: dict[Role, Runner] = {}
 
-    def ready() -> dict[str, Runner]:
-        for name, (side, source, function) in sources.items():
-            runners[name] = Runner(side, source, function, gpu, timeout_s, pairs[name][0])
-            runners[name].ready(output)
+    def ready() -> dict[Role, Runner]:
+        for role, (source, function) in sources.items():
+            runners[role] = Runner(role, source, function, gpu, timeout_s, pairs[role][0])
+            runners[role].ready(output)
         return runners
 
     try:
@@ -373,11 +378,6 @@ def started(
 def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
     """Return the nanoseconds that each thread of these processes has run."""
     return {thread: int(text.split()[0]) for thread, text in _of_threads(pids, "schedstat")}
-
-
-def _have_stopped(pids: Sequence[int]) -> bool:
-    """Return whether each thread of these processes stands still, or has ended: then its count of time is complete."""
-    return all(text.rpartition(")")[2].split()[0] in "TtZX" for _, text in _of_threads(pids, "stat"))
 
 
 def _of_threads(pids: Sequence[int], file: str) -> Iterator[tuple[str, str]]:
