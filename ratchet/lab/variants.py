@@ -77,14 +77,7 @@ def variants(
         watched(root, results, progress),
     ):
         plan = plan_of(settings, machine.device)
-        task = CaseTask(
-            plan,
-            request.patterns,
-            CONFIDENCE,
-            Rule((settings.pairs,)),
-            gpu=machine.gpu,
-            idle=machine.idle,
-        )
+        task = CaseTask(plan, request.patterns, CONFIDENCE, Rule((settings.pairs,)), gpu=machine.gpu, idle=machine.idle)
         found = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
         roofs = () if quickwins else _roofs(found, machine, settings, results, progress, environ)
     suites = tuple(found.suites.values())
@@ -99,7 +92,13 @@ def variants(
         parameter=over[0] if over else "",
         warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
     )
-    return VariantsResult((record,) if quickwins else _by_benchmark(record, roofs), results / "variants")
+    if quickwins:
+        return VariantsResult((record,), results / "variants")
+    by_benchmark: dict[str, list[VariantsCase]] = {}
+    for case in record.cases:
+        by_benchmark.setdefault(case.benchmark, []).append(case)
+    records = (with_roofline(record.model_copy(update={"cases": tuple(cases)}), roofs) for cases in by_benchmark.values())
+    return VariantsResult(tuple(records), results / "variants")
 
 
 def _roofs(
@@ -112,14 +111,6 @@ def _roofs(
     measured = tools.part("roofs").roofs_of(machine, settings, results, progress, environ)
     known: tuple[Roof, ...] = tools.part("roofline").machine_roofs(environment_of(machine).fingerprint, measured)
     return known
-
-
-def _by_benchmark(record: VariantsRecord, roofs: tuple[Roof, ...]) -> tuple[VariantsRecord, ...]:
-    """Return a record for each benchmark, below the roofs."""
-    parts: dict[str, list[VariantsCase]] = {}
-    for case in record.cases:
-        parts.setdefault(case.benchmark, []).append(case)
-    return tuple(with_roofline(record.model_copy(update={"cases": tuple(cases)}), roofs) for cases in parts.values())
 
 
 def with_roofline(record: VariantsRecord, roofs: tuple[Roof, ...]) -> VariantsRecord:
@@ -163,8 +154,11 @@ def _measure_variants(
     if over:
         case = swept_case(cases, over[0])
         sweep = Sweep(case.name, *over)
-        tree = replace(tree, sweep=sweep)
-        cases = [_with_value(case, sweep, value) for value in sweep.values]
+        tree, cases = replace(tree, sweep=sweep), []
+        for value in sweep.values:
+            name = sweep.name(value)
+            config = Config(name=name.partition("/")[2], parameters=case.config.parameters | {sweep.parameter: value})
+            cases.append(case.model_copy(update={"name": name, "config": config}))
         offered |= dict.fromkeys((one.name for one in cases), offered[case.name])
     variants = {case.name: offered[case.name] for case in cases if case.name in offered and not case.skipped}
     suites = {}
@@ -194,12 +188,6 @@ def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
         known = ", ".join(case.config.parameters) or "none"
         raise UsageError(f"{case.name} has no parameter {parameter}.", f"Its parameters: {known}.")
     return case
-
-
-def _with_value(case: CaseRun, sweep: Sweep, value: int) -> CaseRun:
-    name = sweep.name(value)
-    config = Config(name=name.partition("/")[2], parameters=case.config.parameters | {sweep.parameter: value})
-    return case.model_copy(update={"name": name, "config": config})
 
 
 def _case(listed: CaseRun, found: _Suites) -> VariantsCase:

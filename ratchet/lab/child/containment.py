@@ -68,7 +68,9 @@ def enter(parts: Collection[str], writable: Path, visible: Collection[Path]) -> 
     else:
         _unshare(wanted)
         if "pid" in wanted:
-            _wait_for_child()
+            if child := os.fork():  # the first process of the namespace goes on; this one ends as it does
+                _, status = os.waitpid(child, 0)
+                os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
             die_with_parent()
         if "mount" in wanted and not _mount(writable, visible, own_processes="pid" in wanted):
             wanted.remove("mount")
@@ -181,14 +183,6 @@ def below(pid: int) -> list[int]:
             for child in map(int, listing.read_text(encoding="ascii").split()):
                 found += [child, *below(child)]
     return found
-
-
-def _wait_for_child() -> None:
-    """Go on in a child, the first process of its namespace; this process ends as the child does."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 def _mount(writable: Path, visible: Collection[Path], *, own_processes: bool) -> bool:

@@ -62,12 +62,6 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
     )
 
 
-def profile_stage(stage: Callable[[], object], device: Device) -> Activity:
-    """Return what a trace of one stage alone shows."""
-    activity = trace(stage, device)
-    return activity if device == "cuda" else _with_operators(activity, _profiled(stage, device))
-
-
 def _profiled(call: Callable[[], object], device: Device, *, detailed: bool = False) -> Any:
     def calls() -> None:
         for _ in range(PROFILED_CALLS):
@@ -293,7 +287,10 @@ def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
     """Return the profile of some calls of the prepared case with stacks and shapes, of its stages, and the machine's floors."""
     call, device = worker.current().call, worker.tree.spec.device
     found = profile_call(call, device, worker.tree.spec.path)
-    stages = {name: profile_stage(stage, device) for name, stage in call.workload.stages.items()}
+    stages = {name: trace(stage, device) for name, stage in call.workload.stages.items()}
+    if device == "cpu":
+        taken = {name: _profiled(stage, device) for name, stage in call.workload.stages.items()}
+        stages = {name: _with_operators(activity, taken[name]) for name, activity in stages.items()}
     return {
         "baseline": found.model_dump(mode="json"),
         "floors": floors(device).model_dump(mode="json"),

@@ -27,7 +27,6 @@ from ratchet.lab.records.experiment import (
     SessionRecord,
     StageChange,
     StatusRecord,
-    Target,
 )
 from ratchet.lab.targets import QUESTIONS, target_text, targets
 
@@ -72,16 +71,13 @@ def baseline_lines(session: SessionRecord) -> Iterator[str]:
     for number, (name, question) in enumerate(QUESTIONS.items(), 1):
         yield f"  {number:>2}. {name}: {log_line(known[name]) if name in known else f'not in the trace; {question}'}"
     yield "Answer 3 to 7 before you change anything; where you cannot, profile deeper (`ratchet profile`, `ratchet advise`)."
-    yield from _targets(targets(session), session.noise[0].median_ms * 1e3, on_gpu=on_gpu)
-    for warning in session.warnings:
-        yield f"Note: {log_line(warning)}"
-
-
-def _targets(found: Sequence[Target], whole_us: float, *, on_gpu: bool) -> Iterator[str]:
+    found, whole_us = targets(session), session.noise[0].median_ms * 1e3
     if found:
         yield "=== Targets: what costs most ==="
-    for number, one in enumerate(found, 1):
-        yield f"  {number}. {log_line(target_text(one, whole_us, on_gpu=on_gpu))}"
+    for number, target in enumerate(found, 1):
+        yield f"  {number}. {log_line(target_text(target, whole_us, on_gpu=on_gpu))}"
+    for warning in session.warnings:
+        yield f"Note: {log_line(warning)}"
 
 
 def _ranking(spots: Sequence[HotSpot], *, on_gpu: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Literal
@@ -173,20 +174,12 @@ def _gain(claim: Claim, low: float, high: float) -> str:
     return "reached, and more than claimed" if is_more else "reached"
 
 
-def claimed_cases(record: VariantsRecord) -> list[tuple[Claim, VariantsCase]]:
-    """Return the quick wins that this device can run, in the order of their claims."""
-    return [
-        (claim, case)
-        for claim in record.claims
-        for case in record.cases
-        if claim.case in (case.name, case.benchmark) and not case.skipped
-    ]
-
-
 def _quickwins(record: VariantsRecord) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [_CLAIMED]
     answers = [""]
-    for claim, case in claimed_cases(record):
+    for claim, case in itertools.product(record.claims, record.cases):
+        if case.skipped or claim.case not in (case.name, case.benchmark):
+            continue
         other = case.variants[OTHER] if len(case.variants) > OTHER else VariantTime(name="")
         times = " → ".join(_time(case, place) for place in (OTHER, OWN)) if other.interval else NOTHING
         rows.append(tuple(log_line(cell) for cell in (claim.step, claim.title, times, *_sped(other), claim.text)))
