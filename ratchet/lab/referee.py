@@ -131,16 +131,9 @@ class CallSlots:
 class Content:
     """One content of the arguments of a call, and what the baseline promises to return for it."""
 
-    source: CallContents
     seed: int
     kind: InputKind = "random"
     promise: tuple[Part, ...] = ()
-
-    def given_to(self, runner: Runner, slots: int = 1) -> CallSlots:
-        """Share memory with a runner, and write the arguments into the first slot. Raises RunnerTrouble."""
-        table = CallSlots(runner, self.source, self.promise, slots)
-        self.source.fill(table.arguments(0), self.seed, self.kind)
-        return table
 
 
 def named_arguments(tensors: Sequence[torch.Tensor]) -> Results:
@@ -234,7 +227,7 @@ class Referee:
             self._fork(side)
         for number, kind in enumerate(self._contents.kinds):
             try:
-                self._probe_one(Content(self._contents, self._seeds[number], kind), is_first=number == 0)
+                self._probe_one(Content(self._seeds[number], kind), is_first=number == 0)
             except RunnerTrouble as error:
                 if error.role != "reference" or number == 0:
                     raise
@@ -250,7 +243,7 @@ class Referee:
         taken: dict[Side, CallSnapshot] = {}
         for side in ("reference", "head"):
             with self._turn(side) as runner:
-                table = content.given_to(runner, 2)
+                table = self._given(runner, content, content.promise, 2)
                 runner.ask("batch", Done, count=1, seed=call_seed(content.seed))
                 taken[side] = table.snapshot(0)
                 self._take_peak(side)
@@ -258,19 +251,25 @@ class Referee:
                     self._hold_to_keeping(side, table, 0, taken[side])
         if is_first:
             self._promise = content.promise
-            before = named_arguments(content.source.made(content.seed))
+            before = named_arguments(self._contents.made(content.seed))
             after = taken["reference"].arguments
             self._changes = {place: not _same(value, after[place]) for place, value in before.items()}
         self._compare(content, taken["head"], taken["reference"], precise=is_first)
 
+    def _given(self, runner: Runner, content: Content, promise: Sequence[Part] = (), slots: int = 1) -> CallSlots:
+        """Share memory with a runner, and write the arguments into the first slot. Raises RunnerTrouble."""
+        table = CallSlots(runner, self._contents, promise, slots)
+        self._contents.fill(table.arguments(0), content.seed, content.kind)
+        return table
+
     def _described(self, runner: Runner, content: Content, **how: bool) -> tuple[Part, ...]:
         """Have the baseline called, and return what it says of its result."""
-        replace(content, promise=()).given_to(runner)
+        self._given(runner, content)
         return runner.ask("call", Parts, seed=call_seed(content.seed), **how).parts
 
     def _called(self, runner: Runner, content: Content, **how: bool) -> Results:
         """Have the baseline called in another way, and return its result."""
-        table = CallSlots(runner, content.source, self._described(runner, content, **how), 1)
+        table = CallSlots(runner, self._contents, self._described(runner, content, **how), 1)
         runner.ask("write", Done, results=table.results)
         return table.snapshot(0).results
 
@@ -361,7 +360,7 @@ class Referee:
             for number in range(numerics.NUDGES):
                 if not closeness(taken, expected.all, self._rules.rtol, self._rules.atol).wrong:
                     break
-                table = content.given_to(runner)
+                table = self._given(runner, content, content.promise)
                 numerics.nudge(table.arguments(0), number)
                 runner.ask("batch", Done, count=1, seed=call_seed(content.seed))
                 for place, value in table.snapshot(0).all.items():
@@ -503,7 +502,7 @@ class Referee:
             is_looked_at = self._choose.random() < LOOKS / (LOOKS + self._looks)
             self._looks += 1
         if is_looked_at:
-            self._compare(Content(self._contents, seed, promise=self._promise), found, expected, precise=True)
+            self._compare(Content(seed, promise=self._promise), found, expected, precise=True)
             with self._turn("reference"):
                 tables["reference"].announce()
 

@@ -101,32 +101,32 @@ class Runner:
         gpu: GpuMemory | None,
         timeout_s: float,
         connection: socket.socket,
+        output: Output,
     ) -> None:
-        """Lead the process at the other end of a connection; ``ready`` waits for it. ``gpu``: None on the CPU."""
+        """Lead the process at the other end of a connection, once it is confined. ``gpu``: None on the CPU.
+
+        Raises HostError with the end of the output, in which is what was printed until then.
+        """
         from ratchet.lab.child.memory import new_pages
 
         self.role, self.source, self.function, self.timeout_s = role, source, function, timeout_s
         self._gpu, self.device = gpu, "cuda" if gpu else "cpu"
-        self.holds: tuple[str, ...] = ()
-        self._pages = new_pages()
-        self.memory = self._new_memory(0)
-        self._outgrown: list[SharedMemory] = []
         self._connection, self._control = connection, wire.Channel(connection)
-        self._channel: wire.Channel | None = None
-        self._output = Output()
-        self.setup_s = self._restless_s = self._rest_s = self._rest_since = 0.0
-        self._used_ns: dict[str, int] | None = None
-        """Nanoseconds that each thread had run when all were stopped; None while they run."""
-        self._pid = self._before_bytes = self._device_bytes = self._peak_bytes = 0
-
-    def ready(self, output: Output) -> None:
-        """Wait until the process is confined. Raises HostError with the end of what was printed until then."""
         try:
             self._pid = int(self._control.receive(START_S)["pid"])
             self.holds = tuple(map(str, self._control.receive(START_S)["holds"]))
         except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError):
             said = " | ".join(last_lines(output.text(), 3)) or "it printed nothing"
-            raise HostError(f"The process for {self.source.path} did not start: {said}", "") from None
+            raise HostError(f"The process for {source.path} did not start: {said}", "") from None
+        self._pages = new_pages()
+        self.memory = self._new_memory(0)
+        self._outgrown: list[SharedMemory] = []
+        self._channel: wire.Channel | None = None
+        self._output = Output()
+        self.setup_s = self._restless_s = self._rest_s = self._rest_since = 0.0
+        self._used_ns: dict[str, int] | None = None
+        """Nanoseconds that each thread had run when all were stopped; None while they run."""
+        self._before_bytes = self._device_bytes = self._peak_bytes = 0
 
     def fork(self, seed: int) -> None:
         """Replace the process that runs the file by a fresh one, and import the file. Raises RunnerTrouble."""
@@ -361,8 +361,7 @@ def started(
 
     def ready() -> dict[Role, Runner]:
         for role, (source, function) in sources.items():
-            runners[role] = Runner(role, source, function, gpu, timeout_s, pairs[role][0])
-            runners[role].ready(output)
+            runners[role] = Runner(role, source, function, gpu, timeout_s, pairs[role][0], output)
         return runners
 
     try:
