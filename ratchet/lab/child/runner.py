@@ -58,7 +58,7 @@ def main() -> None:
         if (pid := os.fork()) == 0:
             for other in controls[:number] + controls[number + 1 :]:
                 other.close()
-            _begin(control, Path(writable), options)
+            _serve(control, Path(writable), options)
         control.sendall(json.dumps({"pid": pid}).encode() + b"\n")
     for control in controls:
         control.close()
@@ -67,17 +67,14 @@ def main() -> None:
     os._exit(0)  # taking torch down takes longer than most evaluations' calls
 
 
-def _begin(control: socket.socket, writable: Path, options: Mapping[str, Any]) -> None:
+def _serve(control: socket.socket, writable: Path, options: Mapping[str, Any]) -> None:
+    """Confine this process, then do what the referee says until it is gone."""
     os.setsid()
     for name in containment.CACHES:
         os.environ[name] = str(writable / name.lower())
     tempfile.tempdir = None
     holds = containment.enter(options["parts"], writable, [Path(path) for path in options["visible"]])
     control.sendall(json.dumps({"holds": holds}).encode() + b"\n")
-    _serve(control, holds, options)
-
-
-def _serve(control: socket.socket, holds: Sequence[str], options: Mapping[str, Any]) -> None:
     runner, answer = 0, {}
     while True:
         text, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 3)
@@ -129,17 +126,14 @@ def _become_runner(descriptors: Sequence[int], holds: Sequence[str], options: Ma
     runner = FileProcess(device, pages)
     with contextlib.suppress(Disconnected):
         while True:
-            _answer(channel, runner, channel.receive(None))
+            message = channel.receive(None)
+            nonce, wish = message.pop("nonce"), message.pop("wish")
+            try:
+                answer = getattr(runner, wish)(**message) or {}
+            except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the code of a user may raise anything
+                answer = {"trouble": f"{type(error).__name__}: {error}"[:LONGEST_TEXT]}
+            channel.send({"nonce": nonce, **answer})
     os._exit(0)
-
-
-def _answer(channel: Channel, runner: FileProcess, message: dict[str, Any]) -> None:
-    nonce, wish = message.pop("nonce"), message.pop("wish")
-    try:
-        answer = getattr(runner, wish)(**message) or {}
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  the code of a user may raise anything
-        answer = {"trouble": f"{type(error).__name__}: {error}"[:LONGEST_TEXT]}
-    channel.send({"nonce": nonce, **answer})
 
 
 class FileProcess:
@@ -148,7 +142,7 @@ class FileProcess:
     def __init__(self, device: str, descriptor: int) -> None:
         self._device = torch.device(device)
         self._descriptor = descriptor
-        self._memory: SharedMemory | None = None
+        self._memory: SharedMemory
         self.function: Callable[..., Any]
         self._arguments: list[list[Any]] = []
         self._results: list[dict[str, torch.Tensor]] = []
@@ -210,15 +204,11 @@ class FileProcess:
 
     def plan(self, tree: Any, arguments: Sequence[Any], results: Sequence[Any], stride: int, slots: int) -> None:
         """Take note of where arguments and results of each slot lie: dtype, shape and place of every tensor in the first one."""
-        self._arguments, self._results = [], []
-        for slot in range(slots):
-            placed = [self._tensor(part, slot * stride) for part in arguments]
-            self._arguments.append(built(tree, placed))
-            self._results.append({part["place"]: self._tensor(part, slot * stride) for part in results})
+        starts = [slot * stride for slot in range(slots)]
+        self._arguments = [built(tree, [self._tensor(part, start) for part in arguments]) for start in starts]
+        self._results = [{part["place"]: self._tensor(part, start) for part in results} for start in starts]
 
     def _tensor(self, part: Mapping[str, Any], offset: int) -> torch.Tensor:
-        if self._memory is None:
-            raise ValueError("there is no memory yet")
         return self._memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"])
 
     def call(self, seed: int, *, wide: bool = False, watch: bool = False) -> dict[str, Any]:
