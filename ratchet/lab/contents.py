@@ -30,8 +30,12 @@ class CallContents:
         self.device = torch.device(device)
         self._specs, self._maker = specs, maker
         self.kinds: tuple[InputKind, ...] = KINDS
+        self.tree: dict[str, Any]
         if maker is None:
-            self.tree, self.parts = _described(specs)
+            tensors = [spec for spec in specs if spec.number is None]
+            self.parts = tuple(Part(place=str(place), dtype=one.dtype, shape=one.shape) for place, one in enumerate(tensors))
+            numbers = [[] if one is None else [int(one) if one.is_integer() else one] for one in (spec.number for spec in specs)]
+            self.tree = {"values": numbers, "structure": treespec_dumps(tree_structure([0] * len(specs)))}
             return
         self.kinds = tuple(KINDS[0] for _ in KINDS)  # only its author could make others
         maker.fork(seed)
@@ -68,15 +72,6 @@ class CallContents:
             for number, (spec, to) in enumerate(zip(specs, tensors, strict=True)):
                 _draw(spec, to, torch.Generator(self.device).manual_seed(derived(seed, number)), kind)
         settle(self.device)
-
-
-def _described(specs: Sequence[InputSpec]) -> tuple[dict[str, Any], tuple[Part, ...]]:
-    parts: list[Part] = []
-    for spec in specs:
-        if spec.number is None:
-            parts.append(Part(place=str(len(parts)), dtype=spec.dtype, shape=spec.shape))
-    numbers = [[] if one is None else [int(one) if one.is_integer() else one] for one in (spec.number for spec in specs)]
-    return {"values": numbers, "structure": treespec_dumps(tree_structure([0] * len(specs)))}, tuple(parts)
 
 
 def settle(device: torch.device) -> None:

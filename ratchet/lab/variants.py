@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,21 +44,13 @@ Over = tuple[str, tuple[int, ...]]
 """A parameter and its values."""
 
 
-@dataclass(frozen=True)
-class VariantsResult:
-    """The measured variants, and the folder where their files belong."""
-
-    records: tuple[VariantsRecord, ...]
-    """One for each benchmark; one for all quick wins."""
-    results: Path
-
-
 def variants(
     request: Request, progress: Progress, environ: Mapping[str, str], *, over: Over | None = None, quickwins: bool = False
-) -> VariantsResult:
+) -> tuple[list[VariantsRecord], Path]:
     """Time all variants of the chosen cases, of one case at many values ``over`` a parameter, or of the quick wins.
 
-    Raises as `check.check` does; nothing is built.
+    Return a record for each benchmark, or one for all quick wins, and the folder where their files belong. Raises as
+    `check.check` does; nothing is built.
     """
     root, settings = settings_of(request, environ, PAIRS)
     claims: tuple[Claim, ...] = ()
@@ -78,34 +70,37 @@ def variants(
     ):
         plan = plan_of(settings, machine.device)
         task = CaseTask(plan, request.patterns, CONFIDENCE, Rule((settings.pairs,)), gpu=machine.gpu, idle=machine.idle)
-        found = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
-        roofs = () if quickwins else _roofs(found, machine, settings, results, progress, environ)
-    suites = tuple(found.suites.values())
+        cases, suites = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
+        roofs = () if quickwins else _roofs(cases, machine, settings, results, progress, environ)
     record = VariantsRecord(
         started_at=started,
         wall_s=time.monotonic() - clock,
         command=request.command,
         environment=environment_of(machine, suites[0] if suites else None),
         plan=plan,
-        cases=tuple(_case(case, found) for case in found.cases),
+        cases=tuple(cases),
         claims=claims,
         parameter=over[0] if over else "",
         warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
     )
     if quickwins:
-        return VariantsResult((record,), results / "variants")
+        return [record], results / "variants"
     by_benchmark: dict[str, list[VariantsCase]] = {}
     for case in record.cases:
         by_benchmark.setdefault(case.benchmark, []).append(case)
-    records = (with_roofline(record.model_copy(update={"cases": tuple(cases)}), roofs) for cases in by_benchmark.values())
-    return VariantsResult(tuple(records), results / "variants")
+    records = [with_roofline(record.model_copy(update={"cases": tuple(its)}), roofs) for its in by_benchmark.values()]
+    return records, results / "variants"
 
 
 def _roofs(
-    found: _Suites, machine: Machine, settings: Settings, results: Path, progress: Progress, environ: Mapping[str, str]
+    cases: Sequence[VariantsCase],
+    machine: Machine,
+    settings: Settings,
+    results: Path,
+    progress: Progress,
+    environ: Mapping[str, str],
 ) -> tuple[Roof, ...]:
     """Return the roofs of the datasheet, and those that this machine reaches; none where no case declares its work."""
-    cases = [case for suite in found.suites.values() for case in suite.cases]
     if not any(case.workload and case.workload.declares_work for case in cases):
         return ()
     measured = tools.part("roofs").roofs_of(machine, settings, results, progress, environ)
@@ -127,24 +122,13 @@ def with_roofline(record: VariantsRecord, roofs: tuple[Roof, ...]) -> VariantsRe
     return record.model_copy(update={"roofline": pure.roofline(record.environment.fingerprint.processor, points, near)})
 
 
-@dataclass(frozen=True)
-class _Suites:
-    """Suites whose head is the benchmark's own variant."""
-
-    cases: tuple[CaseRun, ...]
-    """The chosen cases, not measured."""
-    variants: Mapping[str, tuple[str, ...]]
-    """Case → its variants, its own first; one without a name where it has no others."""
-    suites: Mapping[str, Suite]
-    """The other variant, the reference of its suite; no name: cases without others, timed alone."""
-
-
 def _measure_variants(
     tree: TreeSpec, task: CaseTask, progress: Progress, environ: Mapping[str, str], over: Over | None
-) -> _Suites:
+) -> tuple[list[VariantsCase], list[Suite]]:
     """Measure every variant of the cases that ``task`` selects, or of one of them at many values.
 
-    Raises as `measure_suite`, and as `swept_case`.
+    There is a suite for each other variant, whose head is the benchmark's own one, and one of the cases without others. Raises
+    as `measure_suite`, and as `swept_case`.
     """
     progress.stage("Importing benchmarks")
     with Hosts({"head": tree}, environ) as hosts:
@@ -161,7 +145,7 @@ def _measure_variants(
             cases.append(case.model_copy(update={"name": name, "config": config}))
         offered |= dict.fromkeys((one.name for one in cases), offered[case.name])
     variants = {case.name: offered[case.name] for case in cases if case.name in offered and not case.skipped}
-    suites = {}
+    suites: dict[str, Suite] = {}
     for other in dict.fromkeys(other for names in variants.values() for other in names[1:] or ("",)):
         chosen = tuple(name for name, names in variants.items() if other in (names[1:] or ("",)))
         part = replace(task, patterns=chosen, compared=bool(other), time_identical=True)
@@ -169,7 +153,12 @@ def _measure_variants(
         if other:
             trees["reference"] = replace(tree, variant=other)
         suites[other] = measure_suite(trees, part, progress, environ)
-    return _Suites(tuple(cases), variants, suites)
+    measured: dict[str, dict[str, CaseRun]] = {}
+    for other, suite in suites.items():
+        for timed in suite.cases:
+            measured.setdefault(timed.name, {})[other] = timed
+    own = {name: names[0] for name, names in variants.items()}
+    return [_case(case, own.get(case.name, ""), measured.get(case.name, {})) for case in cases], list(suites.values())
 
 
 def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
@@ -190,13 +179,11 @@ def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
     return case
 
 
-def _case(listed: CaseRun, found: _Suites) -> VariantsCase:
-    """Return a case with the times of all its variants."""
-    measured = {other: case for other, suite in found.suites.items() for case in suite.cases if case.name == listed.name}
+def _case(listed: CaseRun, own: str, measured: Mapping[str, CaseRun]) -> VariantsCase:
+    """Return a case with the times of all its variants. ``measured``: beside each other one, or by itself."""
     workload = next((case.workload for case in measured.values() if case.workload), None)
     times: tuple[VariantTime, ...] = ()
     if measured:
-        own = found.variants[listed.name][0]
         heads = [worker for case in measured.values() for worker in case.head]
         figures = performance(heads, workload, CONFIDENCE) if workload else None
         problem = "" if heads else next((why for case in measured.values() for why in _problems(case, "head")), "")

@@ -82,23 +82,23 @@ def variants_command(names: tuple[str, ...], over: Over | None, quickwins: bool,
     if not (names or quickwins) or (over and quickwins):
         raise click.UsageError("Name a benchmark, with or without --over, or give --quickwins.")
     with progressing(options) as progress:
-        done = variants(request_of(names, options), progress, os.environ, over=over, quickwins=quickwins)
+        records, results = variants(request_of(names, options), progress, os.environ, over=over, quickwins=quickwins)
     lines, paths = [], []
-    for record in done.records:
+    for record in records:
         text = list(variants_lines(record))
-        files = [done.results / f"{record.name}.{ending}" for ending in ("txt", "csv", "json")]
+        files = [results / f"{record.name}.{ending}" for ending in ("txt", "csv", "json")]
         save_text(files[0], "\n".join(text) + "\n")
         save_text(files[1], variants_csv(record))
         save(files[2], record)
         lines += text
         paths += files
         try:
-            paths += write_files(partial(variants_figure, record), done.results, record.name) if record.roofline else []
+            paths += write_files(partial(variants_figure, record), results, record.name) if record.roofline else []
         except PageError as error:
             click.echo(str(error), err=True)
-    document = done.records[0] if len(done.records) == 1 else [record.model_dump(mode="json") for record in done.records]
+    document = records[0] if len(records) == 1 else [record.model_dump(mode="json") for record in records]
     print_result(document, [*lines, *(f"{'File:':<9}{shown(path)}" for path in paths)], as_json=options["as_json"])
-    cases = [case for record in done.records for case in record.cases]
+    cases = [case for record in records for case in record.cases]
     problems = [why for case in cases if not case.skipped for why in case.problems]
     if any("wrong result" in why for why in problems):
         return int(Exit.REGRESSION)
