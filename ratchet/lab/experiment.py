@@ -15,7 +15,7 @@ from pathlib import Path
 from ratchet import tools
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
-from ratchet.core.errors import RatchetError, UnfitError, UsageError
+from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository, worktrees
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import Machine, environment_of, machine_of, plan_of
@@ -73,26 +73,22 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
     ):
         build_twice(settings, trees, code, progress, environ)
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
-        case = request.patterns[0]
-        pairs = min(NOISE_PAIRS, settings.pairs)
         plan = plan_of_case(settings, machine)
-        with open_experiment(specs, (case,), plan, machine, progress, without_secrets(environ)) as experiment:
-            found = experiment.begun(Rule((pairs,)))
-    if found.profiled is None or found.timed is None:
-        raise UnfitError(f"{found.case} gave no profile.", "Start again.")
+        with open_experiment(specs, request.patterns[:1], plan, machine, progress, without_secrets(environ)) as experiment:
+            profiled, timed = experiment.begun(Rule((min(NOISE_PAIRS, settings.pairs),)))
     session = SessionRecord(
         started_at=started,
         command=request.command,
-        case=found.case,
+        case=timed.name,
         environment=environment_of(machine),
         start=code.tree,
         tests=tests,
         test_limit_s=wanted.test_limit_s,
         minutes=wanted.minutes,
-        baseline=found.profiled.baseline,
-        stages_activity=found.profiled.stages,
-        floors=found.profiled.floors,
-        noise=_noise(found.timed),
+        baseline=profiled.baseline,
+        stages_activity=profiled.stages,
+        floors=profiled.floors,
+        noise=_noise(timed),
         earlier=earlier,
         warnings=machine.warnings,
     )

@@ -196,8 +196,11 @@ def _copy_rate(target: torch.Tensor, source: torch.Tensor) -> float:
 
 def write_result(call: TimedCall, file: str) -> None:
     """Write a call's result to a file: its tensors, and the text of what is no tensor."""
-    parts = {place: _text(part) if isinstance(part, Value) else part.cpu().clone() for place, part in _result(call).items()}
-    torch.save(parts, file)
+    written: dict[str, torch.Tensor | str] = {}
+    for place, part in _result(call).items():
+        # A copy, since a view would be saved with all that it shows; plain, since a class of the author is not loaded.
+        written[place] = _text(part) if isinstance(part, Value) else part.cpu().clone().as_subclass(torch.Tensor)
+    torch.save(written, file)
 
 
 def compare_result(call: TimedCall, file: str) -> Equality:

@@ -57,7 +57,6 @@ class MeasuredCase:
     """Measured once more, to confirm the stage."""
     micro: CaseRun | None = None
     """Another case: a micro-benchmark of what changed."""
-    profiled: StartProfile | None = None
     equality: Equality | None = None
     graph: GraphCheck | None = None
     failure: Failure | None = None
@@ -91,18 +90,21 @@ class Experiment:
         self.found = MeasuredCase(names[0])
         self.cases = self._listed(names)
 
-    def begun(self, rule: Rule) -> MeasuredCase:
+    def begun(self, rule: Rule) -> tuple[StartProfile, CaseRun]:
         """Profile the case, and measure one tree against itself. Raises UnfitError where it cannot be measured."""
-        found = self.found
         self.prepare()
-        if found.failure is None:
-            self.duet.progress.stage("Profiling 10 calls")
-            found.profiled = self.profiled()
-            self.duet.progress.start(1, rule.looks[-1])
-            found.timed = self.measured(self.cases[0], rule)
-        if found.failure is not None:
-            raise UnfitError(f"{found.case} cannot be measured: {found.failure.message.rstrip('.')}.", "See `ratchet run`.")
-        return found
+        self._refuse_failure()
+        self.duet.progress.stage("Profiling 10 calls")
+        profiled = self.profiled()
+        self.duet.progress.start(1, rule.looks[-1])
+        timed = self.measured(self.cases[0], rule)
+        self._refuse_failure()
+        return profiled, timed
+
+    def _refuse_failure(self) -> None:
+        if failure := self.found.failure:
+            why = f"{self.found.case} cannot be measured: {failure.message.rstrip('.')}."
+            raise UnfitError(why, "See `ratchet run`.")
 
     def compared(self, rule: ExperimentRule, folder: Path) -> MeasuredCase:
         """Measure the head against the reference: results, the whole call, its stages, and what the decision asks for besides.
