@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AliasPath, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from ratchet.core.errors import UsageError
-from ratchet.core.records.run import CASE_NAME
+from ratchet.core.records.run import UNSEEN
 from ratchet.github.records import LONGEST_CASE, LONGEST_REASON
 
 if TYPE_CHECKING:
@@ -214,7 +214,11 @@ def _read(words: list[str]) -> Accept | ProfileWanted:
 
 def is_case(word: str) -> bool:
     """Return whether it can be the full name of a case: ``benchmark/config``, without patterns."""
-    return len(word) <= LONGEST_CASE and not word.endswith("*") and CASE_NAME.fullmatch(word) is not None
+    parts = word.split("/")
+    is_plain = all(
+        (character.isalnum() and character not in UNSEEN) or character in "_-.+" for part in parts for character in part
+    )
+    return len(word) <= LONGEST_CASE and len(parts) == 2 and all(parts) and is_plain
 
 
 # Plain lines: what a person who reads the comment on GitHub sees as its writer's own words.
