@@ -99,8 +99,8 @@ def test_results_are_compared_bit_for_bit_and_within_tolerance(name: str, tmp_pa
     """One side writes, the other compares; what differs is named."""
     head, reference, (bitwise, close), note = PAIRS[name]
     file = tmp_path / "result"
-    write_result(TimedCall(Workload(run=lambda: head)), str(file))
-    found = compare_result(TimedCall(Workload(run=lambda: reference)), str(file))
+    written = write_result(TimedCall(Workload(run=lambda: head)), str(file))
+    found = compare_result(TimedCall(Workload(run=lambda: reference)), str(file), written)
     assert (found.bitwise, found.close, found.note) == (bitwise, close, note)
     if name == "too far":
         assert found.largest == pytest.approx(0.1, rel=1e-4)

@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from ratchet.common.call_trace import is_gpu_range, trace
@@ -194,42 +195,46 @@ def _copy_rate(target: torch.Tensor, source: torch.Tensor) -> float:
     return max(rates)
 
 
-def write_result(call: TimedCall, file: str) -> None:
-    """Write a call's result to a file: its tensors, and the text of what is no tensor."""
-    written: dict[str, torch.Tensor | str] = {}
-    for place, part in _result(call).items():
-        # A copy, since a view would be saved with all that it shows; plain, since a class of the author is not loaded.
-        written[place] = _text(part) if isinstance(part, Value) else part.cpu().clone().as_subclass(torch.Tensor)
-    torch.save(written, file)
+def write_result(call: TimedCall, file: str) -> dict[str, str]:
+    """Write the bytes of a call's result to a file, one tensor after the other, and return what each of its parts is."""
+    parts = _result(call)
+    with Path(file).open("wb") as stream:
+        for part in parts.values():
+            if isinstance(part, torch.Tensor):
+                _bytes(part).cpu().numpy().tofile(stream)
+    return {place: _described(part) for place, part in parts.items()}
 
 
-def compare_result(call: TimedCall, file: str) -> Equality:
-    """Compare a call's result, the reference's, with the one that the head wrote."""
+def compare_result(call: TimedCall, file: str, written: Mapping[str, str]) -> Equality:
+    """Compare a call's result, the reference's, with the one that the head wrote. Nothing of the file but bytes is believed."""
     expected = _result(call)
-    found: dict[str, torch.Tensor | str] = torch.load(file, weights_only=True)
-    if found.keys() != expected.keys():
-        odd = sorted(found.keys() ^ expected.keys())[0]
+    if written.keys() != expected.keys():
+        odd = sorted(written.keys() ^ expected.keys())[0]
         return Equality(bitwise=False, close=False, note=f"only one side returns {odd}")
-    bitwise, close, largest, note = True, True, 0.0, ""
     for place, part in expected.items():
-        other = found[place]
-        if isinstance(part, Value) or isinstance(other, str) or signature(part) != signature(other):
-            if isinstance(part, Value) and other == _text(part):
-                continue
-            its = "another value" if isinstance(other, str) else signature(other)
+        if (its := written[place]) != _described(part):
             mine = part if isinstance(part, Value) else signature(part)
+            its = "another value" if its.startswith(_VALUE) else its
             return Equality(bitwise=False, close=False, note=f"{place} is {its}, the reference's {mine}")
-        other = other.to(part.device)
-        bitwise = bitwise and torch.equal(_bytes(other), _bytes(part))
-        off, near = apart(other, part)
-        largest = off if math.isnan(off) or off > largest else largest
-        if not near:
-            close, note = False, note or place
+    bitwise, close, largest, note = True, True, 0.0, ""
+    with Path(file).open("rb") as stream:
+        for place in written:  # in the order of the file
+            if isinstance(part := expected[place], Value) or not part.numel():
+                continue
+            plain = torch.from_numpy(np.fromfile(stream, np.uint8, part.nbytes)).to(part.device)
+            bitwise = bitwise and torch.equal(plain, _bytes(part))
+            off, near = apart(plain.view(part.dtype).reshape(part.shape), part)
+            largest = off if math.isnan(off) or off > largest else largest
+            if not near:
+                close, note = False, note or place
     return Equality(bitwise=bitwise, close=close, largest=largest if math.isfinite(largest) else None, note=note)
 
 
-def _text(part: Value) -> str:
-    return repr(part.value)[:1000]
+_VALUE = "= "
+
+
+def _described(part: Part) -> str:
+    return clean(f"{_VALUE}{part.value!r}") if isinstance(part, Value) else signature(part)
 
 
 def _result(call: TimedCall) -> dict[str, Part]:
@@ -303,13 +308,12 @@ def _answer_hot_spots(worker: Worker) -> dict[str, Any]:
 
 def _answer_result(worker: Worker, file: str) -> dict[str, Any]:
     """Write the result of the prepared case to a file."""
-    write_result(worker.current().call, file)
-    return {}
+    return {"parts": write_result(worker.current().call, file)}
 
 
-def _answer_same_result(worker: Worker, file: str) -> dict[str, Any]:
+def _answer_same_result(worker: Worker, file: str, written: dict[str, str]) -> dict[str, Any]:
     """Compare the result of the prepared case with one that another process wrote."""
-    return compare_result(worker.current().call, file).model_dump(mode="json")
+    return compare_result(worker.current().call, file, written).model_dump(mode="json")
 
 
 def _answer_capture(worker: Worker, stage: str) -> dict[str, Any]:

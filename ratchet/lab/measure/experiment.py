@@ -40,6 +40,12 @@ class StartProfile(Record):
     stages: Annotated[dict[Line, Activity], Field(max_length=64)] = {}
 
 
+class Written(Record):
+    """A worker's answer to: write the result to a file. Place of a part → what it is."""
+
+    parts: Annotated[dict[Line, Line], Field(max_length=4096)]
+
+
 class Captured(Record):
     """A worker's answer to: can a stage be captured in a CUDA graph?"""
 
@@ -204,9 +210,9 @@ class Experiment:
         seed = self.plan.seed + 1
         try:
             with self._worker("head", seed) as head:
-                head.ask("result", Record, file=str(file))
+                written = head.ask("result", Written, file=str(file)).parts
             with self._worker("reference", seed) as reference:
-                self.found.equality = reference.ask("same_result", Equality, file=str(file))
+                self.found.equality = reference.ask("same_result", Equality, file=str(file), written=written)
         except CaseTrouble as error:
             self.found.notes.append(f"Results were not compared bit for bit: {error.message}")
         finally:
