@@ -8,9 +8,6 @@ Used so::
         fake.state.add_pull(7, head_sha="a" * 40)
         client = GitHub(fake.token, fake.url, fake.state.repository, patience_s=0)
         fake.script("POST", r"/issues/7/comments", [Answer(502, done=True)])   # created, but answered 502
-
-As a process, for tests that are not Python: ``python -m tests.fake_github [SEED.json]`` prints its address on the first line
-and serves until its standard input closes. ``/_fake/state`` tells what it holds, ``/_fake/script`` takes answers to come.
 """
 
 from tests.fake_github.script import Answer

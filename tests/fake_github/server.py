@@ -90,8 +90,6 @@ class FakeGitHub:
         """The trick to play, if any, and what to send."""
         split = urlsplit(target.removeprefix(self.prefix))
         query = dict(parse_qsl(split.query, keep_blank_values=True))
-        if split.path.startswith("/_fake/"):
-            return (None, *self._control(method, split.path, body))
         with self._lock:
             trick = next((each.answers.pop(0) for each in self._scripts if each.matches(method, target)), None)
             if trick is not None and trick.meanwhile is not None:
@@ -152,17 +150,6 @@ class FakeGitHub:
         cut = rows[(page - 1) * size : page * size]
         body = cut if reply.pages == "list" else reply.body | {reply.pages: cut}
         return Reply(200, body, {"Link": link} if link else {})
-
-    def _control(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        """For tests in other languages: what the stand-in holds, and answers to come."""
-        with self._lock:
-            if (method, path) == ("GET", "/_fake/state"):
-                return 200, {"Content-Type": "application/json"}, json.dumps(self.as_json()).encode()
-            if (method, path) == ("POST", "/_fake/script"):
-                asked = json.loads(body)
-                self.script(asked["method"], asked["path"], [Answer(**fields) for fields in asked["answers"]])
-                return 204, {}, b""
-        return 404, {"Content-Type": "application/json"}, b"{}"
 
     def as_json(self) -> dict[str, Any]:
         """The state as plain JSON."""

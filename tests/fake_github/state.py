@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -141,33 +140,6 @@ class State:
         self._trees: dict[str, str] = {}
         self._ids = itertools.count(1001)
         self._seconds = itertools.count()
-
-    @classmethod
-    def from_json(cls, seed: Mapping[str, Any]) -> State:
-        """From a seed: the same names as the attributes, lists of objects for pulls, comments and runs, text for files."""
-        origin = seed.get("origin")
-        state = cls(
-            seed.get("repository", "octo-org/kernels"), seed.get("default_branch", "main"), Path(origin) if origin else None
-        )
-        known = {"repository", "default_branch", "origin", "tokens", "permissions", "pulls", "comments", "runs", "files"}
-        known |= {"branches", "parents", "workflows"}
-        if unknown := set(seed) - known:
-            raise ValueError(f"the seed has unknown fields: {sorted(unknown)}; known are {sorted(known)}")
-        state.tokens |= {token: Token(**fields) for token, fields in seed.get("tokens", {}).items()}
-        state.permissions |= seed.get("permissions", {})
-        state.branches |= seed.get("branches", {})
-        state.parents |= seed.get("parents", {})
-        state.workflows += seed.get("workflows", [])
-        for fields in seed.get("pulls", []):
-            state.add_pull(**fields)
-        for fields in seed.get("comments", []):
-            state.add_comment(**fields)
-        for fields in seed.get("runs", []):
-            state.add_run(**fields)
-        for ref, files in seed.get("files", {}).items():
-            for path, text in files.items():
-                state.set_file(path, text.encode(), ref)
-        return state
 
     def add_pull(self, number: int, **fields: Any) -> Pull:
         self.pulls[number] = Pull(number, **fields)

@@ -28,7 +28,6 @@ from ratchet.core.judge.estimate import (
     without_outliers,
 )
 
-LOGS = [0.031, 0.034, 0.036, 0.029, 0.035, 0.033, 0.032, 0.037]
 VALUES = st.lists(st.integers(-4000, 4000).map(lambda value: value * 1e-5), min_size=2, max_size=20).filter(
     lambda values: len(set(values)) > 1
 )

@@ -32,7 +32,6 @@ ROOT = Path(__file__).parents[2]
 FIELD = "fingerprints.h200.affef97004.configs.attention/training_512"
 NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-SAMPLE = st.integers(min_value=1, max_value=10**12).map(lambda nanoseconds: round(nanoseconds / 1e6, 6))
 
 
 @pytest.fixture

@@ -47,13 +47,6 @@ def test_a_closed_pull_request_says_so(fake: FakeGitHub, github: GitHub) -> None
     assert (pull.state, pull.merged, pull.head_repository) == ("closed", True, None)
 
 
-def test_a_force_push_shows_in_the_head(fake: FakeGitHub, github: GitHub) -> None:
-    """Reading again gives the head as it stands now: nothing is remembered."""
-    before = github.pull(7).head_sha
-    fake.state.pulls[7].head_sha = "d" * 40
-    assert (before, github.pull(7).head_sha) == ("a" * 40, "d" * 40)
-
-
 def test_pull_requests_are_found_by_repository_and_branch(fake: FakeGitHub, github: GitHub) -> None:
     """Only open ones from exactly that repository and branch; another fork of the same owner is another repository."""
     fake.state.add_pull(10, head_repository=FORK)
@@ -185,14 +178,6 @@ def test_an_edited_comment_shows_it(fake: FakeGitHub, github: GitHub) -> None:
     made.updated_at += timedelta(minutes=5)
     seen = github.comment(made.id)
     assert (seen.author, seen.body, seen.updated_at - seen.created_at) == ("ghost", "hello", timedelta(minutes=5))
-
-
-def test_a_reaction(fake: FakeGitHub, github: GitHub) -> None:
-    """A reaction is there once, however often it is given."""
-    made = fake.state.add_comment(7, "octocat", "/ratchet profile copy/mib_256")
-    github.react(made.id, "eyes")
-    github.react(made.id, "eyes")
-    assert made.reactions == [f"{BOT}:eyes"]
 
 
 # ---- runs, files, people
@@ -366,13 +351,6 @@ def test_a_server_of_one_s_own() -> None:
         assert len(github.comments(7)) == 111
         assert GitHub(fake.token, f"{fake.url}/", HERE).pull(7).number == 7
         assert len(github.file_at("large.json", "main") or b"") == 2_000_000
-
-
-def test_from_the_environment(fake: FakeGitHub) -> None:
-    """The runner's variables are enough."""
-    environ = {"GITHUB_TOKEN": fake.token, "GITHUB_API_URL": fake.url, "GITHUB_REPOSITORY": HERE}
-    github = GitHub.from_environ(environ)
-    assert (github.repository, github.bot, github.pull(7).number) == (HERE, BOT, 7)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from tests.fake_github.shapes import Shapes
 
 pytestmark = pytest.mark.no_cover
 
-HERE = "octo-org/kernels"
 BOT = "github-actions[bot]"
 COMMENTS = "/issues/7/comments"
 CHECKED = CheckOutput("t", "s", "x")
@@ -197,14 +196,6 @@ def test_a_pull_request_that_disappears(fake: FakeGitHub, github: GitHub) -> Non
         github.upsert_comment(7, MARKER, MARKER)
     with pytest.raises(GoneError, match="Reading the comments of pull request 7 failed"):
         github.upsert_comment(7, MARKER, MARKER)
-
-
-def test_a_closed_pull_request_is_commented_on(fake: FakeGitHub, github: GitHub) -> None:
-    """A pull request that was closed meanwhile still takes its comment; that it is closed is for the caller to see."""
-    fake.state.pulls[7].state = "closed"
-    github.upsert_comment(7, MARKER, MARKER)
-    assert bodies(fake.state) == [MARKER]
-    assert github.pull(7).state == "closed"
 
 
 @pytest.mark.parametrize("kind", UNSURE)

@@ -25,7 +25,6 @@ from tests.rendered import faults
 pytestmark = pytest.mark.no_cover
 
 POISONS = [*poisoned_records(), *poisoned_files()]
-ENTRY = re.compile(r"[0-9A-Za-z_.-]+")
 
 
 def judged(place: Path, workspace: Path) -> CommentPage:

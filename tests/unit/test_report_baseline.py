@@ -29,7 +29,6 @@ from tests.history_examples import check_of, commit, gone, new, timed
 NAME = "attention/training_512"
 FILE = "results/baseline.json"
 KEY = examples.FINGERPRINT.key
-MACHINE = f"NVIDIA H200 (driver 580.95.05, CUDA 13.0, torch 2.9.1+cu130) [{KEY}]"
 PERSON = Person("A Test <test@localhost>", "masked rows were wrong", examples.STARTED + timedelta(days=5))
 OTHER = Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_threads=8)
 FIRST = check_of(timed(1.0), timed(1.0, "copy/a"), day=0, head=1)
