@@ -17,7 +17,6 @@ from ratchet.adopt.definitions import Definitions
 from ratchet.adopt.files import (
     TEMPLATES,
     WORKFLOW_FOLDER,
-    WorkflowValues,
     has_settings,
     with_ignored,
     with_settings,
@@ -214,16 +213,6 @@ def test_values_that_do_not_fit_a_workflow(github: str, labels: str, python: str
     """A moving reference, and text that would become YAML of its own, are refused."""
     with pytest.raises(UsageError, match=wrong):
         workflow_values(github, labels, python, "main")
-
-
-def test_values_are_read_back_from_a_workflow() -> None:
-    """`--check` compares a file with the template that has the file's own values."""
-    values = workflow_values(f"octo/ratchet@{COMMIT}", '["self-hosted", "a100"]', "/opt/torch/bin/python", "trunk")
-    text = values.fill(
-        "uses: RATCHET_REPOSITORY/.github/workflows/x.yml@RATCHET_COMMIT\n"
-        "      runner: 'RUNNER_LABELS'\n      python: RUNNER_PYTHON\n"
-    )
-    assert WorkflowValues.read(text, "trunk") == values
 
 
 def test_every_first_benchmark_is_python() -> None:

@@ -521,15 +521,6 @@ def test_ceilings_are_reached_by_their_figures() -> None:
     assert ceilings(session(baseline=full))[-1].figures.startswith("kernels run 90 % of the call,")
 
 
-def test_the_lines_that_scripts_read() -> None:
-    """Target, stage and end-to-end lines are the seed's, to the letter."""
-    lines = list(experiment_lines(experiment(3, ratio=0.95)))
-    assert lines[0] == "[experiment 3] Target: h2d.pageable-h2d (300us — [transfer] pageable->pinned)"
-    assert lines[1] == "[experiment 3] Stage: h2d 300.0us -> 150.0us (-50.0%)"
-    assert lines[2] == "[experiment 3] Stage: preprocess 1000.0us -> 1000.0us (+0.0%)"
-    assert lines[3] == "[experiment 3] E2E: 10.000ms -> 9.500ms (-5.0%)"
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

@@ -117,12 +117,6 @@ def test_a_file_has_ordinary_permissions(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
-def test_a_missing_folder_is_made(tmp_path: Path) -> None:
-    """A fresh clone has no results folder, and saving makes it."""
-    save(tmp_path / "results" / "deep" / "x.json", Baseline())
-    assert load(tmp_path / "results" / "deep" / "x.json", Baseline) == Baseline()
-
-
 def test_what_is_no_file(tmp_path: Path) -> None:
     """A file that is not there is said to be not there, and a folder in its place is refused with the system's words."""
     with pytest.raises(RecordError, match=r"none\.json does not exist"):
@@ -300,14 +294,6 @@ def test_save_over_keeps_what_it_cannot_read(path: Path) -> None:
     with pytest.raises(RecordError, match="It was left as it is"):
         save_over(path, examples.baseline())
     assert path.read_text(encoding="utf-8") == "{"
-
-
-def test_save_over_replaces_what_it_can_read(path: Path) -> None:
-    """A readable file is replaced, and a missing one written."""
-    save_over(path, Baseline())
-    assert load(path, Baseline) == Baseline()
-    save_over(path.with_name("first.json"), examples.baseline())
-    assert load(path.with_name("first.json"), Baseline) == examples.baseline()
 
 
 @pytest.mark.slow

@@ -83,15 +83,6 @@ def test_unknown_revision(repo: Path, name: str) -> None:
     assert "git log" in caught.value.hint
 
 
-def test_first_commit(tmp_path: Path) -> None:
-    """A repository of one commit has no previous one, and says what to do."""
-    git(tmp_path, "init", "-q")
-    commit(tmp_path, "a.txt", "one")
-    with pytest.raises(GitError, match="HEAD is the first commit") as caught:
-        Repository(tmp_path).previous()
-    assert "ratchet run" in refused(caught) + caught.value.hint
-
-
 def test_no_commit(tmp_path: Path) -> None:
     """A repository without a commit says so, whatever is asked of it."""
     git(tmp_path, "init", "-q")
@@ -99,22 +90,6 @@ def test_no_commit(tmp_path: Path) -> None:
     for ask in (found.head, found.previous, found.working_snapshot):
         with pytest.raises(GitError, match="has no commit yet"):
             ask()
-
-
-def test_no_repository(tmp_path: Path) -> None:
-    """Outside a repository is a sentence that names the folder."""
-    with pytest.raises(UsageError, match="is not inside a git repository") as caught:
-        Repository(tmp_path)
-    assert str(tmp_path) in caught.value.message
-    assert "--repo" in caught.value.hint
-
-
-def test_no_git(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without git there is a sentence."""
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(GitError, match="git is not installed") as caught:
-        Repository(repo)
-    refused(caught)
 
 
 def test_shallow_clone(repo: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -170,17 +169,6 @@ def test_a_process_that_takes_too_long_is_ended(trees: Trees) -> None:
     trees.add("head", "import time; time.sleep(600)")
     with pytest.raises(HostError, match=r"gave no answer within 300"):
         trees.measure(time_limit_s=0.3)
-
-
-def test_a_pattern_chooses_and_one_that_fits_nothing_says_so(trees: Trees) -> None:
-    """The command runs whole; the record has only what was asked for."""
-    tree = trees.add("head")
-    assert [case.name for case in trees.measure(1, patterns=("b",)).cases] == ["b/default"]
-    command = Harness((sys.executable, "-S", "bench.py", "{dir}/results.json"), None, 60.0)
-    assert [case.name for case in list_harness(trees.specs["head"], command, (), ENVIRON)] == ["a/default", "b/default"]
-    with pytest.raises(UsageError, match=r"no case called d\."):
-        list_harness(trees.specs["head"], command, ("d",), ENVIRON)
-    assert json.loads((tree / "count").read_text()) == 3
 
 
 def test_a_path_into_the_checkout_is_refused_unless_it_is_an_environment(trees: Trees) -> None:

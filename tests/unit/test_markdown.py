@@ -30,14 +30,6 @@ def test_the_first_line_has_the_cause_of_its_case() -> None:
     assert headline(report.model_copy(update={"profiles": (one_sided,)})) == report.headline
 
 
-@pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.UNFIT])
-def test_no_answer_is_no_pass(outcome: Outcome) -> None:
-    """A passing run with a case without an answer is marked so, and the case is never called unchanged."""
-    text = render_markdown(reports.report((reports.case("a/b", outcome, "Too noisy.", 1.01),)))
-    assert text.startswith("⚠️ **")
-    assert "unchanged" not in text.split("<details>")[0]
-
-
 def many(count: int) -> ReportRecord:
     cases = [reports.case(f"bench/config_{n}", Outcome.UNCHANGED, "Inside the gate.", 1.0) for n in range(count)]
     worst = reports.case("bench/worst", Outcome.REGRESSED, "5 % slower.", 1.05, last_lines=("x" * 250,) * 30)

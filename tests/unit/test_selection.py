@@ -166,13 +166,6 @@ def test_broken_head() -> None:
     assert not found["copy/32m"].failures
 
 
-def test_broken_reference() -> None:
-    """A broken file of the reference leaves the head's cases to be measured, and none of them is new."""
-    found = by_name(choose_cases(listing("softmax/x"), listing(broken=(broken("softmax.py"),)), []))
-    (failure,) = found["softmax/x"].failures
-    assert (failure.side, found["softmax/x"].in_head, found["softmax/x"].in_reference) == ("reference", True, True)
-
-
 def test_broken_on_both_sides() -> None:
     """A file broken on both sides carries both failures."""
     both = listing(broken=(broken("softmax.py", "softmax/x"),))

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import click
 import pytest
@@ -19,9 +14,8 @@ from pydantic import ValidationError
 from ratchet.core.bench.child.loader import swept
 from ratchet.core.bench.child.registry import discover
 from ratchet.core.bench.messages import CaseListed
-from ratchet.core.bench.tree_spec import Sweep, TreeSpec, child_command
+from ratchet.core.bench.tree_spec import Sweep
 from ratchet.core.cli import main
-from ratchet.core.config import Settings
 from ratchet.core.errors import Exit, UnfitError, UsageError
 from ratchet.core.records.files import load
 from ratchet.core.records.run import CaseRun, Config
@@ -32,7 +26,6 @@ from ratchet.lab.variants_cli import _over
 from tests import examples, variants_examples
 from tests.variants_examples import claim
 
-BENCH = Path(__file__).parents[2] / "bench"
 QUICKWINS = SHIPPED / "quickwins"
 NOT_ON_CPU = {"pinned", "vector_access", "shared_prefetch", "launch_bounds", "graph_kernels", "graph_model"}
 
@@ -140,14 +133,6 @@ def test_over_needs_one_case() -> None:
         swept_case([RUNS[2].model_copy(update={"skipped": "needs nvcc"})], "mib")
 
 
-def test_a_tree_keeps_its_variant_and_sweep(tmp_path: Path) -> None:
-    """Both reach the child program as they were."""
-    plain = TreeSpec.of(Settings(order_seed=1), tmp_path, checkout=tmp_path, device="cpu", gpu_uuid=None)
-    for tree in (plain, replace(plain, variant="torch", sweep=Sweep("norm/small", "rows", (1, 2)))):
-        told = json.loads(child_command("a", tree=tree)[-1])["tree"]
-        assert TreeSpec.read(told) == tree
-
-
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
@@ -224,19 +209,6 @@ def test_every_quick_win_has_a_claim() -> None:
     for one in claims:
         assert any(one.case in (case.name, case.benchmark) for case in cases), one.case
     assert [one.step for one in claims] == sorted(one.step for one in claims)
-
-
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_quick_wins_are_no_cases_of_a_check() -> None:
-    """`ratchet check` of this repository finds none of them: they lie in a folder of their own."""
-    program = (
-        "import sys, pathlib; from ratchet.core.bench.child.registry import discover; "
-        "print(*(case.benchmark for case in discover(pathlib.Path(sys.argv[1]), 'bench', 'cuda').cases))"
-    )
-    words = [sys.executable, "-c", program, str(BENCH.parent)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(BENCH.parent)})
-    assert set(done.stdout.split()) == {"attention", "copy", "matmul", "normalize", "pipeline"}
 
 
 @pytest.mark.slow

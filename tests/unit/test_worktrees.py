@@ -59,14 +59,6 @@ def test_two_trees(repository: Repository, temporary: Path) -> None:
     assert left(repository, temporary) == ([], 1)
 
 
-def test_one_tree(repository: Repository, temporary: Path) -> None:
-    """Without a reference there is one tree."""
-    with worktrees(repository, repository.commit_snapshot("HEAD"), None) as trees:
-        assert trees.reference is None
-        assert left(repository, temporary)[1] == 2
-    assert left(repository, temporary) == ([], 1)
-
-
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
 def test_gone_after_an_error(repository: Repository, temporary: Path, error: type[BaseException]) -> None:
     """An error, Ctrl-C or an exit inside leaves nothing behind."""
@@ -100,18 +92,6 @@ def dead_pid() -> int:
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
     child.wait()
     return child.pid
-
-
-def test_abandoned_trees_are_removed(repository: Repository, temporary: Path) -> None:
-    """The trees of a check that was killed are removed by the next one, and git forgets them."""
-    abandoned = temporary / f"ratchet-trees-{dead_pid()}-abc_1234"
-    abandoned.mkdir()
-    repository.add_worktree(abandoned / "head", "HEAD")
-    repository.add_worktree(abandoned / "base", "HEAD~1")
-    assert left(repository, temporary)[1] == 3
-    with worktrees(repository, repository.commit_snapshot("HEAD"), None):
-        assert not abandoned.exists()
-    assert left(repository, temporary) == ([], 1)
 
 
 def test_trees_of_the_living_stay(repository: Repository, temporary: Path) -> None:
