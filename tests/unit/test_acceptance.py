@@ -138,8 +138,6 @@ def padded(length: int) -> str:
         f"{MARKER}[] -->",
         f"{MARKER}{{}} -->",
         f'{MARKER}{{"acceptances": 1}} -->',
-        f'{MARKER}{{"acceptances": [], "acceptances": []}} -->',
-        f'{MARKER}{{"acceptances": [], "more": 1}} -->',
         f'{MARKER}{{"acceptances": [{{"case": "a/b"}}]}} -->',
         f'{MARKER}{{"acceptances": [NaN]}} -->',
         f"{MARKER}{'[' * 40_000} -->",

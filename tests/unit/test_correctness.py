@@ -208,6 +208,7 @@ def test_the_reference_is_not_poisoned() -> None:
         (torch.float32, math.nan),
         (torch.bfloat16, math.nan),
         (torch.float8_e4m3fn, math.nan),
+        (torch.complex64, math.nan),
         (torch.int8, 127),
         (torch.uint8, 255),
         (torch.uint64, 2**64 - 1),
@@ -219,14 +220,7 @@ def test_poison(dtype: torch.dtype, value: float) -> None:
     out = torch.zeros(4, dtype=dtype)
     poison({"the output": out})
     for element in out.tolist() if dtype != torch.float8_e4m3fn else out.float().tolist():
-        assert element == value or (math.isnan(value) and math.isnan(element))
-
-
-def test_poison_of_complex() -> None:
-    """A complex output is no number either."""
-    out = torch.zeros(2, dtype=torch.complex64)
-    poison({"the output": out})
-    assert all(element != element for element in out.tolist())
+        assert element == value or (math.isnan(value) and element != element)
 
 
 def test_results_with_gradients() -> None:

@@ -238,9 +238,3 @@ def test_slice() -> None:
     gpu = choose_gpu(None, "MIG-11", nvml)
     assert (gpu.uuid, gpu.index, gpu.memory_bytes, gpu.mig) == ("MIG-11", 1, 10, "on")
     assert gpu.reading().sm_clock_mhz == 1410
-
-
-def test_ambiguous_prefix() -> None:
-    """The start of a UUID that fits two devices names none."""
-    with pytest.raises(UsageError, match="names none"):
-        choose_gpu(None, "MIG-1", with_slices())

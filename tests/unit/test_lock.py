@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -47,15 +46,6 @@ def other_process(folder: Path, program: str = HOLDER, **options: Any) -> Iterat
 
 def take(folder: Path, wait_s: float = 0, said: list[str] | None = None) -> contextlib.AbstractContextManager[None]:
     return hold("gpu-0", "mine", wait_s, (said if said is not None else []).append, device="GPU 0", folder=folder)
-
-
-def test_free(tmp_path: Path) -> None:
-    """A free device is held at once and can be held again afterwards."""
-    said: list[str] = []
-    for _ in range(2):
-        with take(tmp_path, 10, said):
-            pass
-    assert said == []
 
 
 def test_busy(tmp_path: Path) -> None:
@@ -122,16 +112,6 @@ def test_nobody_is_interrupted_for_nothing(tmp_path: Path) -> None:
             pass
         child.kill()
         assert child.stdout.read() == ""
-
-
-def test_crashed_holder(tmp_path: Path) -> None:
-    """A holder that was killed holds nothing, whatever its note says."""
-    with other_process(tmp_path) as child:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        assert json.loads((tmp_path / "ratchet-gpu-0.json").read_text())["pid"] == child.pid
-        with take(tmp_path):
-            pass
 
 
 def test_other_device(tmp_path: Path) -> None:

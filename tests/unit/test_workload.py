@@ -224,12 +224,6 @@ def test_a_wrong_argument_of_a_workload(changes: dict[str, Any], said: str) -> N
         Workload(**(MADE | changes))
 
 
-def test_workload() -> None:
-    """A pure copy has no FLOPs, and a tuning lies in its space."""
-    made = Workload(**(MADE | {"flops": 0, "tune": {"BLOCK": (16, 32)}, "tuning": {"BLOCK": 32}}))
-    assert (made.clock, made.tolerance, made.stages) == (None, {}, {})
-
-
 @pytest.mark.parametrize("declared", [{"flops": 2.0}, {"bytes": 0}, {"flops": 0}, {"dtype": "int8"}, {"clock": "cpu"}])
 def test_parts_of_a_declaration(declared: dict[str, Any]) -> None:
     """A workload may declare any part of its work, or none."""
