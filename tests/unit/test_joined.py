@@ -77,13 +77,6 @@ def test_new_cases_and_machines_enter() -> None:
     assert problems(both) == []
 
 
-def test_joining_twice_changes_nothing() -> None:
-    """A file that was joined already gives the very same object."""
-    both = joined(FIRST, IMPROVED)
-    assert joined(both, IMPROVED) is both
-    assert joined(both, both) is both
-
-
 def test_the_days_decide_between_equal_steps() -> None:
     """Of two entries that differ in their days alone, the one with the latest day is kept."""
     run = check_of(timed(1.0), day=5, head=3)
