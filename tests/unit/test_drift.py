@@ -170,6 +170,18 @@ def measured(rng: np.random.Generator, ratio: float, drift: Drift | None = None)
     return pair_examples.looked_at(pair_examples.pairs(rng.normal(math.log(ratio), 0.003, 100)), BAR, drift=drift)
 
 
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_slow_merges_are_caught() -> None:
+    """Of 100 sequences of merges that cost 1 % each, 99 or more are stopped within ten merges, and none in the first two."""
+    rng = np.random.default_rng(17)
+    stopped = [next((merge for merge in range(1, 11) if is_blamed(rng, 1.01, 1.01**merge)), None) for _ in range(100)]
+    caught = [merge for merge in stopped if merge is not None]
+    assert len(caught) >= 99
+    assert min(caught) >= 3
+    assert sorted(caught)[50] <= 4
+
+
 @pytest.mark.no_cover
 @pytest.mark.parametrize("known", [None, 1.04])
 @pytest.mark.parametrize("whole", [1.04, 1.2])

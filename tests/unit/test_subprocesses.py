@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,45 @@ def test_a_command_that_cannot_be_started() -> None:
     """The error of the system is that of the command, not of its guard."""
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         run(["no-such-program"], environ=os.environ, folder=Path("/"), time_limit_s=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["", "time.sleep(600)", "os.kill(os.getpid(), 9)"])
+def test_nothing_that_a_command_started_is_left(tmp_path: Path, end: str) -> None:
+    """Processes in sessions of their own, of parents that have ended, end with the command, however that ends."""
+    note = tmp_path / "pids"
+    code = (
+        "import os, time\n"
+        "for _ in range(3):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        if os.fork() == 0:\n"
+        f"            with open({str(note)!r}, 'a') as file:\n                file.write(f'{{os.getpid()}}\\n')\n"
+        "            time.sleep(600)\n"
+        "        os._exit(0)\n"
+        f"while not os.path.exists({str(note)!r}) or len(open({str(note)!r}).readlines()) < 3:\n    time.sleep(0.01)\n"
+    )
+    status, _ = run_python(code + end, time_limit_s=10 if "sleep" in end else 60)
+    assert status == (0 if not end else None if "sleep" in end else -9)
+    pids = note.read_text().split()
+    assert len(pids) == 3
+    assert [pid for pid in pids if Path("/proc", pid).exists()] == []
+
+
+def test_a_guard_notices_that_its_parent_was_killed(tmp_path: Path) -> None:
+    """After kill -9 of whoever started a command, the command and what it started are gone."""
+    note = tmp_path / "pid"
+    inner = f"import os, time\nopen({str(note)!r}, 'w').write(str(os.getpid()) + '\\n')\ntime.sleep(600)"
+    outer = (
+        "import os, sys\nfrom pathlib import Path\nfrom ratchet.core.processes import run\n"
+        f"run([sys.executable, '-S', '-c', {inner!r}], environ=os.environ, folder=Path('/'), time_limit_s=600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", outer], cwd=Path(__file__).parents[2]) as parent:
+        deadline = time.monotonic() + 300
+        while not note.exists() or not note.read_text().endswith("\n"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        parent.kill()
+    while Path("/proc", note.read_text().strip()).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -94,6 +94,18 @@ def dead_pid() -> int:
     return child.pid
 
 
+def test_abandoned_trees_are_removed(repository: Repository, temporary: Path) -> None:
+    """The trees of a check that was killed are removed by the next one, and git forgets them."""
+    abandoned = temporary / f"ratchet-trees-{dead_pid()}-abc_1234"
+    abandoned.mkdir()
+    repository.add_worktree(abandoned / "head", "HEAD")
+    repository.add_worktree(abandoned / "base", "HEAD~1")
+    assert left(repository, temporary)[1] == 3
+    with worktrees(repository, repository.commit_snapshot("HEAD"), None):
+        assert not abandoned.exists()
+    assert left(repository, temporary) == ([], 1)
+
+
 def test_trees_of_the_living_stay(repository: Repository, temporary: Path) -> None:
     """The trees of a check that still runs, and folders of another name, are left alone."""
     kept = [
