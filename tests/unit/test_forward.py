@@ -49,6 +49,11 @@ def test_commit_and_log(golden: Callable[[str, str], None]) -> None:
     assert "\nCo-authored-by" not in message
 
 
+def test_a_pull_request_starts_its_checks(golden: Callable[[str, str], None]) -> None:
+    """Only a commit that goes to main by itself skips the workflows."""
+    assert "[skip ci]" not in commit_message(*moved(), "pull-request")
+
+
 def test_titles() -> None:
     """Cases that moved are named, then those that wait; without any it is today's times alone."""
     done, accepted = moved()

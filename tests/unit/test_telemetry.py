@@ -93,6 +93,14 @@ def test_slowed(window: tuple[float, float], slowed: bool) -> None:
     assert after(gpu, 4).slowed(window) is slowed
 
 
+def test_summary_agrees_with_slowed() -> None:
+    """A slowdown that marks a block stands in the summary of its case as well."""
+    gpu = FakeGpu(Reading(1.0), Reading(1.4), Reading(2.0, slowdown=(HOT,)))
+    sampler = after(gpu, 3)
+    assert sampler.slowed((1.3, 1.5))
+    assert sampler.summary([(1.3, 1.5)]).slowdown_reasons == (HOT,)
+
+
 @pytest.mark.parametrize(
     ("ticks", "own", "foreign"),
     [

@@ -172,3 +172,10 @@ def test_open_files_travel() -> None:
             sent.result()
         other.close()
         assert channel.receive_with_files() is None
+
+
+def test_close() -> None:
+    """A closed channel tells the other end."""
+    with connected() as (channel, other):
+        channel.close()
+        assert other.recv(1) == b""
