@@ -443,13 +443,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
     started = time.perf_counter()
     with workers() as pool:
         if options.only in (None, "slower"):
-            slower_heads(max(10, round(2000 * options.scale)), pool)
+            slower_heads(max(2, round(2000 * options.scale)), pool)
         if options.only in (None, "creep"):
-            histories(max(5, round(300 * options.scale)), max(20, round(1000 * min(1.0, options.scale))), pool)
+            histories(max(1, round(300 * options.scale)), max(20, round(1000 * min(1.0, options.scale))), pool)
         if options.only in (None, "intervals"):
-            intervals(max(50, round(4000 * options.scale)), pool)
+            intervals(max(4, round(4000 * options.scale)), pool)
         if options.only in (None, "total"):
-            now_and_then(max(20, round(1000 * options.scale)), pool)
+            now_and_then(max(2, round(1000 * options.scale)), pool)
         if options.only in (None, "unchanged"):
             unchanged(options.scale, options.noise, pool)
     print(f"{time.perf_counter() - started:.0f} s")

@@ -62,7 +62,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every number of runs")
     options = parser.parse_args(None if arguments is None else list(arguments))
-    count = max(2, round(300 * options.scale))
+    count = max(1, round(300 * options.scale))
     heads = ("+0.5 % merges: red by +4 %", "by +5 %", "+1 % merges: red by +4 %", "by +6 %")
     print(f"{count} histories of each kind, spread of a pair {100 * SPREAD:g} %, all in %.\n")
     table("constant", *heads, "unchanged and red, main at +2.9 %", "at +3.5 %")
@@ -75,7 +75,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     print("\nInconclusive after 20 pairs, measured on for as many as suggested.\n")
     table("RESERVE", "settled by then, in %", "pairs (median)")
     for reserve in (1.0, evidence.RESERVE, 2 * evidence.RESERVE):
-        settle_row(reserve, max(5, count // 2))
+        settle_row(reserve, max(1, count // 2))
 
 
 if __name__ == "__main__":

@@ -18,18 +18,17 @@ RESEARCH = Path(__file__).parents[2] / "research"
 @pytest.mark.parametrize(
     ("script", "words", "printed"),
     [
-        ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 0.00 % | 0.0 % | 6."),
-        ("verdicts.py", ("--only", "sides"), "Mean over the cases: "),
-        ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
-        ("history.py", ("--runs", "3", "--cases", "2", "--repeats", "2"), "| ratio to the anchor |"),
-        ("choices.py", ("--scale", "0.004"), "| OWN_PAIRS 80 instead of 40 |"),
+        ("verdicts.py", ("--runs", "1"), ["| h200_checks, 11 cases | 0.00 % | 0.0 % | 6.", "Mean over the cases: "]),
+        ("intervals.py", ("--runs", "16"), ["| bootstrap-t |"]),
+        ("history.py", ("--runs", "3", "--cases", "2", "--repeats", "2"), ["| ratio to the anchor |"]),
+        ("choices.py", ("--scale", "0.004"), ["| OWN_PAIRS 80 instead of 40 |"]),
     ],
 )
-def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
+def test_scripts_run(script: str, words: tuple[str, ...], printed: list[str]) -> None:
     """Each prints its tables, however few runs it is given."""
     done = subprocess.run([sys.executable, RESEARCH / script, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert printed in done.stdout
+    assert [text for text in printed if text not in done.stdout] == []
     assert done.stderr == ""
 
 
