@@ -157,13 +157,13 @@ class Playground:
         }
         return subprocess.Popen([str(self.python), *words], **(settings | more))
 
-    def start_warm(self, *words: str) -> subprocess.Popen[str]:
+    def start_warm(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start ``python words…`` in a fork of the warm process: one of our modules, or a script after ``-X warm``.
 
         Its end is that of what is returned.
         """
         assert self.warm is not None
-        return self.start_python("-I", "-S", str(HARNESS / "tests" / "warm.py"), str(self.warm.address), *words)
+        return self.start_python("-I", "-S", str(HARNESS / "tests" / "warm.py"), str(self.warm.address), *words, env=env)
 
     def finish(self, child: subprocess.Popen[str], timeout_s: float = PATIENCE_S) -> Finished:
         try:

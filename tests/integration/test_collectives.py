@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -109,7 +107,7 @@ def test_a_wrong_result_is_refused(play: Playground, all_reduce: str, wrong: boo
     (play.repo / "ranks.py").write_text(RANKS)
     (play.repo / "altered.py").write_text(altered(all_reduce))
     words = ("altered.py", "--device", "cpu", "--operations", "all_reduce", "--sizes", "4KiB", "--json", "times.json")
-    done = play.finish(play.start_python("ranks.py", *words, env=NETWORK))
+    done = play.finish(play.start_warm("-X", "warm", "ranks.py", *words, env=NETWORK))
     assert done.code == (1 if wrong else 0), done
     for rank in range(2):
         assert (f"collectives: all_reduce of 4096 bytes on rank {rank} gave a wrong result." in done.err) == wrong
@@ -127,11 +125,11 @@ def test_nonsense_is_one_sentence_and_no_file(play: Playground) -> None:
 
 
 @pytest.mark.slow
-def test_without_torchrun_it_says_how_to_run_it(tmp_path: Path) -> None:
+def test_without_torchrun_it_says_how_to_run_it(play: Playground) -> None:
     """A plain call ends with a sentence that says how to run it."""
-    done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("collectives: This process was not started by torchrun. Start it with torchrun")
+    done = play.finish(play.start_warm("-X", "warm", str(SCRIPT)))
+    assert done.code == 2
+    assert done.err.startswith("collectives: This process was not started by torchrun. Start it with torchrun")
 
 
 @pytest.mark.parametrize(

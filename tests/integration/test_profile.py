@@ -280,7 +280,7 @@ def test_the_profiled_process_imports_ahead_and_calls_what_it_is_told_to(make: C
     cases = ("more/small", "adds/small", "extra/small")
     go = GoFile(tmp_path / "go")
     command = target_command(spec(play), cases, 1, 60, status=tmp_path / "status", turn=tmp_path / "turn", go=go.path)
-    process = play.start_python(*command[1:])
+    process = play.start_warm(*command[1:])
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(2)
     assert read_status(tmp_path / "status") == {}
@@ -297,7 +297,7 @@ def test_a_profiled_process_that_nobody_needs_ends(make: Callable[..., Playgroun
     go.close()
     paths = {"status": tmp_path / "status", "turn": tmp_path / "turn", "go": go.path}
     command = target_command(spec(play), ("adds/small",), 1, 60, **paths)
-    done = play.finish(play.start_python(*command[1:]))
+    done = play.finish(play.start_warm(*command[1:]))
     assert (done.code, done.err, read_status(tmp_path / "status")) == (0, "", {})
 
 
