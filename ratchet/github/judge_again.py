@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -130,8 +130,12 @@ class RunHistory:
     def _unmeasured(self, stored: Mapping[str, BaselineEntry]) -> Iterator[Gap]:
         """Yield what is missing of the baseline's cases for this machine that the base branch had when the head left it."""
         cases = {case.name: case for case in self.run.cases}
-        start = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
-        held = cache(partial(self.github.holds, start))
+
+        @cache  # each answer costs questions to GitHub, so nothing is asked before a case is missing
+        def was_there(entered: str) -> bool:
+            left = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
+            return self.github.holds(left, entered) is not False
+
         absent: list[str] = []
         uncompared: list[str] = []
         removed: list[str] = []
@@ -141,7 +145,7 @@ class RunHistory:
                 continue
             # The base branch may have got a case under its name, or got it back, after the head had left it.
             entered = next((step.commit for step in reversed(entry.steps) if step.kind in _ARRIVALS), entry.steps[0].commit)
-            if held(entered) is not False:
+            if was_there(entered):
                 (absent if case is None else uncompared if case.in_head else removed).append(name)
         if absent:
             yield Gap(PublishedState.LEFT_OUT, f"Not measured, though the baseline has them: {listed(absent)}.", len(absent))
