@@ -248,7 +248,7 @@ class Referee:
                 taken[side] = table.snapshot(0)
                 self._take_peak(side)
                 if is_first:
-                    self._hold_to_keeping(side, table, 0, taken[side])
+                    self._hold_to_keeping(side, table, 0, taken[side], is_first=True)
         if is_first:
             self._promise = content.promise
             before = named_arguments(self._contents.made(content.seed))
@@ -278,14 +278,14 @@ class Referee:
         self.seen.peaks[side] = max(self.seen.peaks.get(side, 0), peak)
         self.seen.held[side] = self._runners[side].current_bytes() + self._contents.bytes
 
-    def _hold_to_keeping(self, side: Side, table: CallSlots, slot: int, taken: CallSnapshot) -> None:
-        """Overwrite the arguments: where the baseline's results stay as they were, the candidate's must too."""
+    def _hold_to_keeping(self, side: Side, table: CallSlots, slot: int, taken: CallSnapshot, *, is_first: bool = False) -> None:
+        """Overwrite the arguments: where the baseline's first results stay as they were, all of the candidate's must too."""
         if self._keeps and closeness(table.rewritten(slot), taken.results, 0.0, 0.0).wrong:
-            if side == "reference":
-                self._keeps = False
-            else:
+            if side == "head":
                 said = "its result changes when its argument does afterwards, the baseline's does not"
                 self.seen.violations.append(Violation(rule="inputs", message=said))
+            elif is_first:
+                self._keeps = False
 
     def _exact(self, content: Content) -> Results | None:
         """Return the baseline's result in float64; None where it does not compute in that."""
