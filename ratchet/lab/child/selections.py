@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,11 @@ def watched(call: Callable[[], Mapping[str, torch.Tensor]]) -> dict[str, torch.T
 
 class _Selections(TorchDispatchMode):
     """Remember the operators that give integers, other than element by element."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch would import its compiler (1.6 s) to keep it from compiling the method below.
+        return "torch._dynamo" in sys.modules
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
