@@ -15,7 +15,7 @@ from pathlib import Path
 from ratchet.core import units
 from ratchet.core.errors import RecordError
 from ratchet.core.records.files import load
-from ratchet.lab.judge import FEWEST, judged
+from ratchet.lab.judge import judged
 from ratchet.lab.records.evaluation import EvaluationRecord, EvaluationResult, Rules
 
 _AGAIN = "Certify it again."
@@ -40,7 +40,7 @@ def read_certificate(path: Path) -> EvaluationRecord:
         if not _agree(*(one.model_dump(mode="json")[name] for one in (record, follows))):
             raise RecordError(f"{path}: {name} does not follow from the samples.", _AGAIN)
     plan = record.observed.plan
-    if plan is not None and record.speedup is not None and not len(record.observed.samples) == plan.pairs >= FEWEST:
+    if plan is not None and record.speedup is not None and len(record.observed.samples) != plan.pairs:
         raise RecordError(f"{path}: observed.samples are not as many as the plan says.", _AGAIN)
     if record.violations != record.observed.violations:
         raise RecordError(f"{path}: violations are not those that were observed.", _AGAIN)

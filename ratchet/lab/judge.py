@@ -260,6 +260,8 @@ def looks_that_decide(pairs: int) -> tuple[int, ...]:
 
 SAME = 0.03
 """Both bounds of a change below this: the files are equally fast."""
+FAR = 2.0
+"""A candidate that takes this many times as long in each pair is slower, even in fewer than `FEWEST`. A choice."""
 AGREE = 0.5
 """Share of what a candidate saves (of its logarithm) that the interval of the slope between K and 2K calls has to reach, and that
 has to be there against the baseline's time when the candidate is gone."""
@@ -305,7 +307,8 @@ def _timed_verdict(seen: Observed, comparison: Comparison, slope: Comparison | N
     mirrored = compare_pairs([Pair(-one.log_ratio, one.reference_ms, one.head_ms) for one in _pairs_of(seen.samples)], CONFIDENCE)
     noisy = "Inconclusive: {}; measure on a quieter machine, or with more --pairs."
     plan = seen.plan
-    if mirrored is None or plan is None or comparison.pairs < FEWEST:
+    is_far = all(pair.log_ratio > math.log(FAR) for pair in _pairs_of(seen.samples))
+    if mirrored is None or plan is None or (comparison.pairs < FEWEST and not is_far):
         return "inconclusive", noisy
     slower_s = statistics.median(max(one.baseline_s[0], one.candidate_s[0]) for one in seen.samples)
     if slower_s < FEWEST_ROUND_TRIPS * plan.round_trip_s:
@@ -313,7 +316,7 @@ def _timed_verdict(seen: Observed, comparison: Comparison, slope: Comparison | N
     above, below = comparison.upper_bound, mirrored.upper_bound
     if above < (1 if plan.processes >= FEWEST else 1 / (1 + SAME)) and comparison.p_value <= CHANCE:
         return _faster(seen, comparison, slope, plan.transport_s * 1e3)
-    if below < 1 / (1 + SAME) and comparison.p_value <= CHANCE:
+    if is_far or (below < 1 / (1 + SAME) and comparison.p_value <= CHANCE):
         return "slower", "Slower: {}."
     if max(above, below) < 1 + SAME:
         return "same", f"As fast as the baseline, within {units.threshold(SAME)} ({{1}})."

@@ -50,6 +50,8 @@ WARM = 2
 """Calls of a fresh process before it is timed."""
 ALONE = 5
 """Messages of the baseline when the candidate is gone."""
+FEWER_PAIRS, FAR_SLOWER = 3, 4.0
+"""Least pairs where each call of the candidate takes so many times as long as the baseline's longest: only ``slower`` is left."""
 _HINTS = {
     "has no function": "Name another function of both files with --function.",
     "positional argument": "Repeat --input for each argument, or make them with --inputs FILE:FUNCTION.",
@@ -423,33 +425,34 @@ class Referee:
         free = torch.cuda.mem_get_info()[0] / 4 if device == "cuda" else MEMORY_BYTES[device]
         most = min(free, MEMORY_BYTES[device]) / max(bytes_, 1) - 1
         baseline, tables = self._runners["reference"], self._tables(FEW if most >= FEW else 1)
-        once_s = self._quickest(tables, 1)
+        first = [self._message(tables, 1) for _ in range(3)]
+        own_s = min(one["head"] for one in first)
+        once_s = max(own_s, min(one["reference"] for one in first))
         round_trip_s = statistics.median(baseline.timed(0, 0) for _ in range(9))
         times = IDLE if end_of(self._promise) < LARGE_RESULT else 1
         idle_s = statistics.median(baseline.timed(times, 0, idle=True) for _ in range(5))
         call_s = once_s - round_trip_s
         if most >= FEW and once_s < LONG_S:
-            call_s = (self._quickest(tables, FEW) - once_s) / (FEW - 1)
+            few = [self._message(tables, FEW) for _ in range(3)]
+            call_s = (max(min(one[side] for one in few) for side in SIDES) - once_s) / (FEW - 1)
+        pairs = self._pairs
+        if own_s > FAR_SLOWER * max(one["reference"] for one in first):
+            pairs = min(pairs, max(FEWER_PAIRS, int(PREPARE_S[device] / own_s)))
         bounds = (
             MESSAGE_S[device] / max(call_s, 1e-7),
             most / 3,
-            PREPARE_S[device] / (4.5 * self._pairs * draw_s),
+            PREPARE_S[device] / (4.5 * pairs * draw_s),
             MOST_CALLS if once_s < LONG_S else 1,
         )
-        processes = min(self._pairs, PREPARE_S[device] / max(2 * (self._start_s + WARM * once_s), 1e-3))
+        processes = min(pairs, PREPARE_S[device] / max(2 * (self._start_s + WARM * once_s), 1e-3))
         return TimingPlan(
-            pairs=self._pairs,
+            pairs=pairs,
             processes=max(1, int(processes)),
             calls=max(1, int(min(bounds))),
             checked=CHECKED,
             round_trip_s=round_trip_s,
             transport_s=max(0.0, idle_s - round_trip_s) / times,
         )
-
-    def _quickest(self, tables: Mapping[Side, CallSlots], count: int) -> float:
-        """Return the seconds of such a message at its quickest, of the slower side."""
-        took_s = [self._message(tables, count) for _ in range(3)]
-        return max(min(one[side] for one in took_s) for side in SIDES)
 
     def _tables(self, slots: int) -> dict[Side, CallSlots]:
         """Share memory for so many calls, and one result more, with each side."""

@@ -146,6 +146,19 @@ def test_what_a_file_sets_up_once_is_in_no_time(place: Playground) -> None:
 
 
 @pytest.mark.slow
+def test_a_candidate_that_is_far_slower_is_not_called_often(place: Playground) -> None:
+    """Where only `slower` is left, few pairs are planned; the certificate with these is read, judged and run again."""
+    quick = "def kernel(x):\n    return x * 2\n"
+    base, slow = write(place, base=quick, slow=f"import time\n{quick}".replace("return", "time.sleep(1)\n    return"))
+    certificate = place.folder / "slow.json"
+    done = place.ratchet("evaluate", str(base), str(slow), *SMALL, "--certify", str(certificate), "--json")
+    seen = json.loads(done.out)
+    assert (done.code, seen["verdict"], seen["observed"]["plan"]["pairs"]) == (1, "slower", 3)
+    again = place.ratchet("evaluate", "--verify", str(certificate))
+    assert again.out.splitlines()[-1].startswith("Certificate confirmed: slower then, slower now")
+
+
+@pytest.mark.slow
 def test_a_certificate_is_run_again(place: Playground, won: tuple[Finished, str]) -> None:
     """It holds the sources: the files may be gone. One whose source was edited is refused."""
     done, certificate = won

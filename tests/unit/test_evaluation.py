@@ -172,6 +172,13 @@ def test_what_scatters_or_is_little_is_inconclusive(factor: float, pairs: int) -
     assert found.headline.endswith("; measure on a quieter machine, or with more --pairs.")
 
 
+@pytest.mark.parametrize(("candidate_ms", "verdict"), [(4.2, "slower"), (3.8, "inconclusive"), (0.1, "inconclusive")])
+def test_three_pairs_show_only_what_takes_twice_as_long(candidate_ms: float, verdict: str) -> None:
+    """So many are planned where the candidate's first calls took long; nothing else follows from so few."""
+    observed = seen(candidate_ms)
+    assert judged(observed.model_copy(update={"samples": observed.samples[:3]})).verdict == verdict
+
+
 def test_a_violation_has_no_figures_unless_it_is_of_memory() -> None:
     """What was wrong has no speed; what takes too much memory has one."""
     wrong = judged(seen(1.0, violations=(Violation(rule="outputs", message="outputs differ by 1.00e-02"),)))
