@@ -117,20 +117,26 @@ def tree_specs(
     specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
     if settings.command:
         return specs | ({"reference": tree_spec(settings, machine, checkout, reference, "reference")} if reference else {})
-    if not (head / settings.bench).is_dir():
-        if any(file.is_file() for file in (checkout / settings.bench).glob("**/*")):
-            raise UsageError(
-                f"git ignores the folder {settings.bench}/ in {checkout}, and a check measures what git holds.",
-                "Take it out of .gitignore; `git check-ignore --verbose` with one of its files shows the line.",
-            )
-        missing = "file in the folder" if (checkout / settings.bench).is_dir() else "folder"
-        raise UsageError(
-            f"There is no {missing} {settings.bench}/ in {checkout}.",
-            "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]; or time another harness with --command.",
-        )
+    need_benchmarks(settings, checkout, head)
     if reference and (reference / settings.bench).is_dir():
         specs["reference"] = tree_spec(settings, machine, checkout, reference, "reference")
     return specs
+
+
+def need_benchmarks(settings: Settings, checkout: Path, head: Path) -> None:
+    """Raise UsageError where a tree of ``checkout`` has no folder of benchmarks."""
+    if (head / settings.bench).is_dir():
+        return
+    if any(file.is_file() for file in (checkout / settings.bench).glob("**/*")):
+        raise UsageError(
+            f"git ignores the folder {settings.bench}/ in {checkout}, and a check measures what git holds.",
+            "Take it out of .gitignore; `git check-ignore --verbose` with one of its files shows the line.",
+        )
+    missing = "file in the folder" if (checkout / settings.bench).is_dir() else "folder"
+    raise UsageError(
+        f"There is no {missing} {settings.bench}/ in {checkout}.",
+        "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]; or time another harness with --command.",
+    )
 
 
 def measure(

@@ -28,7 +28,7 @@ from ratchet.core.records.files import load
 from ratchet.core.records.run import CaseRun, Config, Side
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, settings_of, watched, writable
-from ratchet.core.trees import tree_spec
+from ratchet.core.trees import tree_specs
 from ratchet.lab.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
 
 CONFIDENCE = 0.95
@@ -70,7 +70,7 @@ def variants(
     ):
         plan = plan_of(settings, machine.device)
         task = CaseTask(plan, request.patterns, CONFIDENCE, Rule((settings.pairs,)), gpu=machine.gpu, idle=machine.idle)
-        cases, suites = _measure_variants(tree_spec(settings, machine, tree, tree), task, progress, environ, over)
+        cases, suites = _measure_variants(tree_specs(settings, machine, tree, tree)["head"], task, progress, environ, over)
         roofs = () if quickwins else _roofs(cases, machine, settings, results, progress, environ)
     record = VariantsRecord(
         started_at=started,

@@ -27,6 +27,7 @@ from ratchet.core.records.run import Policy
 from ratchet.core.records.tuned import SUGGESTIONS, TUNED_FILE, Tuned, TunedCase
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, root_of, settings_of, watched, writable
+from ratchet.core.trees import need_benchmarks
 from ratchet.core.units import percent, threshold, wall
 from ratchet.tune.executor import Budget, Executor
 from ratchet.tune.judge import recommend
@@ -52,6 +53,7 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
     strategy_called(request.strategy)  # before anything starts
     root = root_of(request.request.folder)
     settings = load_settings(root, environ, request.request.options, request.request.folder)
+    need_benchmarks(settings, root, root)
     folder = writable(request.folder or root / FOLDER)
     with (
         machines_of(request.request.devices, settings, f"ratchet tune in {root}", progress, environ) as machines,

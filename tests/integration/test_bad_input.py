@@ -97,6 +97,17 @@ def test_what_cannot_be_compared(
         assert part in done.err
 
 
+@pytest.mark.parametrize("words", [("tune", "adds"), ("variants", "adds"), ("run",), ("profile", "adds")])
+def test_no_benchmarks_is_wrong_usage_of_every_command(play: Playground, words: tuple[str, ...]) -> None:
+    """The sentence names the folder and `init`, and nothing was imported before."""
+    no_bench(play)
+    done = play.ratchet(*words)
+    assert (done.code, done.sentence.partition(";")[0]) == (
+        2,
+        f"There is no folder bench/ in {play.repo}. `ratchet init` writes a first benchmark",
+    )
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
