@@ -16,6 +16,7 @@ from typing import Any
 
 from ratchet.core import units, untrusted
 from ratchet.core.records.profile import CaseProfile
+from ratchet.core.records.run import CASE_NAME
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 
@@ -167,7 +168,6 @@ _STATE = re.compile(
     r"<!-- since: ([0-9a-f]{40,64}|-) ([0-9a-f]{40,64}) -->\n<!-- cases: ([^\n]*) -->\n"
 )
 _CULPRIT = re.compile(r"<!-- culprit -->\n.*?\n<!-- end of culprit -->", re.DOTALL)
-_NAME = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}", re.ASCII)
 
 
 def digest_of(key: str) -> str:
@@ -185,7 +185,7 @@ def own_issue(issue: Issue) -> OwnIssue | None:
     found = _STATE.match(issue.body.replace("\r\n", "\n"))
     if found is None:
         return None
-    cases = tuple(name for name in found[4].split(" ") if _NAME.fullmatch(name))
+    cases = tuple(name for name in found[4].split(" ") if CASE_NAME.fullmatch(name))
     dismissed = not issue.is_open and issue.state_reason == "not_planned"
     known = _CULPRIT.search(issue.body.replace("\r\n", "\n"))
     culprit = known[0] if known else ""

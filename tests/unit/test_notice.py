@@ -220,6 +220,13 @@ def test_an_issue_says_of_itself_what_is_needed_to_find_it_again() -> None:
     assert own_issue(written("somebody's own words")) is None
 
 
+def test_an_issue_knows_each_name_that_a_case_can_have() -> None:
+    """Letters of any language, so that the case is not told as a new one a day later."""
+    own = own_issue(written(issue_body(cause(digest_of("k"), "größe/µs", "和/四"), NOTICE)))
+    assert own is not None
+    assert own.cases == ("größe/µs", "和/四")
+
+
 def test_an_issue_has_the_cases_the_commits_the_cause_and_its_counters() -> None:
     """Everything that somebody who fixes it asks first."""
     told = cause("k" * 16, "a/b").model_copy(
