@@ -12,7 +12,7 @@ import pytest
 from ratchet.adopt import doctor
 from ratchet.adopt.doctor import Check, check_lines, examine, find_program
 from ratchet.core.cli import main
-from ratchet.core.device.environment import Answer, ask, program_version
+from ratchet.core.device.environment import ask, program_version
 from ratchet.core.device.vendor import Nvidia, NvidiaGpu
 from tests import fake_nvml
 from tests.integration.playground import commit, git, new_repository
@@ -272,7 +272,7 @@ def test_program_that_fails(tmp_path: Path) -> None:
     waiting = program(tmp_path, "waiting", "exec sleep 60")
     answers: list[Any] = [ask([tmp_path / "gone"]), ask([tmp_path / "text"]), ask(["a\0b"]), ask([waiting], timeout_s=0.1)]
     assert [answer.returncode for answer in answers] == [None] * 4
-    assert isinstance(answers[0], Answer)
+    assert "gone" in answers[0].stderr
 
 
 def test_find_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
 from ratchet.core.device import vendor
-from ratchet.core.device.environment import Answer, describe
+from ratchet.core.device.environment import describe
 from ratchet.core.device.gpu import Vendor
 from ratchet.core.device.vendor import Amd, Nvidia, vendor_here
 from ratchet.core.errors import UnfitError
@@ -90,7 +91,7 @@ def test_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor says so in place of a GPU, calls the machine unfit, and does not ask for NVIDIA's tools."""
     told = '{"version": "2.9.0+rocm6.4", "cuda": null, "gpu": "AMD Instinct MI300X"}'
     monkeypatch.setattr(doctor, "installed_version", lambda name: "2.9.0")
-    monkeypatch.setattr(doctor, "ask", lambda *_, **__: Answer(0, told))
+    monkeypatch.setattr(doctor, "ask", lambda *_, **__: subprocess.CompletedProcess((), 0, told, ""))
     checks = {check.name: check for check in doctor.examine(tmp_path, None)}
     assert checks["torch"].detail == "2.9.0+rocm6.4, built without CUDA: checks run on the CPU"
     assert checks["GPU"] == doctor.Check("GPU", "missing", f"{UNSUPPORTED}: checks run on the CPU", unfit=True)

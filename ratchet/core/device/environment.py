@@ -1,18 +1,15 @@
 """Describe the machine and software of a run, from /proc, from other programs and from package metadata.
 
-`ratchet.core.machine` and `ratchet tune` call `describe`; `doctor` and `child.loader` use the parts. It runs programs such as
-nvcc with a time limit, never trusts their output, and does not import torch. A program that fails is an answer too.
+It runs programs such as nvcc with a time limit, never trusts their output, and does not import torch.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import platform
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -28,29 +25,24 @@ _VERSION = re.compile(r"(?:\bV|[Vv]ersion\s+)(\d+(?:\.\d+)+)")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)+)")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The output of a program. ``returncode`` is None where it could not be started or did not end in time."""
+def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a program without a shell and without input. Never raises.
 
-    returncode: int | None
-    stdout: str = ""
-    stderr: str = ""
-
-
-def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path | None = None) -> Answer:
-    """Run a program without a shell and without input. Never raises."""
+    ``returncode`` is None where it could not be started or did not end in time.
+    """
     try:
-        done = subprocess.run(
-            [str(argument) for argument in arguments],
+        return subprocess.run(
+            arguments,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=timeout_s,
             check=False,
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return Answer(None, stderr=clean(str(error)))
-    return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        return subprocess.CompletedProcess(arguments, None, "", clean(str(error)))  # type: ignore[arg-type]
 
 
 def program_version(path: Path) -> str | None:
@@ -137,15 +129,11 @@ def told_by_torch(name: str) -> str | None:
     if found is None or found.origin is None:
         return None
     try:
-        module = ast.parse(Path(found.origin).with_name("version.py").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError):
+        text = Path(found.origin).with_name("version.py").read_text(encoding="utf-8")
+    except OSError:
         return None
-    for statement in module.body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        value = getattr(statement, "value", None)
-        if any(isinstance(each, ast.Name) and each.id == name for each in targets) and isinstance(value, ast.Constant):
-            return value.value if isinstance(value.value, str) else None
-    return None
+    said = re.search(rf"^{name}(?:: [^=]+)? = '([^']+)'", text, re.MULTILINE)
+    return said[1] if said else None
 
 
 def cpu_model(cpuinfo: Path) -> str:
