@@ -98,7 +98,7 @@ def test_reading(gpu: Gpu) -> None:
 def test_telemetry(gpu: Gpu, worker: subprocess.Popen[str]) -> None:
     """While only our worker computes, no process is foreign: its number is listed, or numbers are not comparable."""
     with Sampler(gpu, idle={process.pid for process in gpu.compute_processes()} - {worker.pid}) as sampler:
-        sampler.own = {worker.pid}
+        sampler.note_worker(worker.pid, alive=True)
         start = time.monotonic()
         while time.monotonic() - start < 0.5:
             work(worker)

@@ -138,8 +138,12 @@ def test_own_is_followed() -> None:
     """Workers that the caller names are never foreign, before and after they end; all others are."""
     gpu = FakeGpu(Reading(1.0), Reading(2.0), Reading(3.0))
     sampler = Sampler(gpu)
-    for alive, listed in (({11, 12}, [11, 12]), ({12}, [11, 12]), (set(), [12, 40])):
-        sampler.own, gpu.pids = alive, listed
+    sampler.note_worker(11, alive=True)
+    sampler.note_worker(12, alive=True)
+    for ended, listed in ((None, [11, 12]), (11, [11, 12]), (12, [12, 40])):
+        gpu.pids = listed
+        if ended:
+            sampler.note_worker(ended, alive=False)
         sampler.look()
     assert sampler.summary([(0.0, 2.5)]).foreign_processes == 0
     assert sampler.summary([(0.0, 3.5)]).foreign_processes == 1
@@ -149,11 +153,11 @@ def test_worker_that_ends_during_a_look() -> None:
     """A worker that the caller takes out in the middle of a look still counts as alive in it."""
     gpu = FakeGpu(Reading(1.0))
     sampler = Sampler(gpu)
-    sampler.own = {1}
+    sampler.note_worker(1, alive=True)
     gpu.pids = [5001]
 
     def listing() -> list[ComputeProcess]:
-        sampler.own = set()
+        sampler.note_worker(1, alive=False)
         return [ComputeProcess(5001)]
 
     gpu.compute_processes = listing  # type: ignore[method-assign]

@@ -1,7 +1,7 @@
 """Watch the GPU while something is timed: clock, heat, power, slowdowns and foreign processes, ten times a second.
 
-`suite` and the finals of tuning run a `Sampler`; `duet` keeps it informed about our workers. It reads NVML in a daemon thread of
-the controller, so that nothing runs in the process that is timed; the functions below `Sampler` are pure.
+It asks in a daemon thread of the controller, so that nothing runs in the process that is timed; the functions below `Sampler` are
+pure.
 """
 
 from __future__ import annotations
@@ -31,13 +31,7 @@ class Tick:
 
 
 class Sampler:
-    """A daemon thread that looks at the GPU. The caller sets ``own`` to the PIDs of the workers that live now::
-
-    with Sampler(gpu, idle=pids_present_before) as sampler:
-        sampler.own = {first.pid, second.pid}
-        ...
-    telemetry = sampler.summary([(start, end)])
-    """
+    """A daemon thread that looks at the GPU while this context manager is entered."""
 
     def __init__(self, gpu: Gpu, *, idle: Collection[int] = (), period_s: float = 0.1) -> None:
         """``idle``: processes present before the first worker that computed nothing; they count only once they compute."""
@@ -46,19 +40,17 @@ class Sampler:
         self._period_s = period_s
         self._ticks: list[Tick] = []
         self._own: frozenset[int] = frozenset()
+        """The PIDs of our live workers."""
         self._ever_own: frozenset[int] = frozenset()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="ratchet-telemetry", daemon=True)
 
-    @property
-    def own(self) -> frozenset[int]:
-        """The PIDs of our live workers. Remove one only after it was waited for: until then the driver may list it."""
-        return self._own
-
-    @own.setter
-    def own(self, pids: Collection[int]) -> None:
-        self._own = frozenset(pids)
-        self._ever_own |= self._own
+    def note_worker(self, pid: int, *, alive: bool) -> None:
+        """Note that a worker of ours began, or ended and was waited for: until then the driver may list it. For any thread."""
+        with self._lock:
+            self._own = self._own | {pid} if alive else self._own - {pid}
+            self._ever_own |= self._own
 
     def __enter__(self) -> Sampler:
         self._thread.start()

@@ -1,7 +1,6 @@
 """Keep the workers of both sides: fork them, build cases in them, and end them; on a GPU all of that at once.
 
-`pairs.ReadyPairs` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are
-ours.
+It starts threads that wait for workers, and tells the GPU's sampler which PIDs are ours.
 """
 
 from __future__ import annotations
@@ -110,8 +109,6 @@ class Workers:
         # On the CPU the workers of both sides share their cores, so nothing happens at once.
         self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-workers") if self.on_gpu else None
         self._ending: set[Future[None]] = set()
-        self._pids: set[int] = set()
-        self._pids_lock = threading.Lock()
 
     @property
     def in_parallel(self) -> bool:
@@ -229,20 +226,15 @@ class Workers:
             one_queue=one_queue and self._tricks.one_queue,
             watched=watched,
         )
-        self._note_worker(worker.pid, alive=True)
+        if self._sampler:
+            self._sampler.note_worker(worker.pid, alive=True)
         return worker
 
     def end(self, worker: WorkerClient) -> None:
         """End a worker and wait for it."""
         worker.end()
-        self._note_worker(worker.pid, alive=False)
-
-    def _note_worker(self, pid: int, *, alive: bool) -> None:
-        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
-        with self._pids_lock:
-            (self._pids.add if alive else self._pids.discard)(pid)
-            if self._sampler is not None:
-                self._sampler.own = frozenset(self._pids)
+        if self._sampler:
+            self._sampler.note_worker(worker.pid, alive=False)
 
     def stop_workers(self, pair: SideWorkers) -> None:
         """Let go of the workers of a pair, and of what they have built; it can get others."""
