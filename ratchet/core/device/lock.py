@@ -1,7 +1,7 @@
 """Allow one run at a time per device on this host. The lock belongs to the kernel, so a crash frees it; a note names its holder.
 
-`ratchet.core.machine` holds it while anything is measured or profiled. It writes two small files per device in a folder
-that all users share (`lock_folder`), and reads there what another user wrote, with care.
+It writes two small files per device in a folder that all users share (`lock_folder`), and reads there what another user wrote,
+with care.
 
 A run that gives way (`ratchet doctor soak`) holds a device only while nobody else wants it. Whoever waits holds a shared lock
 on the note, so the holder sees it without any message, and a crash of the one who waits leaves nothing behind.
@@ -225,25 +225,19 @@ def _since(text: object) -> str | None:
 def _write(note: Path, text: str) -> None:
     """Write the note if possible: it serves people, the lock does not need it."""
     with contextlib.suppress(OSError):
-        descriptor, created = _open_for_writing(note)
+        try:  # without O_CREAT: in /tmp Linux refuses that on another user's file
+            descriptor = os.open(note, os.O_WRONLY | _SAFELY)
+        except FileNotFoundError:
+            descriptor = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _EVERYONE)
+            os.fchmod(descriptor, _EVERYONE)  # whatever the umask
         try:
             state = os.fstat(descriptor)
             if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:  # somebody put a trap there
                 return
-            if created:
-                os.fchmod(descriptor, _EVERYONE)  # whatever the umask
             os.ftruncate(descriptor, 0)
             os.write(descriptor, text.encode()[:_NOTE_LIMIT])
         finally:
             os.close(descriptor)
-
-
-def _open_for_writing(note: Path) -> tuple[int, bool]:
-    """Return the note's descriptor, and whether this created it. In /tmp Linux refuses O_CREAT on another user's file."""
-    try:
-        return os.open(note, os.O_WRONLY | _SAFELY), False
-    except FileNotFoundError:
-        return os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, _EVERYONE), True
 
 
 def _user() -> str:
