@@ -30,6 +30,7 @@ from ratchet.core.bench.turns import Measured, PairTimer, Planted, WorkerResult,
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler
 from ratchet.core.errors import HostError
+from ratchet.core.judge.roofs import highest
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.environment import Peaks, Telemetry
 from ratchet.core.records.run import FIRST_SESSION, SESSION_PAIRS, SIDES, CaseRun, Plan, Side, WorkerSamples
@@ -422,15 +423,11 @@ def open_bench(
     *,
     gpu: Gpu | None = None,
     idle: Sequence[int] = (),
-    peaks: Peaks | None = None,
 ) -> Iterator[Duet]:
-    """Start a host for each tree, and watch the GPU's sensors, if there is a GPU, while the body runs.
-
-    ``idle``: processes that hold the GPU but were seen to compute nothing.
-    """
+    """Start a host for each tree, and watch the sensors of a GPU while the body runs. ``idle``: see `Sampler`."""
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(Hosts(trees, environ, progress.waiting)).sides
         sampler = stack.enter_context(Sampler(gpu, idle=idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, peaks=peaks)
+        duet = Duet(hosts, plan, progress, sampler, peaks=highest(gpu.name) if gpu else None)
         stack.enter_context(progress.during(duet.workers.in_work.longest))
         yield duet

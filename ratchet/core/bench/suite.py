@@ -27,9 +27,9 @@ from ratchet.core.bench.turns import Planted
 from ratchet.core.device.fitness import problem_during
 from ratchet.core.device.gpu import Gpu
 from ratchet.core.device.telemetry import Sampler
-from ratchet.core.device.vendor import peaks_of
 from ratchet.core.errors import HostError
 from ratchet.core.judge.comparison import performance
+from ratchet.core.judge.roofs import highest
 from ratchet.core.judge.rule import Rule
 from ratchet.core.records.environment import Telemetry
 from ratchet.core.records.run import SIDES, CaseRun, Failure, OverheadName, Plan, Shard, Side
@@ -136,7 +136,7 @@ def measure_suite(
             plan,
             progress,
             stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None,
-            peaks=peaks_of(gpu),
+            peaks=highest(gpu.name) if gpu else None,
             planted=planted,
             checked_share=CHECKED_SHARE,
             host_cores=HostCores(task.cores),

@@ -1,7 +1,6 @@
 """Judge whether a GPU can give a trustworthy time now, and whether it did while a case was measured.
 
-`ratchet.core.machine` and `doctor` ask before, `suite` asks after each case. Every answer says what to do. `inspect` asks the
-GPU itself; the rest is pure.
+Every answer says what to do. `inspect` asks the GPU itself; the rest is pure.
 """
 
 from __future__ import annotations

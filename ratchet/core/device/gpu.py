@@ -1,7 +1,6 @@
 """Define the seam to GPUs of any vendor: what ratchet asks of a GPU (`Gpu`), and what depends on who made it (`Vendor`).
 
-`vendor` implements it and says whose GPUs are here; everything else asks through it. docs/scale.md names
-what is outside of it. Pure.
+`vendor` implements it and says whose GPUs are here. docs/scale.md names what is outside of it. Pure.
 """
 
 from __future__ import annotations
@@ -92,8 +91,6 @@ class Vendor(Protocol):
     """Why no profiler counts on its GPUs, as a sentence; empty where ncu does."""
     no_machine_code: str
     """Why launches have no identity, so that every case is timed; empty where the driver shows them."""
-    has_datasheets: bool
-    """True if `ratchet.core.judge.roofs` knows its GPUs, so that a rate beyond all of them cannot be true."""
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:
         """Return the GPU to measure on; ``index`` counts within those that ``environ`` shows.

@@ -1,7 +1,6 @@
 """Say who made the GPUs that the installed torch measures on, and ask them: NVIDIA's through NVML, which nothing else here calls.
 
-Everything that depends on the maker asks `vendor_here`; `gpu` has the seam that `Nvidia` and `Amd` are behind. A question that a
-GPU does not answer gives None, and a machine without a driver has no GPUs. It only reads: no clock, mode or limit is ever set.
+Everything that depends on the maker asks `vendor_here`; `gpu` has the seam that `Nvidia` and `Amd` are behind.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Any
 from ratchet.core.device.environment import told_by_torch
 from ratchet.core.device.gpu import ComputeProcess, Gpu, Reading, Vendor
 from ratchet.core.errors import UsageError
-from ratchet.core.judge.roofs import highest
-from ratchet.core.records.environment import Card, Peaks
+from ratchet.core.records.environment import Card
 
 
 def vendor_here() -> Vendor:
@@ -24,18 +22,12 @@ def vendor_here() -> Vendor:
     return Amd() if (torch.version.hip if torch else told_by_torch("hip")) else Nvidia()
 
 
-def peaks_of(gpu: Gpu | None) -> Peaks | None:
-    """Return rates that a GPU cannot exceed; None for no GPU, and where no datasheet of its vendor is known."""
-    return highest(gpu.name) if gpu and vendor_here().has_datasheets else None
-
-
 class Amd:
     """AMD, a `gpu.Vendor` that is not implemented: it offers no GPU, and hides those that torch would use."""
 
     name = "AMD"
     unsupported = "ratchet does not support AMD GPUs"
     no_counters = no_machine_code = f"{unsupported}."
-    has_datasheets = False
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:  # noqa: ARG002  the seam's interface
         return None
@@ -101,7 +93,6 @@ class NvidiaGpu:
         return ask(self._nvml, name, self._chip, *arguments)
 
     def reading(self) -> Reading:
-        """Return clock, temperature, power and slowdowns now. Takes well under a millisecond to a few milliseconds."""
         nvml, now = self._nvml, time.monotonic()
         power_mw = self._ask_chip("nvmlDeviceGetPowerUsage")
         reasons = self._ask_chip("nvmlDeviceGetCurrentClocksEventReasons")
@@ -149,7 +140,6 @@ class NvidiaGpu:
         return frozenset(int(sample.pid) for sample in samples if sample.smUtil > _BUSY_PERCENT)
 
     def utilization(self) -> float | None:
-        """Return the fraction of the last sampling period (up to a second) in which some kernel ran, 0 to 1."""
         rates = self._ask("nvmlDeviceGetUtilizationRates")
         return None if rates is None else rates.gpu / 100
 
@@ -179,7 +169,6 @@ class Nvidia:
 
     name = "NVIDIA"
     unsupported = no_counters = no_machine_code = ""
-    has_datasheets = True
 
     def __init__(self, nvml: Any = None) -> None:
         self._nvml = nvml

@@ -20,7 +20,6 @@ from ratchet.core.bench.messages import Line
 from ratchet.core.bench.selection import choose_cases
 from ratchet.core.bench.survey import UnpreparedCase, survey
 from ratchet.core.bench.tree_spec import TreeSpec
-from ratchet.core.device.vendor import peaks_of
 from ratchet.core.errors import HostError, UnfitError, UsageError
 from ratchet.core.judge.rule import Rule
 from ratchet.core.machine import Machine
@@ -83,8 +82,7 @@ def open_experiment(
     Raises UsageError where a name is not that of one case, HostError, and UnfitError where the reference cannot be imported.
     """
     progress.stage("Importing benchmarks")
-    gpu = machine.gpu
-    with open_bench(trees, plan, progress, environ, gpu=gpu, idle=machine.idle, peaks=peaks_of(gpu)) as duet:
+    with open_bench(trees, plan, progress, environ, gpu=machine.gpu, idle=machine.idle) as duet:
         yield Experiment(duet, plan, names)
 
 
