@@ -1,6 +1,5 @@
 """Exchange messages over a socket, one JSON object per line, with deadlines. The sender may be code that went wrong.
 
-Both ends of the child protocol use `Channel`: `client` in the controller, `child.host` and `child.worker` in the children.
 It touches the sockets that it is given, and nothing else (docs/decisions/0015-child-protocol.md).
 """
 
@@ -91,13 +90,10 @@ class Channel:
         """Return the next message and its files; None where the other end is gone. Waits for ever."""
         self._socket.settimeout(None)
         try:
-            part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 2)
-            while part and not part.endswith(b"\n"):
-                more = self._socket.recv(1 << 16)
-                part = more and part + more
-        except ConnectionError:
+            self._rest, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 2)
+            return self.receive(None), descriptors
+        except (ConnectionError, Disconnected):
             return None
-        return (loads(part), descriptors) if part else None
 
     def close(self) -> None:
         self._socket.close()
