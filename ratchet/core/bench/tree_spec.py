@@ -1,8 +1,4 @@
-"""Describe a tree whose benchmarks a child program loads: one record, which reaches every child as one JSON argument.
-
-`ratchet.core.trees` and tools make it; the host (`child.host`) and programs of tools read it back with `TreeSpec.read`.
-`child_command` makes the argument list. It resolves paths and starts nothing.
-"""
+"""Describe a tree whose benchmarks a child program loads: one record, which reaches every child as one JSON argument."""
 
 from __future__ import annotations
 
@@ -10,9 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from pydantic import TypeAdapter
 
 from ratchet.core.config import Settings
 from ratchet.core.workload import Device
@@ -119,12 +117,8 @@ class TreeSpec:
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> TreeSpec:
         """Return the record that `child_command` wrote, with absolute paths."""
-        path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
-        sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
-        python = PythonEnvironment(fields["python"]["python"], tuple(fields["python"]["first"]))
-        parts = {"path": path, "checkout": checkout, "share": ProcessShare(*fields["share"]), "sweep": sweep, "python": python}
-        parts |= {name: tuple(fields[name]) for name in ("python_path", "late")}
-        return cls(**{**fields, **parts})
+        spec = TypeAdapter(cls).validate_python(fields)
+        return replace(spec, path=spec.path.resolve(), checkout=spec.checkout.resolve())
 
 
 _WITH_PACKAGES = """
