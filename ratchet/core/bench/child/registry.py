@@ -1,8 +1,4 @@
-"""Find the benchmarks of a tree. A file that cannot be imported costs its own cases, never the others.
-
-`child.loader` calls `discover`, which imports the author's files. `select` and `unmatched` are pure: `bench.selection`,
-`ratchet compare --replay` and `ratchet variants --roofline` choose cases by pattern with them.
-"""
+"""Find the benchmarks of a tree. A file that cannot be imported costs its own cases, never the others."""
 
 from __future__ import annotations
 
@@ -96,10 +92,7 @@ def discover(
 
 
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the names that match any pattern: a case, a benchmark, a config, or a glob of one of these.
-
-    Without a pattern, all names. The caller reports patterns that match nothing: see `unmatched`.
-    """
+    """Return the names that match any pattern: a case, a benchmark, a config, or a glob of one of them; without a pattern all."""
     return [name for name in names if not patterns or any(_matches(name, pattern) for pattern in patterns)]
 
 
@@ -117,13 +110,10 @@ def _package(folder: Path, tree: Path) -> str:
     """Make the bench folder importable under its own name, ahead of any installed package of that name."""
     name = folder.name
     init = folder / "__init__.py"
+    spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
     if init.is_file():
-        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
-    else:
-        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        spec.submodule_search_locations = [str(folder)]
-    if spec is None:
-        raise HostError(f"{init} cannot be imported.", "Remove it, or make it a plain Python file.")
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)]) or spec
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if spec.loader:
@@ -201,9 +191,9 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
         if not isinstance(node, ast.FunctionDef):
             continue
         for decorator in node.decorator_list:
-            if _is_benchmark(decorator):
+            if _last_name(decorator) == "benchmark":
                 yield node.name, DEFAULT
-            elif isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
+            elif isinstance(decorator, ast.Call) and _last_name(decorator.func) == "benchmark":
                 values = {k.arg: k.value for k in decorator.keywords if k.arg}
                 keywords = {k: constants.get(v.id, v) if isinstance(v, ast.Name) else v for k, v in values.items()}
                 configs = keywords.get("configs")
@@ -215,10 +205,8 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
                     yield title, config
 
 
-def _is_benchmark(node: ast.expr) -> bool:
-    return (isinstance(node, ast.Name) and node.id == "benchmark") or (
-        isinstance(node, ast.Attribute) and node.attr == "benchmark"
-    )
+def _last_name(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
 
 
 def _config_names(node: ast.expr) -> list[str]:
