@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pynvml
 import pytest
 
 from ratchet.core.bench.build import benchmark_environ
 from ratchet.core.config import Settings
 from ratchet.core.device.gpu import ComputeProcess
-from ratchet.core.device.vendor import Nvidia, NvidiaGpu, find_gpus, load_nvml
+from ratchet.core.device.vendor import Nvidia, NvidiaGpu, find_gpus
 from ratchet.core.errors import UsageError
 from ratchet.core.machine import Machine, joined
 from ratchet.core.trees import tree_spec
@@ -75,7 +76,7 @@ def test_the_card() -> None:
 
 def test_nothing_supported() -> None:
     """A GPU that answers no question says None everywhere, lists nobody, and never raises."""
-    names = [name for name in dir(load_nvml()) if name.startswith(("nvmlDeviceGet", "nvmlSystemGet"))]
+    names = [name for name in dir(pynvml) if name.startswith(("nvmlDeviceGet", "nvmlSystemGet"))]
     gpu = NvidiaGpu(driver(**{name.removeprefix("nvml"): refuse for name in names}), 0)
     identity = (gpu.memory_bytes, gpu.power_limit_w, gpu.mig, gpu.driver, gpu.sm_clock_max_mhz, gpu.compute_capability)
     assert identity == (None,) * 6
@@ -123,9 +124,8 @@ def test_slowdown(bits: int, words: tuple[str, ...]) -> None:
 
 def test_slowdown_bits() -> None:
     """The bits are those of NVML."""
-    nvml = load_nvml()
     names = ["HwSlowdown", "SwThermalSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown"]
-    assert [getattr(nvml, f"nvmlClocksEventReason{name}") for name in names] == [0x8, 0x20, 0x40, 0x80]
+    assert [getattr(pynvml, f"nvmlClocksEventReason{name}") for name in names] == [0x8, 0x20, 0x40, 0x80]
 
 
 @pytest.mark.parametrize("new", [{}, {"DeviceGetCurrentClocksEventReasons": refuse}])
@@ -172,7 +172,7 @@ def test_no_driver() -> None:
 
 def test_real_binding() -> None:
     """The real binding answers with a list, whether this machine has a driver or not."""
-    assert isinstance(find_gpus(load_nvml()), list)
+    assert isinstance(find_gpus(pynvml), list)
 
 
 @pytest.mark.parametrize(

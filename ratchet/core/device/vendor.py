@@ -53,13 +53,6 @@ _BUSY_PERCENT = 5  # as `fitness.BUSY`, for one process
 _RECENT_S = 2.0
 
 
-def load_nvml() -> Any:
-    """Return NVML's Python binding. Its functions raise `NVMLError` where there is no driver."""
-    import pynvml
-
-    return pynvml
-
-
 class NvidiaGpu:
     """One GPU or MIG slice, a `gpu.Gpu`. Its identity is read once, here; values that change are read at each call."""
 
@@ -185,7 +178,9 @@ class Nvidia:
         raise UsageError(f"There is no GPU {index}: {there} {where}.", "Choose another with --gpu, or leave it out.")
 
     def visible_gpus(self, environ: Mapping[str, str]) -> Sequence[NvidiaGpu]:
-        nvml, visible = self._nvml or load_nvml(), environ.get(_VISIBLE)
+        import pynvml
+
+        nvml, visible = self._nvml or pynvml, environ.get(_VISIBLE)
         gpus = find_gpus(nvml)
         return gpus if visible is None else _visible(nvml, gpus, visible)
 
