@@ -13,7 +13,7 @@ from ratchet import Workload
 from ratchet.core.bench.child import correctness
 from ratchet.core.bench.child.calls import TimedCall
 from ratchet.core.bench.child.correctness import WrongResult, relative_error, tolerance_of
-from ratchet.core.bench.child.outputs import poison
+from ratchet.core.bench.child.outputs import fill
 
 pytestmark = pytest.mark.no_cover
 
@@ -218,7 +218,7 @@ def test_the_reference_is_not_poisoned() -> None:
 def test_poison(dtype: torch.dtype, value: float) -> None:
     """Outputs are filled with NaN, the largest integer, or True."""
     out = torch.zeros(4, dtype=dtype)
-    poison({"the output": out})
+    fill({"the output": out}, math.nan)
     for element in out.tolist() if dtype != torch.float8_e4m3fn else out.float().tolist():
         assert element == value or (math.isnan(value) and element != element)
 

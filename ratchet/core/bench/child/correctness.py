@@ -1,8 +1,7 @@
 """Check a workload's result: relative error in float64 against its own reference; NaN never passes.
 
-Without a reference, two calls in a row must agree, and `evidence` lets the controller compare the two sides of a check.
-`child.worker` calls it before and after timing, `ratchet tune` for each configuration. It runs the author's code, and allocates
-on the workload's device.
+Without a reference, two calls in a row must agree, and `evidence` lets the controller compare the two sides of a check. It runs
+the author's code, and allocates on the workload's device.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> CheckR
     first = call.evidence(_repeatable(call))
     before = None if expected is not None else evidence(workload, first)
     copies = {} if expected is None or outputs.size(first) > SMALL_BYTES else _copies(first)
-    outputs.poison(first)
+    outputs.fill(first, math.nan)  # a fresh output reuses this memory, a kept one is this memory
     result = _repeatable(call)
     found = call.evidence(result)
     try:

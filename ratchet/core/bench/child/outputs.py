@@ -1,8 +1,7 @@
 """Take a result apart into tensors and values, each with its place, and reduce it to a few numbers that processes can compare.
 
-`child.correctness` compares the parts of a result with those of its reference; `child.calls` finds in ``mutates`` what a call
-changes. A sketch of a tensor is short and says how far two tensors are apart, so that the tensors never leave their processes:
-see `sketch`. It runs on the device of each tensor.
+A sketch of a tensor is short and says how far two tensors are apart, so that the tensors never leave their processes. It runs on
+the device of each tensor.
 """
 
 from __future__ import annotations
@@ -167,11 +166,6 @@ def signature(part: Part) -> str:
     return f"{kind(part)} {tuple(part.shape)}" if isinstance(part, torch.Tensor) else kind(part)
 
 
-def poison(found: Mapping[str, Part]) -> None:
-    """Fill the tensors with NaN (or the largest integer): a fresh output reuses this memory, a kept one is this memory."""
-    fill(found, math.nan)
-
-
 def fill(found: Mapping[str, Part], value: float) -> None:
     """Fill the tensors with a number; NaN stands for the largest integer, or True. Expanded views are left alone."""
     for out in found.values():
@@ -185,7 +179,7 @@ def fill(found: Mapping[str, Part], value: float) -> None:
 
 
 def is_poison(tensor: torch.Tensor) -> torch.Tensor:
-    """Return where a tensor of numbers holds what `poison` fills it with."""
+    """Return where a tensor of numbers holds what `fill` puts there for NaN."""
     floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
     return tensor.isnan() if floating else tensor == torch.iinfo(tensor.dtype).max
 
