@@ -1,7 +1,6 @@
 """Run a repository's build command in a tree, and choose the variables that its code sees.
 
-`ratchet.core.trees` builds with `build_tree`; `client.Hosts` and profiling start children with `benchmark_environ`. The build
-command runs without CI tokens and writes into the tree. The tool ``kept_builds`` keeps and restores what it wrote.
+The build command runs without CI tokens and writes into the tree. The tool ``kept_builds`` keeps and restores what it wrote.
 """
 
 from __future__ import annotations

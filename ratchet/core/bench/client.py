@@ -2,7 +2,6 @@
 
 `Hosts` starts the one child program from which all hosts of a device are forked; `HostClient` talks to the host of one tree, and
 `WorkerClient` to a worker that the host has forked. Trouble with a case is a `CaseTrouble`, trouble with a tree a HostError.
-`suite`, `duet` and tools use it. It starts and kills processes, and opens sockets and temporary files.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The process is the unit of replication: samples of one process agree with each other and are biased together. So the many cheap
 pairs that `Duet.measure` takes matter more than the many samples in each; `turns` times one pair, `ready` gets it ready. With one
-side, that side is timed alone. Whatever measures uses it: suites, experiments, evaluations, the finals of tuning. It touches
-processes and the device only through `client`; no files.
+side, that side is timed alone. It touches processes and the device only through `client`; no files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Judge a worker's troubles: how often a lost worker is replaced, what that says of the case, and whether samples can be true.
 
 A worker is lost to a signal, to a timeout or to a lack of memory. That is no verdict on the code, since any of these may come
-from outside: a neighbour, the kernel's out-of-memory killer, a driver. An error or a wrong result of an author's code is one.
-`duet`, `client` and `suite` ask here; `ratchet.core.command_result` writes the sentences of `repeats` into the record. Pure.
+from outside: a neighbour, the kernel's out-of-memory killer, a driver. An error or a wrong result of the code is one. Pure.
 """
 
 from __future__ import annotations

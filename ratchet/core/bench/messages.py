@@ -1,10 +1,6 @@
 """Define the answers of hosts and workers, parse them strictly, and compare the results that two of them describe.
 
-A benchmark's code runs in the process that sends them.
-
-`client` and everything that asks a worker names one of these types as the answer it expects.
-`child.worker` sends them as plain dictionaries. `child.correctness` compares two calls of one process by their `Evidence`,
-`suite` and `duet` the two sides of a case without a reference. Pure.
+A benchmark's code runs in the process that sends them, as plain dictionaries. Pure.
 """
 
 from __future__ import annotations
@@ -93,7 +89,6 @@ class Ready(Record):
 
     ready: bool
     l2_bytes: Count | None = None
-    """Size of the GPU's L2 cache."""
 
 
 class Evidence(Record):

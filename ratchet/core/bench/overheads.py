@@ -1,7 +1,6 @@
 """Time what a case takes besides its calls, for gates that ask for it: its first use, and the host's part of a call.
 
-Each pair is two fresh processes, one a side, one after the other, with nothing beside them. `suite` calls `with_overheads` after
-everything else was timed.
+Each pair is two fresh processes, one a side, one after the other, with nothing beside them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Choose the cases of a run from the listings of both trees, and give each the import failures that concern it.
-
-`suite` calls `choose_cases` before anything is measured, `ratchet tune` to find the one case that it tunes. Pure.
-"""
+"""Choose the cases of a run from the listings of both trees, and give each the import failures that concern it. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
 
-`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names. It starts child
-processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
+It starts child processes and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
 """
 
 from __future__ import annotations
@@ -95,7 +94,6 @@ class Suite:
     reference_missing: str | None = None
     """Why the reference could not even be imported."""
     l2_bytes: int | None = None
-    """Size of the GPU's L2 cache."""
     notes: tuple[str, ...] = ()
     """Sentences for readers of the whole run."""
 

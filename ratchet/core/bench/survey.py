@@ -2,8 +2,6 @@
 
 On a GPU the launches of most cases prove that they are the same on both sides; workers that look at launches take one case after
 the other. The host code of the other cases can be told only in workers that have prepared nothing else.
-
-`suite.measure_suite` calls `survey`. It runs cases in workers that it forks through `ready.workers.Workers`, and ends these.
 """
 
 from __future__ import annotations

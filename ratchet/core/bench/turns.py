@@ -1,10 +1,6 @@
 """Time the two workers of one pair in turns: warm both up, then take blocks in the order A B B A, and a block of each stage.
 
-`duet.Duet` calls `PairTimer.take` once the case is built in both. It asks the workers through `client`, refuses samples that
-cannot be true, and touches nothing else. With ``ratchet doctor soak --plant`` the turns of a case follow a `Planted` slowdown.
-
-`Measured` keeps what was measured of one case: the blocks of each worker, what failed and what was lost. `duet` and `ready.pairs`
-add to it.
+Samples that cannot be true are refused. With ``ratchet doctor soak --plant`` the turns of a case follow a `Planted` slowdown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Call a workload as it is timed: what its run changes gets its content back before each call.
 
-The worker and programs of tools call workloads through a `TimedCall`. The clocks call ``before`` untimed and ``run`` timed;
-everything else calls both, as one.
+The clocks call ``before`` of a `TimedCall` untimed and ``run`` timed; everything else calls both, as one.
 """
 
 from __future__ import annotations

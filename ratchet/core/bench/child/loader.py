@@ -1,7 +1,7 @@
 """Load the benchmarks of one tree into this process.
 
-A host and the profiler's target both call `load_tree`, which changes the current folder and `sys.path` and runs the author's
-files. That the code which then runs comes from that tree is shown by `reads.Provenance`.
+`load_tree` changes the current folder and `sys.path` and runs the author's files. That the code which then runs comes from that
+tree is shown by `reads.Provenance`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A worker process: it is forked from a host, owns a device context, answers one request at a time, and ends with its pair.
 
-`child.host` calls `serve` after the fork; `client.WorkerClient` sends the requests, and `_OPERATIONS` at the end of this file
-maps them to the methods of `Worker`. It builds, checks, times, identifies and compiles the author's code on the device.
+`_OPERATIONS` at the end of this file maps requests to the methods of `Worker`.
 """
 
 from __future__ import annotations

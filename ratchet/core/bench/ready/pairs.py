@@ -1,6 +1,6 @@
 """Give pairs of workers that have built a case: they may have been got ready before their turn, several pairs side by side.
 
-`duet.Duet` announces what it will measure next, and asks for one ready pair after the other. Nothing is timed here.
+Nothing is timed here.
 """
 
 from __future__ import annotations

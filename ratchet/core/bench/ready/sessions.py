@@ -1,7 +1,6 @@
 """Keep the hosts of a suite: those of the first pairs, and fresh ones for later sessions, several of which import together.
 
-`suite.measure_suite` opens them and `duet.Duet` renews them, since only processes of other hosts can prove that a case changed.
-It starts child processes through `client.Hosts`.
+They are renewed since only processes of other hosts can prove that a case changed.
 """
 
 from __future__ import annotations
