@@ -157,11 +157,10 @@ def test_which_cases_are_timed_on_two_cores(
 ) -> None:
     """Those for which the GPU waits on a side, if that side is known to work with one thread at a time."""
     one = prepared(Machine())
-    sides: dict[Side, tuple[bool, float | None]] = {"head": head, "reference": reference}
-    found: dict[Side, Found] = {
-        side: replace(one, identified=one.identified.model_copy(update={"waits_for_host": waits, "busy_cores": busy}))
-        for side, (waits, busy) in sides.items()
-    }
+    found = [
+        replace(one, identified=one.identified.model_copy(update={"waits_for_host": waits, "busy_cores": busy}))
+        for waits, busy in (head, reference)
+    ]
     assert _suits_two_cores(found) == suits
 
 

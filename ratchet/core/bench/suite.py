@@ -149,20 +149,24 @@ def measure_suite(
         chosen = [[case for case in host.listing().cases if case.name in names] for host in hosts.values()]
         import_late([[module for case in of_host for module in case.imports_first] for of_host in chosen])
         surveyed = sessions.surveyed(lambda: _survey(cases, duet, identify=identify, lanes=lanes, import_late=import_late))
-        duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
+        duet.workers.prepared_alone |= {
+            name for name, sides in surveyed.items() if any(one.prepared.times_itself for one in _prepared(sides))
+        }
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free, identify=identify) for case in cases]
         new = [case for case in cases if not task.rule.is_known(case)]
         timed = {case.name: sides for case in new if (sides := _sides(case, time_identical=task.time_identical))}
-        answers = {name: surveyed[name] for name in timed}
-        duet.on_two_cores = {name for name, of_sides in answers.items() if _suits_two_cores(of_sides)}
-        duet.ready.together = tricks.pairs_together([_bytes_of_pair(one) for one in answers.values()], free, len(task.cores))
+        answers = {name: _prepared(surveyed[name]) for name in timed}
+        every = [one for sides in answers.values() for one in sides]
+        duet.on_two_cores = {name for name, sides in answers.items() if _suits_two_cores(sides)}
+        duet.ready.together = tricks.pairs_together([_bytes_of(sides) for sides in answers.values()], free, len(task.cores))
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         if timed:
-            duet.workers.one_queue = all(map(_runs_one_by_one, answers.values()))
+            duet.workers.one_queue = all(one.identified.one_by_one and not one.prepared.stages for one in every)
             progress.start(len(timed), task.rule.looks[-1])
         # What keeps other cores busy could disturb blocks that wait for the host.
-        has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not any(map(_waits_for_host, answers.values()))
+        waits = any(one.identified.waits_for_host for one in every)
+        has_spare_cores = gpu is not None and len(task.cores) >= SPARE_CORES and not waits
         early = task.observer if has_spare_cores and tricks.early_observer else Observer()
         if not task.time_identical:  # else nobody knows whose code differs
             compared = [case.name for case in cases if timed.get(case.name) == SIDES and not case.identical]
@@ -267,7 +271,6 @@ def _survey(
     lanes: int,
     import_late: Callable[[Sequence[Collection[str]]], None],
 ) -> Surveyed:
-    """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
     sides = [side for side in reversed(SIDES) if side in duet.hosts]
     wanted = {side: [case.name for case in cases if not case.skipped and case.may_run(side)] for side in sides}
@@ -282,30 +285,19 @@ def _survey(
     )
 
 
-def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
+def _prepared(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> list[PreparedCase]:
+    return [one for one in answers.values() if isinstance(one, PreparedCase)]
+
+
+def _bytes_of(sides: Sequence[PreparedCase]) -> int:
     """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
-    return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
+    return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in sides)
 
 
-def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
-    return isinstance(answer, PreparedCase) and answer.prepared.times_itself
-
-
-def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
-    return any(isinstance(one, PreparedCase) and one.identified.waits_for_host for one in answers.values())
-
-
-def _suits_two_cores(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
+def _suits_two_cores(sides: Sequence[PreparedCase]) -> bool:
     """Return whether the GPU waits for a host that works with few threads at a time, on each side."""
-    looks = [one.identified for one in answers.values() if isinstance(one, PreparedCase) and one.identified.waits_for_host]
+    looks = [one.identified for one in sides if one.identified.waits_for_host]
     return bool(looks) and all(look.busy_cores is not None and look.busy_cores <= MOST_BUSY for look in looks)
-
-
-def _runs_one_by_one(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
-    """Return whether one work queue is known to be enough for all that is timed; nobody has looked at stages."""
-    return all(
-        isinstance(one, PreparedCase) and one.identified.one_by_one and not one.prepared.stages for one in answers.values()
-    )
 
 
 def _with_survey(
@@ -344,7 +336,7 @@ def _with_survey(
             "host_difference": difference,
             "failures": (*case.failures, *failures),
             "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
-            "unfit": unfit or _too_big(_bytes_of_pair(answers), free),
+            "unfit": unfit or _too_big(_bytes_of(_prepared(answers)), free),
         }
     )
 
