@@ -22,8 +22,8 @@ def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[st
     heads = {case.name: case for case in head.cases}
     others = {case.name: case for case in reference.cases} if reference else {}
     lost = {
-        "head": _lost("head", head, others) | _not_importable(head, others) | _undeclared(head, others) | _faulty("head", head),
-        "reference": _lost("reference", reference or Listing(), heads) | _faulty("reference", reference or Listing()),
+        "head": _lost("head", head, others) | _not_importable(head, others) | _undeclared(head, others),
+        "reference": _lost("reference", reference or Listing(), heads),
     }
     names = list(dict.fromkeys([*heads, *others, *lost["head"], *lost["reference"]]))
     for pattern in unmatched(names, patterns):
@@ -37,8 +37,12 @@ def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[st
 
 
 def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
-    """Return the cases that a side's broken files would have had: by their text, or by what the other side has in that file."""
-    found: dict[str, Failure] = {}
+    """Return the cases whose declaration cannot work, and those that a side's broken files would have had.
+
+    These are known by the file's text, or by what the other side has in that file.
+    """
+    faults = {case.name: clean(case.fault) for case in listing.cases if case.fault}
+    found = {name: Failure(side=side, stage="import", message=fault) for name, fault in faults.items()}
     for broken in listing.broken:
         names = (*broken.cases, *(case.name for case in others.values() if case.file == broken.file))
         stand_in = f"{broken.file.removesuffix('.py')}/*"  # the file must not vanish from the report
@@ -46,12 +50,6 @@ def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[s
         failure = Failure(side=side, stage="import", message=clean(f"{broken.file}: {broken.message}"), last_lines=lines)
         found |= dict.fromkeys(names or (stand_in,), failure)
     return found
-
-
-def _faulty(side: Side, listing: Listing) -> dict[str, Failure]:
-    """Return the cases whose declaration cannot work."""
-    faults = {case.name: case.fault for case in listing.cases if case.fault}
-    return {name: Failure(side=side, stage="import", message=clean(fault)) for name, fault in faults.items()}
 
 
 def _not_importable(head: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
