@@ -19,8 +19,6 @@ from ratchet.core.judge.gates import OVERHEAD_PAIRS
 from ratchet.core.records.run import SIDES, CaseRun, OverheadName, OverheadPair, Side
 from ratchet.core.units import listed, plural
 
-_UNKNOWN = "{} not compared, for a gate that asks for it, in {}: {}."
-
 
 def with_overheads(
     duet: Duet, cases: Sequence[CaseRun], wanted: Collection[OverheadName], seconds: float
@@ -51,7 +49,8 @@ def with_overheads(
         for case in cases
     ]
     whys = {why: [case for case, other in troubles.items() if other == why] for why in troubles.values()}
-    return done, [_UNKNOWN.format(what.capitalize(), listed(names, 3), why.rstrip(".")) for why, names in whys.items()]
+    unknown = f"{what.capitalize()} not compared, for a gate that asks for it"
+    return done, [f"{unknown}, in {listed(names, 3)}: {why.rstrip('.')}." for why, names in whys.items()]
 
 
 def _names(case: CaseRun, wanted: Collection[OverheadName]) -> list[OverheadName]:

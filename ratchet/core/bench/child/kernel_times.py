@@ -8,8 +8,6 @@ from typing import Any
 
 from ratchet.core.workload import Device
 
-_US = 1e-6
-
 
 def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, samples: int) -> tuple[float, ...]:
     """Return the time that kernels, copies and fills of one call took together, in milliseconds, once for each sample.
@@ -24,7 +22,7 @@ def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, 
         settle("cuda")
         ran = [one.time_range for one in events_of(call, "cuda", on_host=False) if "CPU" not in str(one.device_type)]
         if number:  # the first one sets the tracer up, and its events are late
-            taken.append(sum(span.end - span.start for span in ran) * _US * 1e3)
+            taken.append(sum(span.end - span.start for span in ran) * 1e-6 * 1e3)  # from µs
     return tuple(each for each in taken if each > 0)
 
 
