@@ -58,7 +58,8 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> CheckR
     expected = expected_of(call) if expected is None and workload.reference is not None else expected
     first = call.evidence(_repeatable(call))
     before = None if expected is not None else evidence(workload, first)
-    copies = {} if expected is None or outputs.size(first) > SMALL_BYTES else _copies(first)
+    held = sum(part.nbytes for part in first.values() if isinstance(part, torch.Tensor))
+    copies = {} if expected is None or held > SMALL_BYTES else _copies(first)
     outputs.fill(first, math.nan)  # a fresh output reuses this memory, a kept one is this memory
     result = _repeatable(call)
     found = call.evidence(result)

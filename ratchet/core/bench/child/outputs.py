@@ -184,11 +184,6 @@ def is_poison(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.isnan() if floating else tensor == torch.iinfo(tensor.dtype).max
 
 
-def size(found: Mapping[str, Part]) -> int:
-    """Return the bytes of all tensors."""
-    return sum(part.nbytes for part in found.values() if isinstance(part, torch.Tensor))
-
-
 def is_expanded(tensor: torch.Tensor) -> bool:
     """Return whether several elements are one place in memory."""
     return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
