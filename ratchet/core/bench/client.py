@@ -397,10 +397,7 @@ class Hosts:
     def __init__(
         self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], waiting: Callable[[], None] | None = None
     ) -> None:
-        """Start the child program. The hosts of ``trees`` are forked in this order; those of another Python come from another.
-
-        ``waiting`` is that of each host (`HostClient`).
-        """
+        """Start the child program. The hosts of ``trees`` are forked in this order; those of another Python come from another."""
         self.sides: dict[Side, HostClient] = {}
         self._held = contextlib.ExitStack()
         try:
@@ -418,7 +415,6 @@ class Hosts:
             raise
 
     def _start(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], folder: Path) -> None:
-        """Start a program for trees of one Python."""
         common = Output()  # holds what is printed before the hosts are forked
         first = next(iter(trees.values()))
         with contextlib.ExitStack() as handed_over:

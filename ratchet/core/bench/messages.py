@@ -132,7 +132,6 @@ class BuiltCase(Record):
     memory_limit_bytes: Bytes | None = None
     has_reference: bool = True
     places: Annotated[int, Field(ge=1)] = 1
-    """Places in memory at which it was built."""
     evidence: tuple[Evidence, ...] = ()
     """Of the result, where it was checked and can be compared with that of another process."""
 

@@ -29,12 +29,10 @@ class WorkerResult:
     windows: list[Window] = field(default_factory=list)
 
     def note(self, **found: Any) -> None:
-        """Give fields of the record other values."""
         self.samples = replace(self.samples, **found)
 
     @property
     def waited_for_host(self) -> bool:
-        """Return whether the GPU waited for the host in every block."""
         return all(block.exposed for block in self.samples.blocks)
 
     def marked(self, sampler: Sampler | None) -> WorkerSamples:
@@ -60,7 +58,6 @@ class Measured:
     unfit: str | None = None
     """Why this case cannot be measured, and what to do: no verdict on the code of either side."""
     seconds: float = 0.0
-    """Time spent on its pairs."""
 
     @property
     def name(self) -> str:
@@ -73,7 +70,6 @@ class Measured:
         return () if self.unfit or "head" in failed else tuple(side for side in self.sides if side not in failed)
 
     def record(self, sampler: Sampler | None) -> CaseRun:
-        """Return the case with its samples so far."""
         sides = {side: tuple(one.marked(sampler) for one in self.workers[side]) for side in SIDES}
         return self.case.model_copy(
             update={
@@ -114,7 +110,6 @@ class Planted:
     more: int
 
     def count(self, side: Side) -> int:
-        """Return how many calls a turn of this side makes."""
         return self.calls + (self.more if side == "head" else 0)
 
     def sample(self, times_ms: tuple[float, ...]) -> tuple[float, ...]:
@@ -251,7 +246,6 @@ def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
 
 
 def in_turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
-    """Return the sides in this order, or in the other one."""
     return tuple(reversed(sides)) if flipped else tuple(sides)
 
 

@@ -113,7 +113,6 @@ def nvcc_version() -> str | None:
 
 
 def installed_version(distribution: str) -> str | None:
-    """Return the version of an installed package, or None."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

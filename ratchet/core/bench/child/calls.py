@@ -41,7 +41,6 @@ class TimedCall:
         self.before: Call | None = self._before if workload.is_restored else None
 
     def __call__(self) -> object:
-        """Restore what the call changes, then run."""
         if self.before is not None:
             self.before()
         return self.run()
@@ -69,7 +68,6 @@ class TimedCall:
 
 
 def seed_all(seed: int) -> None:
-    """Seed torch, NumPy's own functions and `random`."""
     _seed_torch(seed)
     np.random.seed(seed % 2**32)  # the generator that an author's np.random.rand draws from
     random.seed(seed)
@@ -115,12 +113,10 @@ class Kept:
 
     @property
     def holds_any(self) -> bool:
-        """Return whether the workload names anything that it changes."""
         return bool(self._live)
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of the copies in the GPU's memory."""
         return sum(each.nbytes for each in self._copies if each.is_cuda)
 
     def restore(self) -> None:

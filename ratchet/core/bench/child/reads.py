@@ -52,7 +52,6 @@ class Provenance:
 
     def __init__(self, tree: Path, checkout: Path, names: frozenset[str], installed: frozenset[str] = frozenset()) -> None:
         self.tree = tree
-        """The tree whose code is meant to run."""
         self._checkout = checkout
         self.names = names
         """Top-level names that the tree offers for import."""
@@ -145,7 +144,6 @@ class ReadWatch:
         """Modules that were not found, and where they were looked for."""
 
     def start(self) -> None:
-        """Note from now on."""
         sys.addaudithook(self._note)
         sys.meta_path.append(self)
 

@@ -97,7 +97,6 @@ def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 def unmatched(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Return the patterns that select none of the names."""
     return [pattern for pattern in patterns if not any(_matches(name, pattern) for name in names)]
 
 

@@ -337,7 +337,6 @@ class Worker:
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def stage(self, name: str, samples: int) -> dict[str, Any]:
-        """Take samples of one stage of the prepared case."""
         job = self.current()
         call, on_host = job.call.workload.stages[name], job.clocks[0].name == "cpu"
         if not on_host:  # perhaps this stage works on the host, in a case that is timed on the GPU
@@ -418,7 +417,6 @@ class Worker:
         return (workload.clock or "event") if wanted == "auto" else wanted
 
     def _checked(self, call: TimedCall, *, evidence: bool) -> dict[str, Any]:
-        """Check a call, and return its error and evidence of its result."""
         checked = correctness.check(call)
         parts: list[dict[str, Any]] = []
         # What has a reference is checked already, so it need not be comparable between processes.

@@ -35,7 +35,7 @@ class Sessions:
         tricks: Tricks = ALL,
         waiting: Callable[[], None] | None = None,
     ) -> None:
-        """``cores``: those that may be kept busy while nothing is timed. ``waiting`` is that of each host (`HostClient`)."""
+        """``cores``: those that may be kept busy while nothing is timed."""
         self._trees = trees
         self._environ = environ
         self._identify = identify

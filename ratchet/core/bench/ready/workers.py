@@ -112,7 +112,6 @@ class Workers:
 
     @property
     def in_parallel(self) -> bool:
-        """Return whether workers get ready side by side."""
         return self.on_gpu and self._tricks.side_by_side
 
     def prepare(
@@ -231,7 +230,6 @@ class Workers:
         return worker
 
     def end(self, worker: WorkerClient) -> None:
-        """End a worker and wait for it."""
         worker.end()
         if self._sampler:
             self._sampler.note_worker(worker.pid, alive=False)
