@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
@@ -65,16 +65,6 @@ class Samples:
 
     times_ms: tuple[float, ...]
     exposed: bool = False
-
-
-class Clock(Protocol):
-    """The means by which a worker times a call."""
-
-    name: str
-    cache: Literal["cold", "warm"]
-
-    def take(self, count: int) -> Samples:
-        """Take ``count`` samples after one call that is not timed."""
 
 
 class CpuClock:
@@ -321,6 +311,10 @@ class ColdGraphClock:
             synchronize()
             taken.append(sum(_between_ms(start, end) for start, end in self._events) / CALLS)
         return Samples(tuple(taken))
+
+
+Clock = CpuClock | EventClock | ColdGraphClock
+"""What a worker times a call with: all have a ``name``, say how warm the ``cache`` is, and `take` samples."""
 
 
 def warm_up(call: Call, before: Call | None = None) -> None:
