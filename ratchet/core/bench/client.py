@@ -44,8 +44,6 @@ LONGEST_START_S = 60.0
 """Longest wait for a worker to get its device, however short the time for one step of a case is."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(ratchet.__file__).parent))}/|<frozen runpy>)|Extension modules: ')
 """Lines that faulthandler prints about the harness when a worker crashes; the author's own frames stay."""
-
-
 _STAGES = {"start": "prepare"} | dict.fromkeys(("use_cores", "block", "stage", "kernels"), "measure")
 _STAGES |= {word: word for word in ("import", "build", "prepare", "check", "measure")}
 """Request of a worker → the stage of a `Failure`; all other requests look at what a case does: they check it."""
@@ -281,10 +279,7 @@ class WorkerClient:
         """What it said last that it was busy with, while an answer does not come."""
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
-        """Send one request and wait for its answer, which must be of the type ``expected``. Raises CaseTrouble.
-
-        Waits `timeout_s` seconds, or until the host's `until` if that is sooner.
-        """
+        """Send one request and wait for its answer, which must be of the type ``expected``. Raises CaseTrouble."""
         patience_s = max(0.1, min(self.timeout_s, self._host.until - time.monotonic()))
         nonce = secrets.token_hex(8)  # so that no answer can be written before its question
         try:
@@ -294,11 +289,10 @@ class WorkerClient:
                 raise wire.ProtocolError("an answer to no question")
             if "trouble" in message:
                 trouble = parse(message, Trouble)
-                what, lines = clean(trouble.trouble), tuple(clean(line) for line in trouble.last_lines)
                 if trouble.out_of_memory:
                     how = "ran out of GPU memory" if "GPU" in trouble.trouble else "ran out of memory"
-                    raise Lost(self._host.side, trouble.stage, what, lines, how)
-                raise CaseTrouble(self._host.side, trouble.stage, what, lines)
+                    raise Lost(self._host.side, trouble.stage, trouble.trouble, trouble.last_lines, how)
+                raise CaseTrouble(self._host.side, trouble.stage, trouble.trouble, trouble.last_lines)
             return parse(message, expected)
         except wire.Timeout:
             self.end(kill=True)

@@ -236,8 +236,8 @@ class Trouble(Record):
     """A worker's own report of what went wrong."""
 
     stage: str
-    trouble: str
-    last_lines: tuple[str, ...]
+    trouble: Line
+    last_lines: tuple[Line, ...]
     out_of_memory: bool = False
 
 
