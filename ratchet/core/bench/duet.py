@@ -93,10 +93,7 @@ class Duet:
         sessions: Sessions | None = None,
         tricks: Tricks = ALL,
     ) -> None:
-        """``checked_share`` of the pairs are checked after timing, besides the first pair and the last one of each round.
-
-        ``sessions`` renews the hosts, if the plan has several sessions.
-        """
+        """``checked_share`` of the pairs are checked after timing, besides the first pair and the last one of each round."""
         self.hosts = hosts
         """The hosts of the first pairs."""
         self.workers = Workers(hosts, plan, sampler, variants or {}, tricks)
@@ -280,21 +277,14 @@ class Duet:
         case.lost.append(error.lost_worker(pair.number))
         if worth_repeating(case.lost):
             return
-        if always_on_head(case.lost) and self._reference_works(pair, case):
-            tries = [one for one in case.lost if one.pair == pair.number]
-            case.failures.append(error.failure(in_every_try(error.message, tries)))
-        else:
-            case.unfit = could_not_measure(case.lost)
-
-    def _reference_works(self, pair: NumberedPair, case: Measured) -> bool:
-        """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
-        if "reference" not in case.remaining_sides:
-            return True
-        trouble = self._trouble_alone("reference", pair, case.name)
-        if isinstance(trouble, Lost):
-            case.lost.append(trouble.lost_worker(pair.number))
-            return False
-        return True  # also where it says why, so that the machine is not at fault
+        if always_on_head(case.lost):
+            other = self._trouble_alone("reference", pair, case.name) if "reference" in case.remaining_sides else None
+            if not isinstance(other, Lost):  # also where the reference says why: then the machine is not at fault
+                tries = [one for one in case.lost if one.pair == pair.number]
+                case.failures.append(error.failure(in_every_try(error.message, tries)))
+                return
+            case.lost.append(other.lost_worker(pair.number))
+        case.unfit = could_not_measure(case.lost)
 
     def _note_impossible(self, error: Impossible, pair: NumberedPair, case: Measured) -> None:
         """Fail a head whose time no GPU can reach, unless the reference's is as impossible, or nothing is known of that."""
