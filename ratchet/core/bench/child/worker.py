@@ -43,7 +43,7 @@ from ratchet.core.bench.clocks import (
     host_times,
 )
 from ratchet.core.bench.cores import keep_to
-from ratchet.core.bench.wire import Channel, Disconnected
+from ratchet.core.bench.wire import Channel
 from ratchet.core.errors import described
 from ratchet.core.processes import begin_section
 from ratchet.core.units import parse_size
@@ -118,10 +118,8 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
             except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
                 trouble = f"the workload cannot be recorded: {error}"
                 channel.send({"stage": "prepare", "trouble": trouble, "last_lines": [], "nonce": nonce})
-    except Disconnected:
-        pass
     finally:
-        # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.
+        # The controller is gone. Skips destructors and exit hooks inherited from the host; the driver frees the device's memory.
         os._exit(0)
 
 
@@ -163,7 +161,6 @@ class Worker:
         self.tree = tree
         self.device = torch.device(tree.spec.device)
         self._settle: Call | None = _synchronize if self.device.type == "cuda" else None
-        """Waits until the GPU has nothing left to do."""
         self._job: Job | None = None
         self._cores = os.sched_getaffinity(0)
         self._padding: list[object] = []
@@ -529,10 +526,7 @@ def padding_objects(seed: int) -> list[object]:
 
 
 def _waits_for_host(clock: Clock) -> tuple[bool, float]:
-    """Return whether the host's own time stays in blocks while the clock's lead adapts itself: then it is in some that count.
-
-    And return how many cores this process kept busy meanwhile.
-    """
+    """Return whether the host's own time stays in blocks while the clock's lead adapts itself, and how many cores were busy."""
     call_ms = sorted(clock.take(3).times_ms)[1]
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     hidden = 0
