@@ -65,7 +65,6 @@ class CaseTask:
     confidence: float
     """Confidence level of the intervals around the figures of each side, 0 to 1."""
     rule: Rule
-    """What is timed, and when that is over."""
     compared: bool = True
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
@@ -78,7 +77,6 @@ class CaseTask:
     cores: Collection[int] = field(default_factory=lambda: os.sched_getaffinity(0))
     """The cores of the host: all, or a share of them where several GPUs are measured at once."""
     observer: Observer = field(default_factory=Observer)
-    """It may look at cases between pairs."""
     overheads: Collection[OverheadName] = ()
     """What is timed besides calls, where both sides are measured."""
 

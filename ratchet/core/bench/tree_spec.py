@@ -21,7 +21,6 @@ class Sweep:
     """One case at several values of one of its parameters, in place of all cases of a tree."""
 
     case: str
-    """Its whole name."""
     parameter: str
     values: tuple[int, ...]
 
@@ -84,7 +83,6 @@ class TreeSpec:
     sweep: Sweep | None = None
     """The only cases that this tree has; None: all."""
     python: PythonEnvironment = OURS
-    """The environment of the processes that load it."""
     late: tuple[str, ...] = ()
     """Modules that are imported after the benchmarks, since cases import them."""
     identified: Literal[False, True, "alone"] = False

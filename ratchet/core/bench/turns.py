@@ -49,7 +49,6 @@ class Measured:
     case: CaseRun
     """As it was before it was timed."""
     sides: tuple[Side, ...]
-    """The sides that are timed."""
     workers: dict[Side, list[WorkerResult]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
     lost: list[LostWorker] = field(default_factory=list)
@@ -130,10 +129,7 @@ class PairTimer:
     """Varies the lengths of blocks."""
 
     def take(self, results: Mapping[Side, WorkerResult], first: Sequence[Side]) -> None:
-        """Add the blocks and the samples of stages to the results. Raises CaseTrouble.
-
-        ``first`` is the order of the sides in the first turn.
-        """
+        """Add blocks and samples of stages to the results. ``first``: the sides in the first turn. Raises CaseTrouble."""
         count = self._warm_up(first)
         position, places = 0, min(one.places for one in self._prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):

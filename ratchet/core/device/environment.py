@@ -26,10 +26,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)+)")
 
 
 def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program without a shell and without input. Never raises.
-
-    ``returncode`` is None where it could not be started or did not end in time.
-    """
+    """Run a program without a shell and input. Never raises: ``returncode`` is None where it cannot start or end in time."""
     try:
         return subprocess.run(
             arguments,

@@ -30,7 +30,6 @@ TOLERANCE: Mapping[str, float] = {
     "float8_e5m2": 1.2e-1,
 }
 
-
 SMALL_BYTES = 16 << 20
 """A result up to this size is copied before it is poisoned: should the next one be wrong, was this one right?"""
 

@@ -242,12 +242,9 @@ def _write_to(output: int) -> None:
 
 
 def _reap(pid: int) -> dict[str, Any]:
-    """Return whether a worker has ended, and its exit code if that is known.
-
-    Never waits: another thread of the controller may ask for a fork meanwhile.
-    """
+    """Return whether a worker has ended, and its exit code if that is known."""
     try:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status = os.waitpid(pid, os.WNOHANG)  # another thread of the controller may ask for a fork meanwhile
     except ChildProcessError:
         return {"ended": True, "status": None}
     return {"ended": bool(done), "status": os.waitstatus_to_exitcode(status) if done else None}
