@@ -67,6 +67,8 @@ def describe(
     Versions that the tree's own process did not report (None) come from installed packages.
     """
     used = gpu if device == "cuda" else None
+    # Parts of the platform that may matter to a time, and none that names the machine: ``Linux 6.8, glibc 2.39``.
+    release, libc = ".".join(platform.release().split(".")[:2]), " ".join(platform.libc_ver()).strip()
     fingerprint = Fingerprint(
         device=device,
         gpu=used and used.name,
@@ -83,7 +85,7 @@ def describe(
     return Environment(
         fingerprint=fingerprint,
         python=platform.python_version(),
-        platform=operating_system(),
+        platform=f"{platform.system()} {release}" + (f", {libc}" if libc else ""),
         ratchet=ratchet.__version__,
         gpu_index=used and used.index,
         sm_clock_max_mhz=used and used.sm_clock_max_mhz,
@@ -92,13 +94,6 @@ def describe(
         nvcc=nvcc_version(),
         cards=(used.card(),) if used else (),
     )
-
-
-def operating_system() -> str:
-    """Return text such as ``Linux 6.8, glibc 2.39``: parts that may matter to a time, and none that names the machine."""
-    release = ".".join(platform.release().split(".")[:2])
-    libc = " ".join(platform.libc_ver()).strip()
-    return f"{platform.system()} {release}" + (f", {libc}" if libc else "")
 
 
 def nvcc_version() -> str | None:
