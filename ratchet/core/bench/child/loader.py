@@ -182,8 +182,6 @@ def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
     names: set[str] = set()
     for root in roots:
         place = tree / root
-        if not place.is_dir():
-            continue
         names |= {path.stem for path in place.glob("*.py")}
         names |= {path.name.partition(".")[0] for path in place.glob("*.so")}  # extensions built in place
         folders = {path.parent for path in place.glob("*/*.py")} | {path.parent.parent for path in place.glob("*/*/__init__.py")}

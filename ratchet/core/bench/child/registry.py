@@ -161,10 +161,7 @@ def imports_first(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def _lacks(name: str) -> bool:
     try:
-        if name == "nvcc":
-            find_nvcc()
-            return False
-        return importlib.util.find_spec(name) is None
+        return (find_nvcc() if name == "nvcc" else importlib.util.find_spec(name)) is None
     except (CudaBuildError, ModuleNotFoundError, ValueError):  # also a dotted name a.b, where there is no a
         return True
 
