@@ -75,10 +75,7 @@ class CaseTrouble(WorkerError):
 
 
 class Lost(CaseTrouble):
-    """The worker ended or fell silent without a reason. This may come from outside, so it is no verdict on the code.
-
-    ``how`` completes the sentence "The worker …".
-    """
+    """The worker ended or fell silent without a reason. This may come from outside, so it is no verdict on the code."""
 
     def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...], how: str) -> None:
         super().__init__(side, stage, message, last_lines)
@@ -187,10 +184,7 @@ class HostClient:
         return found
 
     def import_late(self, modules: Sequence[str]) -> ImportedLate:
-        """Let the workers that are forked from now on have these modules, if nothing else changes. Raises HostLost.
-
-        No worker of this host may live.
-        """
+        """Let workers that are forked from now on have these modules, if nothing else changes. None may live. Raises HostLost."""
         with self._talking:
             try:
                 self._channel.send({"op": "import", "modules": list(modules)})
@@ -209,8 +203,7 @@ class HostClient:
         crashes = 0
         while True:
             started = time.perf_counter()
-            pid, channel, output = self._forked(with_compiler=with_compiler)
-            worker = WorkerClient(self, pid, channel, output, max(LONGEST_START_S, self.tree.share.step_s))
+            worker = self._forked(with_compiler=with_compiler)
             try:
                 self.l2_bytes = worker.ask("start", Ready, one_queue=one_queue, watched=watched).l2_bytes
             except CaseTrouble as error:
@@ -227,8 +220,8 @@ class HostClient:
                 worker.ready_s = time.perf_counter() - started
                 return worker
 
-    def _forked(self, *, with_compiler: bool) -> tuple[int, wire.Channel, Output]:
-        """Have the host fork a worker. Return its PID, a conversation with it, and what it prints. Raises HostLost."""
+    def _forked(self, *, with_compiler: bool) -> WorkerClient:
+        """Have the host fork a worker, which has no device yet. Raises HostLost."""
         ours, theirs = socket.socketpair()
         output = Output()
         with theirs, output.handed_over() as writer, self._talking:
@@ -238,7 +231,7 @@ class HostClient:
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
-        return pid, wire.Channel(ours), output
+        return WorkerClient(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self.tree.share.step_s))
 
     def reap(self, pid: int) -> int | None:
         """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or that is unknown."""
