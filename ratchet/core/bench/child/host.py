@@ -28,19 +28,11 @@ from functools import partial
 from typing import Any
 
 from ratchet import tools
+from ratchet.core import processes
 from ratchet.core.bench.child.loader import LoadedTree, load_tree
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.bench.wire import Channel
 from ratchet.core.errors import RatchetError, RecordError
-from ratchet.core.processes import (
-    adopt_orphans,
-    begin_section,
-    children,
-    die_with_parent,
-    end_children,
-    outlive_parent,
-    wait_for_end_of_input,
-)
 from ratchet.core.records.run import SIDES
 
 gpu_facts, host_code, libraries = tools.part("gpu_facts"), tools.part("host_code"), tools.part("libraries")
@@ -55,30 +47,30 @@ ORPHANS_S = 2.0
 def main() -> None:
     hosts = json.loads(sys.argv[1])["hosts"]
     trees = [TreeSpec.read(host["tree"]) for host in hosts]
-    die_with_parent()  # needed while torch is imported, which takes seconds: nobody reads the input yet
+    processes.die_with_parent()  # needed while torch is imported, which takes seconds: nobody reads the input yet
     if select.select([0], [], [], 0)[0]:  # the parent ended before that
         return
     from ratchet.core.bench.child import calls, worker  # noqa: F401  and torch with it, which the hosts share
 
     calls.seed_all(0)  # torch's first seed imports its other devices, and reads the source files of all who called it
-    outlive_parent()
-    adopt_orphans()
+    processes.outlive_parent()
+    processes.adopt_orphans()
     faulthandler.enable()  # so that the last lines of a worker that crashes say where
     difference = difference_of(trees)
     # Threads of linear algebra, which libraries start when they are imported: they repair themselves after a fork.
     warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork\(\)", DeprecationWarning)
     for host, tree in zip(hosts, trees, strict=True):
         if os.fork() == 0:
-            die_with_parent()
-            adopt_orphans()
+            processes.die_with_parent()
+            processes.adopt_orphans()
             _close_files(other for other in hosts if other is not host)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             _write_to(host["output"])
             _host(Channel(socket.socket(fileno=host["conversation"])), tree, difference)
             return
     _close_files(hosts)  # otherwise whoever asks a host that has ended waits for ever
-    wait_for_end_of_input()
-    end_children()
+    processes.wait_for_end_of_input()
+    processes.end_children()
     os._exit(0)  # what Python does otherwise to end a process with torch in it takes half a second
 
 
@@ -96,7 +88,7 @@ def _host(channel: Channel, spec: TreeSpec, difference: Any) -> None:
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint, "unreadable": isinstance(error, RecordError)})
         return
-    begin_section("")
+    processes.begin_section("")
     libraries.load_ahead(tree)
     channel.send(_listing(tree, use))
     host_code.freeze()  # keeps the workers' collector from copying pages they share with this process
@@ -127,7 +119,7 @@ def load(spec: TreeSpec, difference: Any = None) -> LoadedTree:
     """Import a tree, and watch what it gets at of the ``difference`` from the other one. Raises as `load_tree`."""
     with tools.part("import_watch").PristineProcess(partial(_states_alone, spec)) as pristine:
         proof = host_code.Proof(difference, spec.path) if difference else None
-        tree = load_tree(spec, begin_section)
+        tree = load_tree(spec, processes.begin_section)
         if proof:
             proof.imported()
         return replace(tree, proof=proof, states=pristine.states(tree.states))
@@ -135,7 +127,7 @@ def load(spec: TreeSpec, difference: Any = None) -> LoadedTree:
 
 def _states_alone(spec: TreeSpec, file: str) -> tuple[Any, ...] | None:
     """Import one file of a tree, and return what that changed; None if it cannot be imported by itself."""
-    tree = load_tree(spec, begin_section, only=file)
+    tree = load_tree(spec, processes.begin_section, only=file)
     return None if tree.catalogue.broken else tree.states[file]
 
 
@@ -161,7 +153,7 @@ def _listing(tree: LoadedTree, use: Any) -> dict[str, Any]:
 def _serve(channel: Channel, tree: LoadedTree) -> None:
     from ratchet.core.bench.child import worker
 
-    spared = children()  # what the imports started serves all workers
+    spared = processes.children()  # what the imports started serves all workers
     has_compiler = False
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
@@ -173,8 +165,8 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
             with tree.proof.forking() if tree.proof else contextlib.nullcontext():
                 pid = os.fork()
             if pid == 0:
-                die_with_parent()
-                adopt_orphans()  # those of a worker are its own until it ends; then they become the host's
+                processes.die_with_parent()
+                processes.adopt_orphans()  # those of a worker are its own until it ends; then they become the host's
                 channel.close()
                 _write_to(descriptors[1])
                 worker.serve(Channel(socket.socket(fileno=descriptors[0])), tree)
@@ -184,12 +176,12 @@ def _serve(channel: Channel, tree: LoadedTree) -> None:
             channel.send({"pid": pid})
         elif message["op"] == "import":
             _import_in_successor(channel, tree, message["modules"])
-            spared = children()
+            spared = processes.children()
         elif message["op"] == "reap":
             answer = _reap(int(message["pid"]))
             if answer["ended"]:
                 spared.discard(int(message["pid"]))
-                end_children(spared, ORPHANS_S)
+                processes.end_children(spared, ORPHANS_S)
             channel.send(answer)
 
 
@@ -202,8 +194,8 @@ def _import_in_successor(channel: Channel, tree: LoadedTree, modules: Sequence[s
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        die_with_parent()
-        adopt_orphans()
+        processes.die_with_parent()
+        processes.adopt_orphans()
         os.close(reader)
         if tree.proof:
             tree.proof.forked(watched=True)
