@@ -172,7 +172,6 @@ class Duet:
         return self.so_far()
 
     def so_far(self) -> list[CaseRun]:
-        """Return all cases with their samples so far."""
         measured = self._measured
         return [measured[case.name].record(self.sampler) if case.name in measured else case for case in self._cases]
 

@@ -45,7 +45,6 @@ def _repeats(lost: LostWorker) -> int:
 
 
 def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:
-    """Add to the last error that it happened in each try."""
     return f"{message}, in each of {len(lost)} tries" if len(lost) > 1 else message
 
 
@@ -69,8 +68,7 @@ def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
             pairs = {one.pair for one in lost} - {None}
             what = f"{case.name} was checked again"
             if pairs:
-                what = f"1 pair of {case.name} was" if len(pairs) == 1 else f"{len(pairs)} pairs of {case.name} were"
-                what = f"{what} measured again"
+                what = f"{units.plural(len(pairs), 'pair')} of {case.name} {'was' if len(pairs) == 1 else 'were'} measured again"
             yield f"{what}: the {side}'s worker {' and '.join(dict.fromkeys(one.how for one in lost))}."
 
 

@@ -288,10 +288,9 @@ def evidence_difference(one: Sequence[Evidence], other: Sequence[Evidence], name
         twin = there.pop(part.place)
         if part.kind != twin.kind:
             return Disagreement(problem=f"{part.place} is {part.kind} in {first} and {twin.kind} in {second}")
-        if part.digest != twin.digest and part.sketch:
-            return Disagreement(problem=f"{part.place} is infinite in different places in {first} and {second}")
         if part.digest != twin.digest:
-            return Disagreement(problem=f"{part.place} is not the same in {first} and {second}")
+            what = "infinite in different places" if part.sketch else "not the same"
+            return Disagreement(problem=f"{part.place} is {what} in {first} and {second}")
         # An estimate of ‖part − twin‖ / ‖twin‖ from sketches; of ‖part − twin‖ where the twin is all zeros.
         apart = math.dist(part.sketch, twin.sketch) if len(part.sketch) == len(twin.sketch) else math.inf
         apart = apart / twin.norm if twin.norm > 0 else apart
