@@ -143,6 +143,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--atol", type=Number(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
 @click.option(
     "--memory-limit",
+    "limit_bytes",
     type=parsed(parse_size, "size"),
     metavar="SIZE",
     default="4000MB",
@@ -195,7 +196,7 @@ def _wanted(baseline: Path, candidate: Path, options: dict[str, Any]) -> Evaluat
     rules = Rules(
         rtol=options["rtol"],
         atol=options["atol"],
-        memory_limit_bytes=options["memory_limit"],
+        memory_limit_bytes=options["limit_bytes"],
         same_precision=not options["allow_lower_precision"],
     )
     maker = read_source(Path(file), "Name the file and its function: `--inputs FILE:FUNCTION`.") if file else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,6 @@ def replay_command(files: tuple[Path, ...], **options: Any) -> int:
     """
     patterns = tuple(name.strip() for group in options["cases"] for name in group.split(",") if name.strip())
     request = request_of(patterns, options)
-    request = replace(request, options={**request.options, **{key: options[key] for key in ("confidence", "false_alarm")}})
     if options["simulate"] is not None:
         seed = options["draw_seed"] or 0
         simulated = replay_simulated(files, request, options["simulate"], seed, options["plant"], os.environ)

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 from pydantic import ValidationError
 
-from ratchet.core.config import Format, parse_duration
+from ratchet.core.config import Format, Settings, parse_duration
 from ratchet.core.errors import UsageError
 from ratchet.core.records.run import SIDES, Shard, Side
 from ratchet.core.request import DeviceChoice, Request
@@ -26,29 +26,11 @@ T = TypeVar("T")
 
 
 def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
-    """Return what a command asks of the pipeline; an option that a command does not have counts as not given."""
+    """Return what a command asks of the pipeline; an option with the name of a setting gives that setting, a flag only if set."""
     gpu, gpus = options.get("gpu"), options.get("gpus")
     if gpu is not None and gpus not in (None, "all"):
         raise click.UsageError("--gpu and --gpus exclude each other.")
-    names = (
-        "device",
-        "pairs",
-        "budget",
-        "blocks",
-        "clock",
-        "cache",
-        "case_timeout",
-        "command",
-        "format",
-        "machine",
-        "seed",
-        "regression_threshold",
-        "improvement_threshold",
-        "on_inconclusive",
-    )
-    settings = {key: options.get(key) for key in names}
-    settings["time_identical"] = options.get("time_identical") or None
-    settings["tune_each_process"] = options.get("tune_each_process") or None
+    settings = {name: value for name, value in options.items() if name in Settings.model_fields and value is not False}
     settings["build_cache"] = False if options.get("no_build_cache") else None
     settings["profile"] = "never" if options.get("no_profile") else None
     settings["results"] = str(options["results"].absolute()) if options.get("results") else None
