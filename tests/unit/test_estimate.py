@@ -18,7 +18,6 @@ from ratchet.core.judge.estimate import (
     bootstrap_interval,
     estimate,
     estimate_apart,
-    estimate_between_days,
     independent_values,
     quantile,
     randomisation_p,
@@ -397,7 +396,7 @@ def test_spread_of_sides_apart() -> None:
 @pytest.mark.parametrize(("head", "reference"), [([0.5], [0.1, 0.2]), ([0.1, 0.2], [0.5]), ([0.5], [0.1])])
 def test_a_single_value_proves_nothing(head: list[float], reference: list[float]) -> None:
     """One value on a side has a difference, and nothing that could be said about it."""
-    for found in (estimate_apart(head, reference, 0.95), estimate_between_days(head, reference, 0.95)):
+    for found in (estimate_apart(head, reference, 0.95), estimate_apart(head, reference, 0.95, are_days=True)):
         assert found.centre == pytest.approx(np.mean(head) - np.mean(reference))
         assert found == Estimate(found.centre, math.inf, 0, -math.inf, math.inf, math.inf, 1.0)
         assert found.spread == 0.0
@@ -409,7 +408,7 @@ def test_a_single_value_proves_nothing(head: list[float], reference: list[float]
 def test_between_days_by_hand() -> None:
     """A day whose own values agree is as far off as the spread between days allows, as a prediction interval says."""
     days = [0.0, 0.01, 0.02, 0.03]
-    found = estimate_between_days([0.10] * 6, days, 0.95)
+    found = estimate_apart([0.10] * 6, days, 0.95, are_days=True)
     error = float(np.std(days, ddof=1)) * math.sqrt(1 + 1 / 4)
     assert found.centre == pytest.approx(0.10 - 0.015)
     assert found.error == pytest.approx(error, rel=1e-6)
@@ -420,7 +419,7 @@ def test_between_days_by_hand() -> None:
 
 def test_two_days_are_enough_for_an_interval() -> None:
     """Two values today and two earlier days have a spread; what it takes to decide by it is for others to say."""
-    found = estimate_between_days([0.1, 0.1], [0.0, 0.02], 0.95)
+    found = estimate_apart([0.1, 0.1], [0.0, 0.02], 0.95, are_days=True)
     assert found.centre == pytest.approx(0.09)
     assert found.error == pytest.approx(0.01 * math.sqrt(3), rel=1e-6)
 
@@ -428,14 +427,14 @@ def test_two_days_are_enough_for_an_interval() -> None:
 def test_between_days_is_uncertain_of_today_too() -> None:
     """Where the days agree and today's own values do not, today's count decides what is known."""
     head = [0.05, -0.05, 0.04, -0.04]
-    found = estimate_between_days(head, [0.001, -0.001] * 10, 0.95)
+    found = estimate_apart(head, [0.001, -0.001] * 10, 0.95, are_days=True)
     assert found.error == pytest.approx(float(stats.sem(head)), rel=0.01)
     assert found.dof == pytest.approx(3, rel=0.01)
 
 
 def test_more_days_do_not_make_the_spread_between_days_larger() -> None:
     """What a day differs from the others by stays what it is, however many of them are known."""
-    spreads = [estimate_between_days([0.0] * 6, [0.01, -0.01] * (days // 2), 0.95).spread for days in (4, 10, 30)]
+    spreads = [estimate_apart([0.0] * 6, [0.01, -0.01] * (days // 2), 0.95, are_days=True).spread for days in (4, 10, 30)]
     assert spreads == sorted(spreads, reverse=True)
     assert spreads[-1] == pytest.approx(0.01, rel=0.05)
 
@@ -445,7 +444,9 @@ def test_days_give_false_evidence_as_often_as_the_p_value_says() -> None:
     rng = np.random.default_rng(3)
     days, today = rng.normal(0, 0.01, (3000, 6)), rng.normal(0, 0.01, (3000, 1))
     heads = today + rng.normal(0, 0.002, (3000, 8))
-    found = [estimate_between_days(head, earlier, 0.95) for head, earlier in zip(heads.tolist(), days.tolist(), strict=True)]
+    found = [
+        estimate_apart(head, earlier, 0.95, are_days=True) for head, earlier in zip(heads.tolist(), days.tolist(), strict=True)
+    ]
     share = sum(each.p_value <= 0.01 for each in found) / len(found)
     assert 0.012 <= share <= 0.028
 
@@ -492,8 +493,8 @@ def test_no_values(values: list[float]) -> None:
         lambda: student_interval(values, 0.95),
         lambda: estimate_apart(values, [1.0, 2.0], 0.95),
         lambda: estimate_apart([1.0, 2.0], values, 0.95),
-        lambda: estimate_between_days(values, [1.0, 2.0], 0.95),
-        lambda: estimate_between_days([1.0, 2.0], values, 0.95),
+        lambda: estimate_apart(values, [1.0, 2.0], 0.95, are_days=True),
+        lambda: estimate_apart([1.0, 2.0], values, 0.95, are_days=True),
     ):
         with pytest.raises(ValueError, match="finite values"):
             call()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.core.judge.comparison import Pair, compare_pairs, compare_stored, compare_workers, performance
-from ratchet.core.judge.estimate import estimate, estimate_apart, estimate_between_days
+from ratchet.core.judge.estimate import estimate, estimate_apart
 from ratchet.core.judge.evidence import CaseThresholds
 from ratchet.core.judge.outcome import decide
 from ratchet.core.judge.rule import thresholds_of_run
@@ -114,7 +114,7 @@ def test_order_does_not_matter(logs: list[float], shuffler: random.Random) -> No
     one, other = (seen(each).model_copy(update={**of_order, **widened_by_it}) for each in (logs, mixed))
     assert one == other
     assert estimate_apart(logs, mixed, 0.95) == estimate_apart(mixed, logs, 0.95)
-    assert estimate_between_days(logs, mixed, 0.95) == estimate_between_days(mixed, logs, 0.95)
+    assert estimate_apart(logs, mixed, 0.95, are_days=True) == estimate_apart(mixed, logs, 0.95, are_days=True)
 
 
 @STEADY

@@ -12,7 +12,7 @@ import statistics
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from ratchet.core.judge.estimate import (
     Floats,
     estimate,
     estimate_apart,
-    estimate_between_days,
     quantile,
     randomisation_p,
     session_medians,
@@ -186,7 +185,7 @@ def compare_stored(
     interval and ``source`` is ``"days"``; with fewer it is ``"stored"``, which can inform but not convict.
     """
     if len(days_ms) >= FEWEST_DAYS and len(head_ms) >= FEWEST_PAIRS:
-        between = estimate_between_days(_logs(head_ms), _logs(days_ms), confidence)
+        between = estimate_apart(_logs(head_ms), _logs(days_ms), confidence, are_days=True)
         return _comparison(between, confidence, cliffs_delta(head_ms, days_ms), len(head_ms), "days")
     if min(len(head_ms), len(stored_ms)) < FEWEST_PAIRS:
         return None
@@ -267,8 +266,7 @@ SLOW_SPREADS = 5
 """… and lies so many robust spreads above it."""
 
 
-@dataclass(frozen=True)
-class PairTotal:
+class PairTotal(NamedTuple):
     """One pair of workers, or a light one: everything that was timed in both, in the blocks that both have."""
 
     head_ms: Floats
@@ -300,9 +298,8 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     The ratio is that of the sides' means. Its interval is Student's t, by linearisation: W. G. Cochran, Sampling Techniques
     (1977), section 6.4. The p-value is that of `randomisation_p`, not capped.
     """
-    heads, references = (
-        np.array([np.add.reduce(side) / side.size for side in sides]) for sides in zip(*map(_sides, totals), strict=True)
-    )
+    pairs = [(one.head_ms, one.reference_ms) for one in totals]
+    heads, references = (np.array([np.add.reduce(side) / side.size for side in sides]) for sides in zip(*pairs, strict=True))
     ratio = float(heads.sum() / references.sum())
     away = (heads - ratio * references) / heads.mean()
     half = quantile((1 + confidence) / 2, away.size - 1) * math.sqrt(float(away @ away) / (away.size * (away.size - 1)))
@@ -311,10 +308,9 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
     sessions = session_medians(logs.tolist(), [one.session for one in totals])
     [(factor, slow)] = _slow_of([(heads, references)], SLOW_PROCESS)
     alike: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}  # looked at together, since a large run has many
-    for sides in map(_sides, totals):
+    for sides in pairs:
         alike.setdefault(tuple(side.size for side in sides), []).append(sides)
     calls = [slow_calls for group in alike.values() for slow_calls in _slow_of(group, SLOW_CALL)]
-    counts = [sum(getattr(one, side).size for one in totals) for side in ("head_ms", "reference_ms")]
     return Total(
         ratio=ratio,
         low=ratio * math.exp(-min(half, _LARGEST_LOG)),
@@ -324,14 +320,10 @@ def compare_totals(totals: Sequence[PairTotal], confidence: float) -> Total:
         processes=len(totals),
         slow_processes=slow,
         process_factor=factor,
-        calls=(counts[0], counts[1]),
+        calls=(sum(ours.size for ours, _ in pairs), sum(theirs.size for _, theirs in pairs)),
         slow_calls=(sum(of[0] for _, of in calls), sum(of[1] for _, of in calls)),
         call_factor=max((factor for factor, of in calls if of[0]), default=1.0),
     )
-
-
-def _sides(total: PairTotal) -> tuple[Floats, Floats]:
-    return total.head_ms, total.reference_ms
 
 
 def _slow_of(pairs: Sequence[tuple[Floats, Floats]], least: float) -> Iterator[tuple[float, tuple[int, int]]]:

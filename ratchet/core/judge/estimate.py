@@ -170,21 +170,12 @@ def student_interval(values: Sequence[float], confidence: float) -> tuple[float,
     return centre, centre - half, centre + half
 
 
-def estimate_apart(head: Sequence[float], reference: Sequence[float], confidence: float) -> Estimate:
-    """Estimate the difference of the means of two sides that were not measured in pairs: Welch, Biometrika 34 (1947), 28."""
-    return _estimate_unpaired(head, reference, confidence)
+def estimate_apart(head: Sequence[float], others: Sequence[float], confidence: float, *, are_days: bool = False) -> Estimate:
+    """Estimate the difference of the means of two sides that were not measured in pairs: Welch, Biometrika 34 (1947), 28.
 
-
-def estimate_between_days(head: Sequence[float], days: Sequence[float], confidence: float) -> Estimate:
-    """Estimate one day's values against the centres of other days: the spread between days widens the interval.
-
-    ``days`` holds one value for each earlier day; a new day differs from their mean by their spread, √(1 + 1/n) times.
+    ``are_days``: ``others`` are the centres of earlier days. A new day differs from their mean by their spread, √(1 + 1/n) times.
     More days make the spread between them better known, not smaller: `Estimate.spread` is that of one day from the others.
     """
-    return _estimate_unpaired(head, days, confidence, are_days=True)
-
-
-def _estimate_unpaired(head: Sequence[float], others: Sequence[float], confidence: float, *, are_days: bool = False) -> Estimate:
     from scipy.special import stdtr  # loads for a quarter of a second, which commands that judge nothing should not pay
 
     a, b = _finite(head), _finite(others)
