@@ -263,12 +263,10 @@ class Repository:
         return Snapshot(self._run("commit-tree", tree.content, "-p", clean.revision, "-m", message, extra=AUTHOR), tree)
 
     def commit_with(self, revision: str, other: Snapshot | None, folder: str) -> Snapshot:
-        """Return a commit, with the ``folder`` of another snapshot, if there is one, in place of its own. As `with_folder`."""
+        """Return a commit, with the ``folder`` of another snapshot, if any, in place of its own. UsageError if that has none."""
         commit = self.commit_snapshot(revision)
-        return self.with_folder(commit, other, folder) if other else commit
-
-    def with_folder(self, snapshot: Snapshot, other: Snapshot, folder: str) -> Snapshot:
-        """Return a snapshot that has the ``folder`` of another one in place of its own. UsageError if the other has none."""
+        if other is None:
+            return commit
         folder = str(PurePosixPath(folder))
         if not self._hash_of(f"{other.revision}:{folder}"):
             raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "`ratchet init` writes a first benchmark.")
@@ -277,14 +275,14 @@ class Repository:
                 extra = {"GIT_INDEX_FILE": str(stack.enter_context(scratch_folder("index")) / "index")}
             except OSError as error:
                 raise _temporary_error(error) from None
-            self._run("read-tree", snapshot.revision, extra=extra)
+            self._run("read-tree", commit.revision, extra=extra)
             own = self._feed(b"", "ls-files", "-z", "--", f":(top,literal){folder}", extra=extra)
             self._feed(own, "update-index", "-z", "--force-remove", "--stdin", extra=extra)
             self._run("read-tree", f"--prefix={folder}/", f"{other.revision}:{folder}", extra=extra)
             content = self._run("write-tree", extra=extra)
-        if content == snapshot.tree.content:
-            return snapshot
-        return self.snapshot_of(snapshot.tree.model_copy(update={"content": content}))
+        if content == commit.tree.content:
+            return commit
+        return self.snapshot_of(commit.tree.model_copy(update={"content": content}))
 
     def add_worktree(self, folder: Path, revision: str) -> None:
         """Check ``revision`` out into ``folder``, which must not exist, as a repository of its own.

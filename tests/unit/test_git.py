@@ -204,7 +204,7 @@ def test_the_folder_of_another_snapshot(repo: Path) -> None:
     before = state(repo)
     head = found.working_snapshot()
     for first, files in ((reference, ["a.txt two", "perf/kept.py 1"]), (found.commit_snapshot("HEAD~3"), ["a.txt two"])):
-        mixed = found.with_folder(first, head, "./perf/bench/")
+        mixed = found.commit_with(first.revision, head, "./perf/bench/")
         names = git(repo, "-c", "core.quotePath=off", "ls-tree", "-r", "--name-only", mixed.revision).splitlines()
         shown = sorted(f"{name} {git(repo, 'show', f'{mixed.revision}:{name}')}" for name in names)
         assert shown == sorted([*files, "perf/bench/new ü.py 2"])
@@ -212,9 +212,10 @@ def test_the_folder_of_another_snapshot(repo: Path) -> None:
         assert mixed.tree.content == git(repo, "rev-parse", f"{mixed.revision}^{{tree}}") != first.tree.content
         assert found.snapshot_of(mixed.tree).tree == mixed.tree
     assert state(repo) == before
-    assert found.with_folder(head, head, "perf/bench") == head
+    clean = found.commit_snapshot("HEAD")
+    assert found.commit_with("HEAD", clean, "perf/bench") == found.commit_with("HEAD", None, "perf/bench") == clean
     with pytest.raises(UsageError, match="has no folder nowhere/"):
-        found.with_folder(reference, head, "nowhere")
+        found.commit_with(reference.revision, head, "nowhere")
 
 
 def test_snapshot_without_identity(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
