@@ -209,7 +209,6 @@ class LiveProgress(_ToldProgress):
             redirect_stderr=False,
         )
         self._task = self._bar.add_task("", total=None)
-        self._running = False
 
     def begin(self, text: str) -> None:
         with self._telling:
@@ -238,9 +237,8 @@ class LiveProgress(_ToldProgress):
 
     def finish(self) -> None:
         with self._telling:
-            if self._running:
+            if self._bar.live.is_started:
                 self._bar.stop()
-                self._running = False
             self._stage = ""
 
     def interrupted(self) -> None:
@@ -252,9 +250,7 @@ class LiveProgress(_ToldProgress):
         self._draw()
 
     def _draw(self) -> None:
-        if not self._running:
-            self._bar.start()
-            self._running = True
+        self._bar.start()
         self._bar.refresh()
         self._drawn = self._said = self._clock()
 
