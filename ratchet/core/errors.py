@@ -128,9 +128,6 @@ class PageError(RatchetError):
     """A figure cannot be drawn: matplotlib is missing."""
 
 
-# Find the line that matters in what a compiler or Python printed, and where in the author's tree it is.
-
-
 LONGEST = 300
 """Most characters of a sentence."""
 _LONGEST_SOURCE = 80

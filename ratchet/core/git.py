@@ -460,8 +460,6 @@ def _temporary_error(error: OSError) -> OutputError:
     return OutputError(f"The temporary folder cannot be used: {error}.", _FREE_SPACE)
 
 
-# Worktrees of two or three sides beside each other, removed afterwards whatever happens.
-
 _KIND = "trees"
 _GET_ATTRIBUTES, _SET_ATTRIBUTES, _ATTRIBUTE_T = 0x80086601, 0x40086602, 0x00020000
 """FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of 64-bit machines, and EXT4_TOPDIR_FL: linux/fs.h and fs/ext4/ext4.h."""

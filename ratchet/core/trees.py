@@ -159,8 +159,6 @@ def cases_of(settings: Settings, tree: TreeSpec, patterns: Sequence[str], enviro
     return list_cases(tree, patterns, environ)
 
 
-# Changes between two commits that a check cannot see, since both sides run in one environment.
-
 _DEPENDENCIES = (
     "requirements*.txt",
     "constraints*.txt",

@@ -163,9 +163,6 @@ def _paths(value: object) -> Iterator[Path]:
             yield from _paths(one)
 
 
-# Groups of options, each a decorator for a command.
-
-
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     def apply(command: Command) -> Command:
         for option in reversed(options):

@@ -102,11 +102,8 @@ def _row_medians(rows: list[array[float]]) -> list[float]:
     return result
 
 
-# Cliff's delta: how often one side beats the other. An effect size for readers; no decision uses it.
-
-
 def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
-    """Return P(head > reference) − P(head < reference) over all pairs of values, in O(n log n).
+    """Return P(head > reference) − P(head < reference) over all pairs of values, in O(n log n): for readers, no decision uses it.
 
     −1: every head time is below every reference time; +1: above; 0: no tendency. Source: N. Cliff, Psychological
     Bulletin 114 (1993), 494. Raises ValueError where a side is empty or holds NaN.
@@ -117,9 +114,6 @@ def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
     above = np.searchsorted(b, a).sum()
     below = (b.size - np.searchsorted(b, a, side="right")).sum()
     return float((int(above) - int(below)) / (a.size * b.size))
-
-
-# Samples of two sides → one comparison; samples of one side → its figures.
 
 
 FEWEST_PAIRS = 3
@@ -256,9 +250,6 @@ def _exp(log: float) -> float:
     return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, log)))
 
 
-# What is slow now and then, and how finely times are known: the mean of everything that was timed, and the steps of samples.
-
-
 SLOW_PROCESS, SLOW_CALL = 1.1, 1.5
 """A process, or a call, is slow if it takes this many times the median one, …"""
 _LARGEST_LOG = 30.0
@@ -348,8 +339,6 @@ def _middle(rows: Floats) -> tuple[Floats, Floats]:
     parted = np.partition(rows, (low, high), axis=1)  # `numpy.median` takes several times as long
     return parted[:, low], parted[:, high]
 
-
-# Resolution: a clock that counts in steps, or a file that keeps few digits.
 
 _DIGITS = 12
 """More digits than any clock has; fewer than those in which binary fractions show."""

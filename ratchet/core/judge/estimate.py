@@ -63,9 +63,6 @@ def _scores(log_ratios: Floats, *, capped: bool) -> NDArray[np.int64]:
     return scores
 
 
-# The estimate and its interval.
-
-
 OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
 """An outlier lies more than this many robust spreads and more than 5 % from the median."""
 MANY = 20

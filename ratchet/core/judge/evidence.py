@@ -147,9 +147,6 @@ def sessions_of(pairs: int) -> int:
     return 1 + session_of(pairs - 1)
 
 
-# How small a slowdown a check can prove, and how many pairs would decide a case.
-
-
 POWER = 0.8
 """Probability with which a slowdown of the size of the MDE is red."""
 MEDIAN_OF_SESSION = 0.67

@@ -252,9 +252,6 @@ def days_ms(stored: BaselineEntry) -> list[float]:
     return [statistics.median(values) for values in by_date.values()]
 
 
-# The reason of an outcome in words: what was found, what is missing, and what would help.
-
-
 HOST_BOUND = 0.5
 """Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
 

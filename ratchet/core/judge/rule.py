@@ -59,9 +59,6 @@ class EveryPair(Rule):
         return [case.name for case in cases if case.reference]
 
 
-# The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs.
-
-
 LOOKS = (6, FIRST_SESSION, 12, CHANGE_PAIRS, 26, 40, 64, 100)
 """Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3

@@ -171,9 +171,6 @@ def _gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-# Reading a file, and explaining what is wrong with it.
-
-
 @contextlib.contextmanager
 def reading(path: Path, if_missing: str = "Check the path, or measure first.") -> Iterator[None]:
     """Turn errors of the system into a RecordError that names the file; ``if_missing`` says what to do where there is none."""
@@ -326,9 +323,6 @@ def _quoted(value: object) -> str:
     return clean(json.dumps(value, ensure_ascii=False), 80)
 
 
-# Writing.
-
-
 def _put(value: Any, newline: str, put: Callable[[str], None], by_line: Collection[str] = ()) -> None:
     """Pass pieces of JSON to ``put``; ``newline`` carries the indentation of the line that ``value`` stands on.
 
@@ -363,8 +357,6 @@ _text = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _text_of_key = functools.lru_cache(4096)(_text)
 """Most keys are names of fields, of which there are few."""
 
-
-# Reading a run case by case.
 
 LISTS = ("cases", "best", "anchors")
 """The fields of a run that hold cases, each on one line."""

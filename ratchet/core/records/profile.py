@@ -206,9 +206,6 @@ class CaseProfile(Record):
         return tuple(finding for finding in self.findings if finding.weight >= 1 and finding.effect in agreeing)
 
 
-# The file: the latest profile of every case.
-
-
 class Profiles(Record):
     """One entry a case. Which code an entry is of, its trees say; every single metric is in the CSV file beside it."""
 

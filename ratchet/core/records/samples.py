@@ -129,9 +129,6 @@ CHECKED: dict[str, object] = {}
 """Context in which to validate a record whose packed samples were unpacked before: this very object."""
 
 
-# One side of a case as text.
-
-
 LARGEST_SIDE = 32 * 2**20
 """Bytes of a side without compression: four million samples."""
 _NS = 6
