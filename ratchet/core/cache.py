@@ -1,7 +1,6 @@
 """The folder for compiled kernels and other things that can be made again, and scratch folders that end with their process.
 
-Builds and nvcc keep results below `cache_root`; git, hosts and ``ratchet tune`` use scratch folders. Reads the environment and
-/proc; makes and removes folders below the system's temporary folder.
+Reads the environment and /proc; makes and removes folders below the system's temporary folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Carry out `ratchet check`: two commits, one device, a verdict.
 
-Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then
-`command_result.write` for the report. It locks devices, checks out trees in temporary folders, builds them, starts processes that
-run their benchmarks, and saves the run in the results folder.
+Read it from the top: make a plan, measure, judge, profile what changed. It locks devices, checks out trees in temporary
+folders, builds them, starts processes that run their benchmarks, and saves the run in the results folder.
 """
 
 from __future__ import annotations

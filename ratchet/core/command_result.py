@@ -1,7 +1,6 @@
 """Put together the record of a run, and write the files that a run leaves in the results folder.
 
-`check`, `run` and `calibrate` call `record_of`; the command line calls `write` or `save_files` afterwards. It writes into the
-results folder, to GitHub's step summary if there is one, and to the temporary folder where the results folder is full.
+Writes into the results folder, to GitHub's step summary if there is one, and to the temporary folder where the former is full.
 """
 
 from __future__ import annotations

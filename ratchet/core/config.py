@@ -1,7 +1,6 @@
 """``[tool.ratchet]`` in pyproject.toml, then ``RATCHET_*`` in the environment, then options → Settings.
 
-Every command calls `load_settings`; the trusted job on GitHub calls `settings_from` with a text from the API. Reads
-pyproject.toml and nothing else: the environment and the options are arguments. docs/settings.md lists the settings.
+Reads pyproject.toml and nothing else: the environment and the options are arguments. docs/settings.md lists the settings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Every error that a user can meet (what happened, where, and what to do), and the line of another program's error that matters.
 
-Raised where something fails; `ratchet.core.cli.main` alone turns one into text and an exit code. `nvcc` and `bench.build` ask for
-a compiler's first error; workers and the loader of benchmarks call `described` for what an author's code raised. Pure, apart from
-`described`, which may read the sources of loaded modules.
+`ratchet.core.cli.main` alone turns one into text and an exit code. `described` may read the sources of loaded modules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """git, called with argument lists: commits, snapshots of a dirty tree, and worktrees to measure in.
 
-Nearly every command uses `Repository`; those that measure use `worktrees`. Starts git, adds objects and worktrees to the user's
-repository, and writes trees to a temporary folder. Index, work tree and branches of the user stay as they are.
+Adds objects and worktrees to the user's repository, and writes trees to a temporary folder. Index, work tree and branches of the
+user stay as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Choose and hold the devices of a run, describe them, and share cases among several.
 
-Every command that measures or profiles calls it. It asks the GPU's vendor, holds the lock of each device
-(`ratchet.core.device.lock`), reads versions of installed software, and starts one thread per device where there are several.
+Asks the GPU's vendor, holds the lock of each device, and starts one thread per device where there are several.
 """
 
 from __future__ import annotations

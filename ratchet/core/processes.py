@@ -3,9 +3,7 @@
 A program that forks twice, or calls `setsid`, leaves its process group, so killing the group does not reach it. But the kernel
 gives an orphan to the nearest ancestor that asked for orphans (PR_SET_CHILD_SUBREAPER, prctl(2)), and that ancestor ends it.
 
-Builds, nvcc and readers of artifacts call `run`; hosts and workers of a tree use the parts below it. Starts and kills processes;
-touches no file but /proc. Run as a script, this file is the guard of one command (see `run`), so it imports the standard library
-alone.
+Run as a script, this file is the guard of one command (see `run`), so it imports the standard library alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Judge recorded runs again, for `ratchet compare`.
-
-`ratchet.core.cli.results` calls it, and `ratchet baseline record` uses `judge_again`. It reads the named files (runs, for
-`compare` also results of other harnesses), the settings and the baseline. It measures nothing.
-"""
+"""Judge recorded runs again, for `ratchet compare`: reads files, the settings and the baseline, and measures nothing."""
 
 from __future__ import annotations
 

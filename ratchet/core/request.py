@@ -1,7 +1,6 @@
 """Define a command's request and its outcome, and look after the repository that it works in.
 
-Every command uses it. It reads the baseline, creates the results folder, and `RepositoryWatch` puts the baseline back where
-measured code changed it and reports changes of the git repository.
+Reads the baseline, creates the results folder, and puts the baseline back where measured code changed it.
 """
 
 from __future__ import annotations

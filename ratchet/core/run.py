@@ -1,7 +1,6 @@
 """Carry out `ratchet run` and `ratchet doctor cases`: time one checkout, or list its cases.
 
-Both import the benchmarks of the checkout in place, in child processes; `run` holds the device. `command_result.write` writes
-its files.
+Both import the benchmarks of the checkout in place, in child processes; `run` holds the device.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Build the trees that a command measures or profiles, describe them for child programs, and measure them.
-
-`check`, `run`, `calibrate` and the profile commands call it. `build` runs the repository's build command in a tree; `measure`
-times its own benchmarks or, where the settings have a command, what another harness reports; `unmeasured` says which changes
-between two commits a check cannot see.
-"""
+"""Build the trees that a command measures or profiles, describe them for child programs, and measure them."""
 
 from __future__ import annotations
 

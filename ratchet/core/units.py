@@ -1,7 +1,4 @@
-"""Numbers → text, in one place. Inside ratchet there are seconds, bytes and plain rates; these functions are the only exit.
-
-Reports, figures and the sentences of verdicts call them; `parse_size` reads a size that a user wrote. Pure.
-"""
+"""Numbers → text, in one place. Inside ratchet there are seconds, bytes and plain rates; these functions are the only exit."""
 
 from __future__ import annotations
 

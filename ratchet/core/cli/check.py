@@ -1,7 +1,4 @@
-"""Commands that measure this checkout: check and run. Loaded by `ratchet.core.cli` when one of them is called.
-
-Each makes a `Request` of its options, calls one function of `ratchet.core`, prints, and returns the exit code.
-"""
+"""Commands that measure this checkout: check and run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Options that several commands share, their types, and the `Request` that they make.
-
-Used by the other files of this package. Looks where the paths that users name lead, and leaves nothing there.
-"""
+"""Options that several commands share, their types, and the `Request` that they make."""
 
 from __future__ import annotations
 

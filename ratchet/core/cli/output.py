@@ -1,7 +1,4 @@
-"""Printing for all commands: results as JSON or as lines, progress, and the paths of written files.
-
-Writes to stdout and, for progress, to stderr. Reads and writes no file.
-"""
+"""Printing for all commands: results as JSON or as lines, progress (on stderr), and the paths of written files."""
 
 from __future__ import annotations
 

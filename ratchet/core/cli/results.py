@@ -1,7 +1,6 @@
 """Commands about what is written: the last report (check --open), recorded runs (compare).
 
-Loaded by `ratchet.core.cli` when one of them is called; loads nothing that measures. They print to stdout; those that judge one
-run write files. What judges and renders loads where it is used, since the others do not need it.
+Loads nothing that measures; what judges and renders loads where it is used, since the others do not need it.
 """
 
 from __future__ import annotations

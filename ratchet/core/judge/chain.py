@@ -1,7 +1,5 @@
 """The chain of steps of a case: each names its predecessor by digest, so that a figure edited by hand is found.
 
-A verdict and ``ratchet baseline verify`` ask for `problems`; `ratchet.common.baseline_steps` adds steps. Pure.
-
 A digest is no signature. Whoever runs this code can write a chain that fits; what guards against that is review of the
 commit that changes the file. It finds the edit that was not meant, or not thought through.
 """

@@ -1,8 +1,7 @@
 """The samples of one case → one log ratio per pair → one comparison of the two sides, or the figures of one side.
 
 Two questions are asked. *Typical*: the median call, which one slow call or one slow process hardly moves. *Total*: the mean of
-everything that was timed, which is what a user pays. The judge compares with it, the suite and the tuner compute figures with it.
-Pure. `estimate.py` beside this file has the statistics; this file knows records.
+everything that was timed, which is what a user pays. `estimate.py` beside this file has the statistics; this file knows records.
 """
 
 from __future__ import annotations

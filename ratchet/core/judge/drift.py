@@ -1,8 +1,4 @@
-"""Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own.
-
-``ratchet check`` asks which cases may have drifted (`drifting`), which best commits to measure (`by_commit`), and what that means
-for the verdict (`held_to_best`). Pure.
-"""
+"""Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Log ratios of pairs → an estimate with its interval and its p-value.
 
 The interval is a studentised bootstrap over pairs, the p-value an exact randomisation test: had a coin chosen which side of each
-pair is the head, how often would this come out? `comparison.py` beside this file and the judge call it. Pure; knows no records.
+pair is the head, how often would this come out?
 What each figure decides stands in `ratchet.core.judge.outcome`; how often the interval holds the true value, in docs/trust.md.
 """
 

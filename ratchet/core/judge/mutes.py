@@ -1,7 +1,6 @@
 """Muted cases: a slowdown of one fails nothing until a date, and is said in every report.
 
-A verdict calls `with_mutes` and `warnings`. `ratchet history` asks for the mutes that have ended, so this file loads no NumPy.
-Pure.
+`ratchet history` asks for the mutes that have ended, so this file loads no NumPy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """One case: what was measured + what it takes to believe a change → outcome, with its reason in one sentence.
 
-`verdict.py` calls it for every case of a run, `rule.py` while the run is still measured, `replay.py` for simulated
-checks, and the tuner for its finalists. Pure.
-
 The rule, for a case that was timed in pairs:
 
 1. REGRESSED takes all of: the estimate is past the gate; the interval excludes no change; there are 20 pairs or more, which in

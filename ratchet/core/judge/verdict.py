@@ -1,8 +1,4 @@
-"""A run → the report: an outcome for each case, one verdict for the whole, one headline.
-
-Every command that measures or compares calls `judge_run` or `judge_two`; the trusted job on GitHub calls `judge_run` again on the
-record of the job that measured. Pure.
-"""
+"""A run → the report: an outcome for each case, one verdict for the whole, one headline."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Everything that is written to disk or crosses a process, as frozen pydantic models.
 
-Every part of ratchet imports them. The models are pure; `files.py` reads and writes files.
 The base of all, `Record`, is frozen, and accepts nothing unknown, no NaN and no infinity. Docstrings of models and fields go into
 the JSON Schemas (results/schema), which ``make schema`` writes.
 """

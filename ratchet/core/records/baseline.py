@@ -1,7 +1,4 @@
-"""``results/baseline.json``: for each machine and case the best commit, and the chain of steps that led there.
-
-The judge computes the next one, ``ratchet baseline`` and the push commands read and write it. Pure.
-"""
+"""``results/baseline.json``: for each machine and case the best commit, and the chain of steps that led there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The machine and software that a measurement depends on (the fingerprint), and what was merely observed during it.
-
-`ratchet.core.device` fills these in; everything that compares times asks the fingerprint. Pure.
-"""
+"""The machine and software that a measurement depends on (the fingerprint), and what was merely observed during it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote.
 
-Every command that reads or writes a record calls `load`, `save` or `save_over`. Touches the named file and a temporary one beside
-it; `load` also switches Python's garbage collection off while it reads.
-
 A run of 5,000 cases has sixty million samples. Each case stands on a line of its own, so that `run_of_lines` holds the text of
 one at a time, and the samples stay compressed (`ratchet.core.records.samples`).
 """

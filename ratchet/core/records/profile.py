@@ -1,7 +1,6 @@
 """The profile of one case: a record for each kernel, whatever tool and file it was read from, and the findings.
 
-`ratchet.explain` makes and diagnoses them, the reports show them; ``results/nsight/profiles.json`` keeps the latest of every
-case. Pure.
+``results/nsight/profiles.json`` keeps the latest of every case.
 """
 
 from __future__ import annotations

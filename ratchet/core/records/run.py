@@ -1,7 +1,4 @@
-"""One run: every sample with the pair and block it came from, and what was compared where.
-
-`ratchet.core.bench` fills it, the judge decides from it and the baseline, ``results/current.json`` keeps it. Pure.
-"""
+"""One run (``results/current.json``): every sample with the pair and block it came from, and what was compared where."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The verdict of a run: an outcome for each case, and one for the whole. Also which changes a machine can detect.
-
-`ratchet.core.judge.verdict` makes the verdict, every report shows it, ``results/report.json`` keeps it. ``ratchet doctor
-calibrate`` writes ``results/calibration.json``, measured on unchanged code, and `ratchet.trust.calibration_report` shows it.
-Pure.
-"""
+"""The verdict of a run (``results/report.json``): an outcome for each case, and one for the whole."""
 
 from __future__ import annotations
 

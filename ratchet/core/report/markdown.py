@@ -1,7 +1,6 @@
 """The Markdown report of a run, and what it shares with comment and suggestions: templates, levels of detail, names, commands.
 
-Called by `ratchet.core.command_result` and, for the step summary, by `ratchet.github.publish`. Pure, apart from reading the
-templates of this package. Templates escape every value that is not `Markdown`, so a forgotten filter costs looks, never safety.
+Templates escape every value that is not `Markdown`, so a forgotten filter costs looks, never safety.
 """
 
 from __future__ import annotations

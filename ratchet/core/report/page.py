@@ -1,7 +1,6 @@
 """The report of a check as one page for a browser: ``results/report.html`` needs no network and no other file.
 
-`ratchet.core.command_result` writes it beside the Markdown report, with the pictures of profiles inside, and `ratchet check
---open` opens it. Every text that code under test may have written is escaped by jinja. Pure.
+Every text that code under test may have written is escaped by jinja.
 """
 
 from __future__ import annotations

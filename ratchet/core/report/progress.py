@@ -1,8 +1,7 @@
 """Progress of a run: a bar on a terminal, lines in a log, or nothing.
 
-`ratchet.core.cli.output` chooses one and the commands pass it on. They show something between blocks, never inside timing.
-Writes to stderr only. While a run goes on, a thread says what is at work wherever nobody has said anything for five seconds;
-it sleeps until then, so that it costs what is timed no more than a line.
+They write to stderr only, between blocks and never inside timing. While a run goes on, a thread says what is at work wherever
+nobody has said anything for five seconds; it sleeps until then, so that it costs what is timed no more than a line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Show a `ReportRecord` in a terminal: a table that fits its width, or plain lines for a log.
 
-`ratchet.core.cli.output` calls `print_report` where stdout is a terminal, and `plain_lines` elsewhere. Writes to the console
-that it is given and touches nothing else. Text from code under test is cleaned and only ever becomes rich's `Text`, never
-markup.
+Text from code under test is cleaned and only ever becomes rich's `Text`, never markup.
 """
 
 from __future__ import annotations

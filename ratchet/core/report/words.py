@@ -1,7 +1,4 @@
-"""Words, marks and figures that all outputs of a report share: the order of its cases, the words for outcomes, numbers as text.
-
-Used by nearly every file of `ratchet.core.report`, so that comment, terminal and pictures say the same. Pure.
-"""
+"""Words, marks and figures that all outputs of a report share, so that comment, terminal and pictures say the same."""
 
 from __future__ import annotations
 
