@@ -216,7 +216,6 @@ class Comparer:
         return self._machines[0].pythons.variables(side, self._plan.environ)
 
     def _against_baseline(self, stored: Mapping[str, BaselineEntry]) -> CheckSuite:
-        """Measure the head against one commit of the baseline after the other."""
         plan = self._plan
         self._progress.stage("Listing the cases")
         tree = tree_specs(self._settings, self._machines[0], plan.repository.root, self._trees.head)["head"]

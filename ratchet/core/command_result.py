@@ -103,7 +103,6 @@ def save_files(done: CommandResult, *, with_run: bool = True) -> list[Path]:
 
 
 def _pictures(done: CommandResult) -> dict[str, Path]:
-    """Return case → the picture of its profile."""
     return {one.case: done.results / one.files[PICTURE] for one in done.report.profiles if PICTURE in one.files}
 
 

@@ -120,7 +120,6 @@ def _parse_bench(value: str) -> str:
 
 
 def _parse_json(value: object) -> object:
-    """Read a variable as JSON."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -139,7 +138,6 @@ def _parse_threshold(value: object) -> float | str:
 
 
 def _parse_gate(value: object) -> object:
-    """Read ``10%`` as a fraction."""
     if isinstance(value, str) and value.endswith("%"):
         with contextlib.suppress(ValueError):
             return float(value[:-1]) / 100
@@ -296,7 +294,6 @@ class Settings(BaseModel):
         return self.model_copy(update={key: getattr(other, key) for key in keys})
 
     def block_ms_on(self, device: Device) -> float:
-        """Return the milliseconds of device time that one turn aims at on this device."""
         return self.block_ms or BLOCK_MS[device]
 
     @property

@@ -98,7 +98,6 @@ class Repository:
         )
 
     def head(self) -> str:
-        """Return the commit that is checked out."""
         commit = self._hash_of("HEAD^{commit}")
         if not commit:
             raise GitError(f"{self.root} has no commit yet.", "Commit something first.")
@@ -382,7 +381,6 @@ class Repository:
         return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}", *limit).split()
 
     def committed_at(self, commit: str) -> datetime:
-        """Return when a commit was made, as it says itself."""
         return datetime.fromisoformat(self._run("show", "-s", "--no-show-signature", "--format=%cI", commit))
 
     def merged(self, commit: str) -> tuple[str, str] | None:

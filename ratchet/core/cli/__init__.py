@@ -121,7 +121,6 @@ def page_of(words: str, *, brief: bool = True) -> click.Command:
 
 
 def _commands_behind(words: str) -> list[tuple[str, str]]:
-    """Return the commands that begin with this one and a blank, with their lines of help."""
     return [(name, line) for name, (_, line) in COMMANDS.items() if name.startswith(f"{words} ")]
 
 

@@ -47,7 +47,6 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
 
 
 def _environments(options: dict[str, Any]) -> dict[Side, str]:
-    """Return the environment of each side that has one of its own."""
     wanted: dict[Side, str] = dict(zip(reversed(SIDES), options.get("requirements") or (), strict=False))
     for text in options.get("env") or ():
         side, _, what = text.partition("=")
@@ -112,7 +111,6 @@ class Number(click.FloatRange):
     """A number within a range; unlike click's, neither NaN, which no range leaves out, nor infinite."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the text. Raises BadParameter."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)

@@ -20,8 +20,6 @@ FIGURES = set(Figures.model_fields)
 
 
 class ChainPlace(NamedTuple):
-    """The place of an entry in the file."""
-
     machine: str
     """`Fingerprint.key`."""
     case: str

@@ -46,7 +46,6 @@ class CaseThresholds:
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
     def of_case(self, name: str) -> CaseThresholds:
-        """Return the thresholds with the gate of this case."""
         return replace(self, policy=self.policy.of_case(name))
 
     @property

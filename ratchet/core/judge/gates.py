@@ -102,7 +102,6 @@ def _shown(name: GateName, figure: float) -> str:
 
 
 def _figure(case: CaseRun, name: GateName, side: Side) -> float | None:
-    """Return a figure of one side in bytes, in seconds or as a count; None where it is not known."""
     if name == "memory":
         performance = case.performance if side == "head" else case.reference_performance
         return performance.peak_memory_bytes if performance else None

@@ -179,7 +179,6 @@ class GateRule(Rule):
         return comparisons, thresholds_of_run(comparisons, self.policy, self.pairs)
 
     def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the names of the cases that more pairs could still decide; a case without a reference is never among them."""
         comparisons, thresholds = self._compared(cases)
         return {
             name
@@ -201,7 +200,6 @@ class GateRule(Rule):
         return [*slower[:MOST_URGENT], *faster[:MOST_URGENT]]
 
     def changed(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the names of the cases whose estimate speaks of a change: only hosts that are started anew can prove it."""
         found = []
         for case in cases:
             one = compared(case, self.policy.confidence)
@@ -212,16 +210,12 @@ class GateRule(Rule):
         return found
 
     def kernels_settled(self, cases: Sequence[CaseRun]) -> Collection[str]:
-        """Return the names of the cases whose kernels, timed alone, are known not to be slower past the gate.
-
-        They are as sure of it as a case that is UNCHANGED, so timing them again would tell nothing new.
-        """
+        """Return the names of the cases whose kernels are as surely not slower as those of a case that is UNCHANGED."""
         thresholds = thresholds_for(self.policy, len(cases), looks_for_change(self.pairs))
         kernels = {case.name: compare_kernels(case.head, case.reference, self.policy.confidence) for case in cases}
         enough = {name: one for name, one in kernels.items() if one and one.pairs >= LOOKS[0]}
         return {name for name, one in enough.items() if decide(one, thresholds.of_case(name))[0] is Outcome.UNCHANGED}
 
     def totals(self, cases: Sequence[CaseRun], look: int) -> Collection[str]:
-        """Return the names of the cases that need ``PROCESSES[look]`` processes: not slower, but perhaps slow now and then."""
         comparisons, thresholds = self._compared(cases)
         return {name for name, one in comparisons.items() if one and is_total_open(one, thresholds.of_case(name), look)}

@@ -212,5 +212,4 @@ class Profiles(Record):
     profiles: tuple[CaseProfile, ...] = ()
 
     def of(self, case: str) -> CaseProfile | None:
-        """Return the entry of one case; None where it has none."""
         return next((profile for profile in self.profiles if profile.case == case), None)

@@ -36,7 +36,6 @@ class Mute(Record):
     """The last day."""
 
     def covers(self, name: str) -> bool:
-        """Return whether a case of this name is meant."""
         return fnmatchcase(name, self.case)
 
 
@@ -93,7 +92,6 @@ class Policy(Record):
     """Case → its own gate."""
 
     def of_case(self, name: str) -> Policy:
-        """Return the policy with the gate of this case."""
         gate = self.case_gates.get(name)
         return self if gate is None else self.model_copy(update={"regression": gate})
 

@@ -237,7 +237,6 @@ class PackedWorkers(Sequence[WorkerSamples]):
 
     @property
     def counts(self) -> SideCounts:
-        """Return the counts of the side, as `counts_of` does."""
         if self._counts is None:
             self._counts = counts_of(_unpack(self.packed))
         return self._counts

@@ -262,7 +262,6 @@ def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[
 
 
 def is_hash(tree: Tree) -> bool:
-    """Return whether the tree names its commit by a hash."""
     return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
 
 
