@@ -113,24 +113,15 @@ class Workload:
         return self.setup is not None or not (isinstance(self.mutates, tuple | list) and not self.mutates)
 
 
-def _is_number(value: object) -> bool:
-    return value is None or hasattr(value, "__float__")  # as numbers of NumPy have
-
-
-def _is_function(value: object) -> bool:
-    return value is None or callable(value)
-
-
 def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
 _ARGUMENTS: tuple[tuple[str, Callable[[object], bool], str], ...] = (
     ("run", callable, "a function"),
-    ("reference", _is_function, "a function"),
-    ("setup", _is_function, "a function"),
-    ("flops", _is_number, "a number"),
-    ("bytes", _is_number, "a number"),
+    *((name, lambda value: value is None or callable(value), "a function") for name in ("reference", "setup")),
+    # As numbers of NumPy have it.
+    *((name, lambda value: value is None or hasattr(value, "__float__"), "a number") for name in ("flops", "bytes")),
     ("stages", lambda value: isinstance(value, Mapping) and all(map(callable, value.values())), "a dict of functions"),
     ("tolerance", _is_mapping, 'a dict, such as {"float16": 0.01}'),
     ("tune", _is_mapping, 'a dict of the values of each parameter, such as {"BLOCK": (64, 128)}'),

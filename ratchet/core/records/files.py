@@ -43,11 +43,15 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     """
     with _gc_paused():
         if record_type is RunRecord:
-            with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
+            with contextlib.suppress(OSError), path.open("rb") as stream:  # the second try explains the error
                 if run := run_of_lines(stream, str(path), LARGEST_BYTES):
                     gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
                     return cast(AnyRecord, run)
-        return loads(_read(path), str(path), record_type)
+        with reading(path), path.open("rb") as stream:
+            content = stream.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
+        return loads(content, str(path), record_type)
 
 
 def loads(content: bytes, name: str, record_type: type[AnyRecord], context: Mapping[str, object] | None = None) -> AnyRecord:
@@ -179,21 +183,20 @@ def reading(path: Path, if_missing: str = "Check the path, or measure first.") -
         raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
 
 
-def _read(path: Path) -> bytes:
-    with reading(path), path.open("rb") as stream:
-        content = stream.read(LARGEST_BYTES + 1)
-    if len(content) > LARGEST_BYTES:
-        raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
-    return content
-
-
 def _check(path: str, text: str, record_type: type[Record]) -> None:
     """Refuse text that cannot be a record, before its fields are checked. Raises RecordError."""
     document = parse_json(path, text)
     if not isinstance(document, dict):
         raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
     if "schema_version" in record_type.model_fields:
-        _check_version(path, document)
+        version = document.get("schema_version")
+        if version is None:
+            raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
+        if type(version) is not int:  # True would pass for 1
+            raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
+        if version > SCHEMA_VERSION:
+            versions = f"schema {version}, this one reads {SCHEMA_VERSION}"
+            raise RecordError(f"{path} was written by a newer ratchet ({versions}).", "Upgrade ratchet.")
         wanted, wanted_keys = _KINDS.get(record_type.__name__, ("", set()))
         found = next((what for what, keys in _KINDS.values() if keys <= document.keys()), None)
         if found and not wanted_keys <= document.keys():
@@ -209,18 +212,6 @@ _KINDS: dict[str, tuple[str, set[str]]] = {
     "Calibration": ("a calibration (calibration.json)", {"holds", "gate"}),
 }
 """Name of a record's class → what its file is, and the fields that tell it from the others."""
-
-
-def _check_version(path: str, document: dict[str, Any]) -> None:
-    version = document.get("schema_version")
-    if version is None:
-        raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
-    if type(version) is not int:  # True would pass for 1
-        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
-    if version > SCHEMA_VERSION:
-        raise RecordError(
-            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
-        )
 
 
 TWICE = "given twice"
