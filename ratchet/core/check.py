@@ -194,10 +194,7 @@ class Comparer:
         self.policy = with_case_gates(plan.settings.policy, plan.gating.entries(self._fingerprint))
 
     def measure(self) -> CheckSuite:
-        """Build the head, and measure it against the plan's reference, or against the baseline's commits.
-
-        Raises UsageError where the baseline is asked for and has nothing for this machine.
-        """
+        """Build the head, and measure it against the plan's reference or the baseline's commits; UsageError if that has none."""
         plan, trees = self._plan, self._trees
         if broken := build(self._settings, "head", trees.head, plan.head, self._progress, self._variables("head")):
             # A head that does not build is red: one failed entry stands for all its cases.

@@ -87,10 +87,7 @@ def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
 
 
 def save_files(done: CommandResult, *, with_run: bool = True) -> list[Path]:
-    """Write the Markdown report, the page for a browser, the verdict and the run, all or none. Return their paths in this order.
-
-    Raises OutputError.
-    """
+    """Write report, page, verdict and run, all or none. Return their paths in this order. Raises OutputError."""
     files = {
         done.results / MARKDOWN: render_markdown(done.report),
         done.results / PAGE: render_page(done.report, *_page_data(done)),

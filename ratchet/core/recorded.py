@@ -37,10 +37,7 @@ def compare(first: Path, second: Path, format_: str | None, request: Request, en
 
 
 def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> CommandResult:
-    """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own.
-
-    Raises RecordError for an unreadable file.
-    """
+    """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own. Raises RecordError."""
     root, settings = settings_of(request, environ)
     results = root / settings.results
     past = load(recorded or results / CURRENT, RunRecord)

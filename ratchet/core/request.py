@@ -92,10 +92,7 @@ def root_of(folder: Path) -> Path:
 
 
 def settings_of(request: Request, environ: Mapping[str, str], most_pairs: int | None = None) -> tuple[Path, Settings]:
-    """Return the root of a checkout and the settings of a request there; ``most_pairs`` hold unless the command line names pairs.
-
-    Raises UsageError for wrong settings.
-    """
+    """Return the root and the settings; ``most_pairs`` hold unless the command line names pairs. Raises UsageError."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
     if most_pairs is not None and request.options.get("pairs") is None:
@@ -104,7 +101,6 @@ def settings_of(request: Request, environ: Mapping[str, str], most_pairs: int | 
 
 
 def results_folder(request: Request, environ: Mapping[str, str]) -> Path:
-    """Return the results folder of a request. Raises UsageError for wrong settings."""
     root, settings = settings_of(request, environ)
     return root / settings.results
 

@@ -105,10 +105,7 @@ def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path, 
 def tree_specs(
     settings: Settings, machine: Machine, checkout: Path, head: Path, reference: Path | None = None
 ) -> dict[Side, TreeSpec]:
-    """Return the descriptions of both trees; a reference from before there were benchmarks is left out.
-
-    Raises UsageError where the head has no benchmarks.
-    """
+    """Return the descriptions of both trees; a reference without benchmarks is left out, a head without is a UsageError."""
     specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
     if settings.command:
         return specs | ({"reference": tree_spec(settings, machine, checkout, reference, "reference")} if reference else {})
@@ -176,11 +173,9 @@ _TABLES = (
 
 
 def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | None, project: str, tree: Path) -> tuple[str, ...]:
-    """Return sentences for the warnings of a run.
+    """Return warnings about what a check cannot see, since both sides run in one environment, and about uncommitted files.
 
-    They are about dependencies that changed (of the repository, and of the ``project`` in it), submodules with uncommitted
-    changes, what a compiler made in the checkout and not in the ``tree`` of the head, and uncommitted files that are all new,
-    or large.
+    Dependencies are those of the repository and of the ``project`` in it; ``tree`` is that of the head, as it was measured.
     """
     notes = [
         f"The submodule {path} has uncommitted changes, which are not in the head: commit them there."

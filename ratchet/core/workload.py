@@ -143,10 +143,7 @@ def _refuse_uncallable(name: str, function: Callable[..., object], arguments: Ma
 
 
 def constraint_names(constraint: Callable[..., bool]) -> tuple[str, ...]:
-    """Return the parameters that a constraint takes: its arguments without a default.
-
-    Raises SpaceError if it takes none, or any number of them.
-    """
+    """Return the parameters that a constraint takes: its arguments without a default. SpaceError if none, or any number."""
     arguments = [a for a in inspect.signature(constraint).parameters.values() if a.default is a.empty]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     if not arguments or any(argument.kind not in named for argument in arguments):
@@ -182,10 +179,7 @@ class Benchmark:
     """Configs that cannot work, and why: see `KEEPS_FAULTS`."""
 
     def __call__(self, *, device: Any = None, **parameters: Any) -> Workload:
-        """Build the workload of one config; a callable becomes the ``run`` of a Workload that says nothing else.
-
-        Raises TypeError for anything else, and whatever the author's code raises.
-        """
+        """Build the workload of one config; a callable becomes the ``run`` of a Workload. TypeError for anything else."""
         if self.variants:
             parameters.setdefault(VARIANT, self.variants[0])
         made: object = self.build(**parameters) if self.on_host else self.build(device=device, **parameters)

@@ -59,10 +59,7 @@ def compared(case: CaseRun, confidence: float) -> Comparison | None:
 def judge_case(
     case: CaseRun, comparison: Comparison | None, thresholds: CaseThresholds, stored: BaselineEntry | None
 ) -> Judgement:
-    """Decide one case of a check. ``comparison`` is what `compared` gave.
-
-    ``stored`` serves only where the reference could not be measured.
-    """
+    """Decide one case by what `compared` gave; ``stored`` serves only where the reference could not be measured."""
     settled = _before_times(case, thresholds.policy)
     if settled is None or settled[0] is Outcome.IDENTICAL:  # the same launches may take longer to compile
         grown = [sentence for sentence, fails in growths(case, thresholds.policy) if fails]

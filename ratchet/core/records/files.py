@@ -79,10 +79,7 @@ def save_text(path: Path, text: str) -> None:
 
 
 def save_bytes(path: Path, content: bytes) -> None:
-    """Write a file: afterwards it is the whole new one or, after any error, exactly what it was.
-
-    Raises OutputError where the folder or the disk refuses.
-    """
+    """Write a file: afterwards it is the whole new one or, after any error, exactly what it was. Raises OutputError."""
     with replaced(path) as temporary:
         _write_new(temporary, content)
 
@@ -108,10 +105,7 @@ def save_together(contents: Mapping[Path, str]) -> None:
 
 @contextlib.contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a path beside ``path`` to write to; the written file then takes its place, or nothing changes after any error.
-
-    Raises OutputError where the folder or the disk refuses.
-    """
+    """Yield a path to write to; the file then takes the place of ``path``, unless an error came. Raises OutputError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

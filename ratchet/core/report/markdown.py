@@ -83,10 +83,7 @@ _DETAILS = (
 
 
 def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
-    """Return the Markdown report; with a ``limit`` in bytes (the step summary) as much as fits, the worst cases first.
-
-    Every text that code under test may have written is escaped.
-    """
+    """Return the Markdown report; with a ``limit`` in bytes (the step summary) as much as fits, the worst cases first."""
     return fitted(lambda detail: template("report.md.j2").render(_content(report, detail)), limit)
 
 
@@ -232,10 +229,7 @@ def machine(fingerprint: Fingerprint) -> dict[str, object]:
 
 
 def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
-    """Return the reasons of these outcomes, then which cases are host-bound, each sentence once.
-
-    Outcomes that need no reason have none.
-    """
+    """Return the reasons of these outcomes, then which cases are host-bound, each sentence once."""
     spoken = [case for case in shown if words.outcome_before_acceptance(case, report) not in _SILENT]
     sentences = [(words.WORDS[case.outcome], words.reason(case), case.name) for case in spoken]
     sentences += [(words.HOST_BOUND, case.host_bound, case.name) for case in shown if case.host_bound]
