@@ -319,15 +319,13 @@ class WorkerClient:
             return None
         self.alive = False
         self._channel.close()
-        if kill:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-        status = self._host.reap(self.pid)
-        if status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-            status = self._host.reap(self.pid)
-        return status
+        for is_killed in (kill, True):
+            if is_killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+            if (status := self._host.reap(self.pid)) is not None:
+                return status
+        return None
 
 
 def refuse_foreign(side: Side, taken: tuple[str, ...]) -> None:
