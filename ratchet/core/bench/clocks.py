@@ -107,9 +107,6 @@ class CpuClock:
         return Samples(tuple(times))
 
 
-# What a call takes of the host besides the time that its clock shows.
-
-
 def first_use_ms(use: Callable[[], object], settle: Call | None) -> float:
     """Return by how many milliseconds the first use of a case takes longer than the second one: compiling, loading, choosing.
 
@@ -138,9 +135,6 @@ def host_times(call: Call, before: Call | None, settle: Call, count: int) -> Sam
         times.append(max(1, perf_counter_ns() - start) / 1e6)
     settle()
     return Samples(tuple(times[3:]))
-
-
-# Clocks of the GPU.
 
 
 def _release_persisting_l2() -> None:

@@ -255,9 +255,6 @@ def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
         raise ProtocolError(f"not the answer expected ({place}: {first['msg']})") from None
 
 
-# The results of two processes, compared by their evidence: how far apart are they, and is that within the tolerance?
-
-
 @dataclass(frozen=True)
 class Disagreement:
     """The largest relative error between two results, and the largest limit among their parts."""

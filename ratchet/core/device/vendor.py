@@ -39,8 +39,6 @@ class Amd:
         return {"HIP_VISIBLE_DEVICES": "-1"}  # HIP takes an empty value for none at all
 
 
-# NVIDIA: one GPU, and which of them CUDA would show.
-
 # Bits of the clock event reasons that spoil a measurement. The software power cap is absent: it is how a GPU works at full load.
 _SLOWDOWNS = {
     0x08: "hardware slowdown",

@@ -59,9 +59,8 @@ class Provenance:
         self._checked: set[str] = set()
         self._watch = ReadWatch()
         self.built: set[str] = set()
-        """Libraries of `shared_files` that `foreign` has found so far."""
         self.fresh: set[str] = set()
-        """Other files of them."""
+        """What `foreign` has found so far of `shared_files`."""
         if tree != checkout:
             self._watch.start()
 

@@ -87,7 +87,6 @@ class Job:
     calls: tuple[TimedCall, ...]
     """One for each place in memory at which the workload was built. The first has been called."""
     clocks: tuple[Clock, ...]
-    """One for each of these calls."""
     cache: Literal["cold", "warm"]
 
     @property

@@ -1,7 +1,4 @@
-"""Give pairs of workers that have built a case: they may have been got ready before their turn, several pairs side by side.
-
-Nothing is timed here.
-"""
+"""Give pairs of workers that have built a case: they may have been got ready before their turn, several pairs side by side."""
 
 from __future__ import annotations
 
