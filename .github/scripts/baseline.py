@@ -32,7 +32,7 @@ def base_settings(clone: Repository, base: str) -> tuple[Settings, str]:
     Raises UsageError for settings that cannot be read.
     """
     branch = f"{FETCHED}/{base}"
-    commit = clone.resolve(branch) if clone.tree_of(branch) else ""
+    commit = clone.hash_of(f"{branch}^{{commit}}")
     name = f"pyproject.toml of {base}" if commit else "pyproject.toml of this checkout"
     content = clone.file_in(commit, "pyproject.toml") if commit else _own(clone.root / "pyproject.toml")
     text = (content or b"").decode("utf-8", "replace")
@@ -59,7 +59,7 @@ def place_baseline(clone: Repository, settings: Settings) -> str:
     if settings.baseline_mode != "branch":
         return ""
     branch = f"{FETCHED}/{settings.baseline_branch}"
-    if clone.tree_of(branch) is None:
+    if not clone.hash_of(f"{branch}^{{tree}}"):
         return f"There is no branch {settings.baseline_branch} yet: the baseline of this checkout is taken."
     name = f"{settings.results}/baseline.json"
     path = clone.root / name

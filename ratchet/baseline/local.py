@@ -116,7 +116,7 @@ def _unknown_commits(stored: Baseline, folder: Path) -> tuple[list[str], list[st
         return [], [f"The commits were not looked up: {error.message}"]
     entries = [(f"{name} [{machine}]", entry) for machine, name, entry in stored.every()]
     named = {step.commit for _, entry in entries for step in entry.steps} | {entry.git_commit for _, entry in entries}
-    unknown = {commit for commit in named if repository.tree_of(commit) is None}
+    unknown = {commit for commit in named if not repository.hash_of(f"{commit}^{{tree}}")}
     if unknown and repository.is_shallow():
         missing = f"{len(unknown)} of {len(named)} commits named in the file are not in this shallow clone"
         return [], [f"{missing}. Fetch the history with `git fetch --unshallow` to look them up."]

@@ -110,7 +110,7 @@ class Remote(Repository):
             return ""
         place = f"refs/remotes/{self.name}/{branch}"
         self._talk("fetch", f"+refs/heads/{branch}:{place}")
-        return self.commit_of(place)
+        return self.hash_of(f"{place}^{{commit}}")
 
     def commit_file(self, base: str | None, parents: Sequence[str], path: str, content: bytes, message: str) -> str:
         """Commit the content of ``base`` (None: of nothing) with this one file changed, on no branch; return the commit."""
@@ -279,7 +279,7 @@ def commit_on(remote: Remote, tip: str, commit: str, content: str) -> str | None
         remote.deepen()
     if remote.is_ancestor(commit, tip):
         return commit
-    return remote.commit_with_tree(remote.tree_of(commit) or content, tip)
+    return remote.commit_with_tree(remote.hash_of(f"{commit}^{{tree}}") or content, tip)
 
 
 def _next_commit(

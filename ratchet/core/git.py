@@ -71,7 +71,7 @@ class Repository:
 
     def resolve(self, revision: str) -> str:
         """Return the full hash of a commit; UsageError where no commit has that name."""
-        commit = self._hash_of(f"{revision}^{{commit}}")
+        commit = self.hash_of(f"{revision}^{{commit}}")
         if commit:
             return commit
         if self.is_shallow():
@@ -84,7 +84,7 @@ class Repository:
     def previous(self) -> str:
         """Return the first parent of HEAD."""
         self.head()
-        commit = self._hash_of("HEAD~1^{commit}")
+        commit = self.hash_of("HEAD~1^{commit}")
         if commit:
             return commit
         if self.is_shallow():
@@ -98,7 +98,7 @@ class Repository:
         )
 
     def head(self) -> str:
-        commit = self._hash_of("HEAD^{commit}")
+        commit = self.hash_of("HEAD^{commit}")
         if not commit:
             raise GitError(f"{self.root} has no commit yet.", "Commit something first.")
         return commit
@@ -127,7 +127,7 @@ class Repository:
         """Return the branch that origin calls its own; without that, main or master, else the one that is checked out."""
         if remote := self._try("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.strip():
             return remote.removeprefix("origin/")
-        usual = next((name for name in ("main", "master") if self._hash_of(f"refs/heads/{name}")), "")
+        usual = next((name for name in ("main", "master") if self.hash_of(f"refs/heads/{name}")), "")
         return usual or self._try("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip() or "main"
 
     def web_address(self) -> str:
@@ -154,9 +154,9 @@ class Repository:
         environments = tuple(b"?? " + os.fsencode(folder) for folder in untracked)
         return [entry for entry in changed if not entry.startswith(environments)]
 
-    def commit_of(self, ref: str) -> str:
-        """Return the commit of a ref; empty where there is no such ref."""
-        return self._hash_of(f"{ref}^{{commit}}")
+    def hash_of(self, name: str) -> str:
+        """Return the full hash of a commit, tree or blob, such as ``HEAD^{tree}``; empty where this clone has none."""
+        return self._try("rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
 
     def commit_snapshot(self, revision: str) -> Snapshot:
         """Return a commit as it is in the history."""
@@ -166,7 +166,7 @@ class Repository:
 
     def file_in(self, commit: str, path: str) -> bytes | None:
         """Return the content of a file of a commit, byte for byte; None where there is none."""
-        blob = self._hash_of(f"{commit}:{path}")
+        blob = self.hash_of(f"{commit}:{path}")
         if not blob:
             return None
         done = self._git("cat-file", "blob", blob, folder=self.root)
@@ -209,10 +209,6 @@ class Repository:
         command = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=none")
         entries = (entry.split(" ", 8) for entry in self._run(*command).split("\0") if entry.startswith("1 "))
         return [fields[8] for fields in entries if fields[2][0] == "S" and fields[2][2] == "M"]
-
-    def tree_of(self, commit: str) -> str | None:
-        """Return the hash of a commit's content; None for a commit that this clone does not have."""
-        return self._hash_of(f"{commit}^{{tree}}") or None
 
     def working_snapshot(self, apart: Sequence[str] = ()) -> Snapshot:
         """Return the checkout as it is, with uncommitted and untracked files, as a dangling commit that git collects later.
@@ -267,7 +263,7 @@ class Repository:
         if other is None:
             return commit
         folder = str(PurePosixPath(folder))
-        if not self._hash_of(f"{other.revision}:{folder}"):
+        if not self.hash_of(f"{other.revision}:{folder}"):
             raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "`ratchet init` writes a first benchmark.")
         with contextlib.ExitStack() as stack:
             try:
@@ -307,7 +303,7 @@ class Repository:
             if not about.startswith("160000 ") or not (self.root / path / ".git").exists():
                 continue
             commit, own = about.split()[2], Repository(self.root / path, part_of=self)
-            if not own._hash_of(f"{commit}^{{commit}}"):
+            if not own.hash_of(f"{commit}^{{commit}}"):
                 raise GitError(
                     f"The submodule {path} of {revision[:10]} has no commit {commit[:10]} here.",
                     f"Bring it with `git submodule update --init --recursive`, or `git -C {path} fetch --unshallow`.",
@@ -355,7 +351,7 @@ class Repository:
 
     def state(self) -> dict[str, str]:
         """Return HEAD, the local branches, the tags, the index, the settings and the hooks: name → value or digest."""
-        state = {"HEAD": self._try("symbolic-ref", "--quiet", "HEAD").stdout.strip() or self._hash_of("HEAD")}
+        state = {"HEAD": self._try("symbolic-ref", "--quiet", "HEAD").stdout.strip() or self.hash_of("HEAD")}
         refs = self._try("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags").stdout
         state |= dict(line.rsplit(" ", 1) for line in refs.splitlines())
         staged = self._try("ls-files", "--stage", "-z", ":/").stdout
@@ -385,7 +381,7 @@ class Repository:
 
     def merged(self, commit: str) -> tuple[str, str] | None:
         """Return where the branch that a merge brought in began, and its last commit; None for any other commit."""
-        tip = self._hash_of(f"{commit}^2")
+        tip = self.hash_of(f"{commit}^2")
         return (self._run("merge-base", f"{commit}^1", tip), tip) if tip else None
 
     def _common(self) -> Path:
@@ -394,10 +390,6 @@ class Repository:
 
     def _setting(self, name: str) -> str:
         return self._try("config", "--get", name).stdout.strip()
-
-    def _hash_of(self, name: str) -> str:
-        """Return the full hash of a commit, tree or blob; empty where there is none."""
-        return self._try("rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
 
     def _feed(self, content: bytes, *arguments: str, extra: Mapping[str, str] | None = None) -> bytes:
         """Run git at the root with this input; return its output byte for byte, since a file name need not be UTF-8."""

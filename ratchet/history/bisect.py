@@ -139,7 +139,7 @@ def bisect(
             good=site.snapshot(ends[0]).tree,
             bad=site.snapshot(ends[1]).tree,
             package=package,
-            benchmarks=head.tree.content if package else repository.tree_of(f"{head.revision}:{settings.bench}") or "",
+            benchmarks=head.tree.content if package else repository.hash_of(f"{head.revision}:{settings.bench}^{{tree}}"),
             fingerprint=environment_of(machine).fingerprint,
             plan=plan_of(settings, machine.device, sessions=True),
             error=ERROR,

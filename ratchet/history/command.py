@@ -112,7 +112,7 @@ def open_history(request: Request, progress: Progress, environ: Mapping[str, str
             raise
     else:
         refs = [f"refs/remotes/origin/{settings.history_branch}", f"refs/heads/{settings.history_branch}"]
-        commits = [commit for ref in refs if settings.history_branch and (commit := repository.commit_of(ref))]
+        commits = [commit for ref in refs if settings.history_branch and (commit := repository.hash_of(f"{ref}^{{commit}}"))]
         places += [BranchFiles(repository, commit, settings.project) for commit in commits]
     key = hashlib.sha256(f"{root}\n{folder}\n{settings.history_branch}\n{settings.project}".encode()).hexdigest()[:16]
     history = History(places, cache_root() / HISTORY / f"{key}.sqlite", progress.stage)

@@ -90,7 +90,7 @@ def fill(
         newer=newer.tree,
         paths=tuple(paths),
         patterns=request.patterns,
-        benchmarks=repository.tree_of(f"{files.revision}:{settings.bench}") or "",
+        benchmarks=repository.hash_of(f"{files.revision}:{settings.bench}^{{tree}}"),
         commits=tuple(commits),
         started_at=datetime.now(UTC),
     )
