@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9_.~/?=&%+-]*(?:#[A-Za-z0-9_-]+)?)?")
 _ACTED_ON = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 """Text that GitHub acts upon in a commit message: a mention, an issue, an address, a word in brackets that skips workflows."""
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
 _ANSI = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|\Z)"  # operating-system commands, such as links
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c|\Z)"  # device control and other strings
@@ -110,7 +110,7 @@ def markdown(text: object, limit: int = SENTENCE) -> Markdown:
 def name(text: object) -> Markdown:
     """Return a case, hash or other name as code where it is plain, and as escaped text where it is not."""
     shown = clean(text, CELL)
-    return Markdown(f"`{shown}`") if _PLAIN_NAME.fullmatch(shown) else markdown(shown, CELL)
+    return Markdown(f"`{shown}`") if PLAIN_NAME.fullmatch(shown) else markdown(shown, CELL)
 
 
 def cell_name(text: object) -> Markdown:

@@ -28,7 +28,6 @@ _WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outc
 _COMMAND_CASES = 5
 """Cases that the commands to measure again name."""
 _HEX = frozenset("0123456789abcdef")
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
 _LABELS = {
     "gpu_memory_bytes": "GPU memory",
     "gpu_power_limit_w": "Power limit",
@@ -261,7 +260,7 @@ def is_hash(tree: Tree) -> bool:
 
 def is_plain(name: str) -> bool:
     """Return whether a shell, a chart and a path read the name as one plain word."""
-    return bool(name) and _PLAIN.issuperset(name) and not name.startswith("-") and len(name) <= untrusted.CELL
+    return bool(untrusted.PLAIN_NAME.fullmatch(name)) and not name.startswith("-") and len(name) <= untrusted.CELL
 
 
 def tree(code: Tree) -> Markdown:
