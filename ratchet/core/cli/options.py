@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import click
-from pydantic import ValidationError
 
 from ratchet.core.config import Format, Settings, parse_duration
 from ratchet.core.errors import UsageError
@@ -96,7 +95,7 @@ def shard(text: str) -> Shard:
     number, _, of = text.partition("/")
     try:
         return Shard(number=int(number), of=int(of))
-    except (ValueError, ValidationError):
+    except ValueError:
         raise click.BadParameter(f"{text!r} is not a shard such as 1/4, the first of four.") from None
 
 
