@@ -295,10 +295,12 @@ def judged(seen: Observed) -> EvaluationResult:
         verdict, headline = "violated", f"Not accepted: {seen.violations[0].message}."
     else:
         verdict, said = _timed_verdict(seen, comparison, slope)
-        interval = (
-            f"95 % interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}, {units.plural(comparison.pairs, 'pair')}"
+        low, speed, high = (
+            f"{value:.3f}" if value > 0.01 else f"{value:.2g}"
+            for value in (1 / comparison.high, 1 / comparison.ratio, 1 / comparison.low)
         )
-        headline = said.format(f"{1 / comparison.ratio:.3f} times as fast ({interval})", interval)
+        interval = f"95 % interval {low} to {high}, {units.plural(comparison.pairs, 'pair')}"
+        headline = said.format(f"{speed} times as fast ({interval})", interval)
     return EvaluationResult.model_validate({"verdict": verdict, "headline": headline, **figures})
 
 

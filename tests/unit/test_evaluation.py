@@ -179,6 +179,11 @@ def test_three_pairs_show_only_what_takes_twice_as_long(candidate_ms: float, ver
     assert judged(observed.model_copy(update={"samples": observed.samples[:3]})).verdict == verdict
 
 
+def test_a_speed_far_below_one_has_its_digits() -> None:
+    """A candidate that takes 4,000 times as long is not 0.000 times as fast."""
+    assert judged(seen(8000.0)).headline.startswith("Slower: 0.00025 times as fast (95 % interval 0.00025 to 0.00025, ")
+
+
 def test_a_violation_has_no_figures_unless_it_is_of_memory() -> None:
     """What was wrong has no speed; what takes too much memory has one."""
     wrong = judged(seen(1.0, violations=(Violation(rule="outputs", message="outputs differ by 1.00e-02"),)))
