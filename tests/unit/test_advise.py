@@ -134,14 +134,15 @@ def test_launches_count_from_the_share_that_their_remedy_can_win(
 
 @pytest.mark.no_cover
 def test_the_profiler_s_own_time_is_taken_off(read: Callable[[Any], Advice]) -> None:
-    """Where the profiler made the host slow, launches are not said to be."""
+    """What it costs was measured with small operators, so launches are named only if they remain with twice that."""
     document = json.loads(of_h200("small_kernels"))
-    with_little = read(document)
-    with_much = read(document | {"ratchetOverhead": 8.0})
-    assert with_much.steady_us < with_little.steady_us
-    assert all(finding.lost_us < with_little.findings[0].lost_us / 2 for finding in with_much.findings)
+    with_little, with_more, with_much = (read(document | {"ratchetOverhead": cost_us}) for cost_us in (0.8, 4.0, 5.0))
+    assert with_little.steady_us > with_more.steady_us > with_much.steady_us
+    assert with_little.findings[0].lost_us > 1.5 * with_more.findings[0].lost_us
+    assert with_much.findings == ()
 
 
+@pytest.mark.no_cover
 def test_results_that_nobody_waits_for(read: Callable[[Any], Advice]) -> None:
     """Copies into pinned memory without any wait after them are named, though they cost nothing; with a wait they are not."""
 

@@ -102,6 +102,8 @@ class Timeline:
     pieces: list[Piece] = field(default_factory=list)
     window_us: float = 0.0
     """Microseconds that the steady part would take without the profiler."""
+    slower_host_us: float = 0.0
+    """By how much the host is slower than the GPU at least, did the profiler cost twice what it does with small operators."""
     is_steady: bool = False
     """Whether something repeats, so that its first repetitions could be left out."""
     claimed: set[int] = field(default_factory=set)
@@ -355,6 +357,8 @@ def _idle(line: Timeline) -> Iterator[Piece]:
         for piece in pieces:
             piece.us *= 1 - share
         free += pieces
+    profiler_us = line.end - line.start - line.true_us(line.start, line.end)
+    line.slower_host_us = host_us - profiler_us - line.busy_us
     launching = sum(piece.us for piece in free if piece.cause == "dispatch")
     share = min(1.0, max(0.0, host_us - line.busy_us) / launching) if launching else 0.0
     for piece in free:

@@ -3,7 +3,7 @@
 
 import torch
 
-features = torch.randn(8192, 512, device="cuda", dtype=torch.bfloat16)
+features = torch.randn(65536, 512, device="cuda", dtype=torch.bfloat16)
 head = torch.randn(512, 512, device="cuda", dtype=torch.bfloat16)
 
 
