@@ -1,10 +1,10 @@
 """Runs `ratchet` in a fork of a process that has imported it already: most of a short command's time is imports.
 
 `WarmRatchet` is the tests' end. The same file is the server (`python -m tests.warm SOCKET`), which forks a process for each
-command, and the client that scripts call (`python -I -S tests/warm.py SOCKET WORDS…`). Words that begin as a host's or a profiled
-process's do (``-u -P -m MODULE …``) run that module. A command gets its own arguments, also in
-/proc, environment, folder, files and signal handlers. The hosts and profiled processes that it starts are forked as well, where
-it asks for this interpreter and one of our modules, and so is a script that a test runs with ``-X warm``, which means nothing to
+command, and the client that scripts call (`python -I -S tests/warm.py SOCKET WORDS…`). Words that begin as a host's or a
+profiled process's do (``-u -P -m MODULE …``) run that module. A command gets its own arguments, also in /proc, environment,
+folder, files and signal handlers. The hosts, runners and profiled processes that it starts are forked as well, where it asks
+for this interpreter and one of our modules, and so is a script that a test runs with ``-X warm``, which means nothing to
 Python; everything else is started for real.
 
 What such a process cannot show is how one starts, and what it does under limits: those tests use `Playground.start`.
@@ -314,7 +314,8 @@ def _end(status: int) -> NoReturn:
 
 _ADVISE = "ratchet.explain.child.advise_target"
 _HOST = "ratchet.core.bench.child.host"
-_CHILDREN = (_HOST, "ratchet.explain.child.profile_target", _ADVISE)
+_RUNNER = "ratchet.lab.child.runner"
+_CHILDREN = (_HOST, "ratchet.explain.child.profile_target", _ADVISE, _RUNNER)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()
@@ -376,12 +377,26 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
     module = importlib.import_module(words[4])
 
     def run() -> object:
+        sys.modules["__main__"] = module
+        if words[4] == _RUNNER:
+            module._become_runner = functools.partial(_renew_threads, module._become_runner)  # type: ignore[attr-defined]
         sys.argv = [str(module.__file__), *words[5:]]
         if words[4] == _HOST and steady.REAL_CLOCK not in os.environ:
             steady.keep_time()
         return module.main()
 
     return run
+
+
+def _renew_threads(then: Callable[..., object], *arguments: Any) -> None:
+    """Have torch replace its pool of threads, which a fork breaks, while there is one thread.
+
+    Two threads that first use it at once may find none, which was seen in forks of this process alone.
+    """
+    import torch
+
+    torch.set_num_threads(torch.get_num_threads())
+    then(*arguments)
 
 
 def _become_child(
