@@ -49,6 +49,8 @@ def tiny(device):
 
 The stage ``aside`` is hidden, as one that runs beside another."""
 QUICK = ("--device", "cpu", "--quiet")
+FEW = ("--pairs", "8")
+"""The fewest of a session, for tests that look at no time."""
 TESTS = "python -c \"import sys; text = open('bench/pipe.py').read(); print('1 failed, 2 passed' if 'BUG' in text else '3 passed'); sys.exit('BUG' in text)\""  # noqa: E501  one argument
 
 
@@ -143,7 +145,7 @@ def test_a_session_of_a_monorepos_project(make: Callable[..., Playground]) -> No
     files = {"pyproject.toml": "[tool.ratchet]\nblock_ms = 5\n", "bench/pipe.py": text, "tests.txt": "1 passed\n"}
     place = make({f"{project}/{name}": content for name, content in files.items()})
     here = {"cwd": place.repo / project}
-    begun = place.ratchet("experiment", "start", "pipe", "--tests", "cat tests.txt", "--pairs", "8", *QUICK, **here)
+    begun = place.ratchet("experiment", "start", "pipe", "--tests", "cat tests.txt", *FEW, *QUICK, **here)
     assert begun.code == 0, begun
     (place.repo / project / "tests.txt").write_text("1 failed\n", encoding="utf-8")
     why = ("--stage", "prepare", "--pattern", "kernel-fusion")
@@ -157,7 +159,7 @@ def test_a_session_of_a_monorepos_project(make: Callable[..., Playground]) -> No
 @pytest.mark.slow
 def test_every_mistake_ends_with_one_sentence(make: Callable[..., Playground]) -> None:
     """Nothing changed, no such stage or case, an unknown pattern, a missing benchmark, a spent budget: nothing is recorded."""
-    place = started(make, "--minutes", "60")
+    place = started(make, "--minutes", "60", *FEW)
     run = ("experiment", "run", "-m", "x", *QUICK)
     target = ("--stage", "prepare", "--pattern", "kernel-fusion")
     assert place.ratchet(*run, *target).sentence.startswith("Nothing has changed since ")
@@ -182,7 +184,7 @@ def test_every_mistake_ends_with_one_sentence(make: Callable[..., Playground]) -
 @pytest.mark.slow
 def test_code_that_never_ends_is_a_crash_within_the_time_limit(make: Callable[..., Playground]) -> None:
     """An endless loop in a call, and one in the tests: each is recorded with its reason."""
-    place = started(make, "--tests", "python -c 'while True: pass'", "--test-timeout", "2s")
+    place = started(make, "--tests", "python -c 'while True: pass'", "--test-timeout", "2s", *FEW)
     _, tests = tried(place, f"{PIPE}# changed\n")
     assert tests["decision"]["reason"] == "Fix or discard: the tests took more than 2 s."
     session = place.repo / "results/experiments/session.json"
@@ -196,7 +198,7 @@ def test_code_that_never_ends_is_a_crash_within_the_time_limit(make: Callable[..
 @pytest.mark.slow
 def test_a_kill_costs_only_the_experiment_that_ran(make: Callable[..., Playground]) -> None:
     """Earlier lines are whole, and the next experiment has the number of the one that was killed."""
-    place = started(make)
+    place = started(make, *FEW)
     before = (place.repo / "results/experiments.tsv").read_bytes()
     reached = place.folder / "reached"
     waits = PIPE.replace("x @ x", f"open({str(reached)!r}, 'w').close() or time.sleep(600)")
@@ -208,4 +210,4 @@ def test_a_kill_costs_only_the_experiment_that_ran(make: Callable[..., Playgroun
     running.communicate()
     (place.repo / "bench/pipe.py").write_text(PIPE.replace("0.012", "0.001"), encoding="utf-8")
     assert (place.repo / "results/experiments.tsv").read_bytes() == before
-    assert json.loads(place.ratchet(*words, "--wait", "5m", "--json").out)["number"] == 1
+    assert json.loads(place.ratchet(*words, *FEW, "--wait", "5m", "--json").out)["number"] == 1
