@@ -315,6 +315,8 @@ def _end(status: int) -> NoReturn:
 _ADVISE = "ratchet.explain.child.advise_target"
 _HOST = "ratchet.core.bench.child.host"
 _RUNNER = "ratchet.lab.child.runner"
+REAL_RUNNER = "TESTS_REAL_RUNNER"
+"""A variable for tests of what confines the processes of an evaluation: they begin as those of a user do."""
 _CHILDREN = (_HOST, "ratchet.explain.child.profile_target", _ADVISE, _RUNNER)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
@@ -372,7 +374,7 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
             return runpy.run_path(words[3], run_name="__main__") and 0
 
         return script
-    if words[1:4] != ["-u", "-P", "-m"] or words[4] not in _CHILDREN:
+    if words[1:4] != ["-u", "-P", "-m"] or words[4] not in _CHILDREN or (words[4] == _RUNNER and REAL_RUNNER in os.environ):
         return None
     module = importlib.import_module(words[4])
 

@@ -14,6 +14,7 @@ import pytest
 from ratchet.lab.child import containment
 from ratchet.lab.judge import HANDS_OVER
 from tests.integration.playground import Finished, Playground
+from tests.warm import REAL_RUNNER
 
 TESTS = Path(__file__).parents[1]
 BASELINE = TESTS / "cheats" / "baseline_of_all.py"
@@ -39,11 +40,10 @@ def place(tmp_path: Path) -> Playground:
     return Playground(tmp_path)
 
 
-def evaluated(place: Playground, *words: str | Path, is_cold: bool = False) -> tuple[Finished, dict[str, Any]]:
-    """Evaluate two files. ``is_cold``: no process is a fork of the warm one, since a file changes how processes start."""
+def evaluated(place: Playground, *words: str | Path, is_real: bool = False) -> tuple[Finished, dict[str, Any]]:
+    """Evaluate two files. ``is_real``: the confined processes are no forks of the warm one, since they are what is tested."""
     small = QUICK if {"--input", "--inputs"} & set(words) else SMALL
-    command = ("evaluate", *small, *map(str, words), "--json")
-    done = place.finish(place.start(*command)) if is_cold else place.ratchet(*command)
+    done = place.ratchet("evaluate", *small, *map(str, words), "--json", env={REAL_RUNNER: "1"} if is_real else None)
     return done, json.loads(done.out)
 
 
@@ -78,7 +78,7 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
     shutil.copytree(cheat.parent, place.repo / "cheats")  # some would write there
     baseline, candidate, words = words_of(place.repo / "cheats" / cheat.name)
     rules = re.search(r"^# caught as: (.+)$", cheat.read_text(encoding="utf-8"), re.MULTILINE)
-    done, record = evaluated(place, baseline, candidate, *words, is_cold=cheat.parent.name == "boundary")
+    done, record = evaluated(place, baseline, candidate, *words, is_real=cheat.parent.name == "boundary")
     if rules is None:
         taken_over = "# not covered: hands over" in cheat.read_text(encoding="utf-8")
         assert record["verdict"] != "faster" or (taken_over and HANDS_OVER in record["headline"]), done.out
@@ -94,7 +94,7 @@ def test_a_cheat_gains_nothing(place: Playground, cheat: Path) -> None:
 def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
     """However it computes, it breaks no rule, and it gets figures unless its baseline cannot be measured."""
     baseline, candidate, words = words_of(honest)
-    _, record = evaluated(place, baseline, candidate, *words)
+    _, record = evaluated(place, baseline, candidate, *words, is_real=honest.parent.name == "boundary")
     assert record["violations"] == []
     if "# not measured\n" in honest.read_text(encoding="utf-8"):
         assert record["verdict"] == "not measured"
@@ -240,7 +240,7 @@ raise ValueError(json.dumps(FOUND, sort_keys=True))
 def test_a_neighbour_that_changes_is_noticed(place: Playground) -> None:
     """Where files are not read-only, the baseline may have imported something else: there is no verdict."""
     path, _ = write(place, writes=WRITES, ops="A = 1\n")
-    _, record = evaluated(place, path, path)
+    _, record = evaluated(place, path, path, is_real=True)
     is_read_only = "mount" in record["observed"]["contained"]
     assert record["verdict"] == "not measured"
     assert ("Read-only" if is_read_only else "ops.py changed while") in record["headline"]
@@ -249,7 +249,7 @@ def test_a_neighbour_that_changes_is_noticed(place: Playground) -> None:
 def test_a_file_is_confined(place: Playground) -> None:
     """What the record calls contained cannot be done; a cache can be written, and no other process be read."""
     (path,) = write(place, tries=TRIES)
-    _, record = evaluated(place, BASELINE, path)
+    _, record = evaluated(place, BASELINE, path, is_real=True)
     found = json.loads(record["violations"][0]["message"].removeprefix("ValueError: "))
     assert found["cache"]
     assert not found["memory"]
@@ -286,7 +286,7 @@ def test_what_a_file_takes_is_bounded_and_counted(place: Playground, name: str) 
     if "/dev/shm" in words and not set(containment.available(place.repo)) >= NEEDED:
         pytest.skip("this machine shares /dev/shm with the file")
     (path,) = write(place, attack=ATTACK.format(words=words))
-    done, record = evaluated(place, BASELINE, path, "--memory-limit", "60MB", "--case-timeout", "10s")
+    done, record = evaluated(place, BASELINE, path, "--memory-limit", "60MB", "--case-timeout", "10s", is_real=True)
     assert done.code == 1, done.out
     assert sentence in record["violations"][0]["message"]
 
