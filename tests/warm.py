@@ -313,6 +313,7 @@ def _end(status: int) -> NoReturn:
 # Processes that a command starts.
 
 _ADVISE = "ratchet.explain.child.advise_target"
+_TRIAL = "ratchet.adopt.trial"
 _HOST = "ratchet.core.bench.child.host"
 _RUNNER = "ratchet.lab.child.runner"
 REAL_RUNNER = "TESTS_REAL_RUNNER"
@@ -342,7 +343,7 @@ def _fork_exec(*arguments: Any) -> int:
         if threading.current_thread() is threading.main_thread():  # in a process that was forked from this one
             _end(status)
 
-    if _ADVISE in words:  # it handles signals, as only a main thread can
+    if _ADVISE in words or words[3] == _TRIAL:  # it handles signals, as only a main thread can
         in_thread()
     # A thread of its own, so that the trace of a crash does not go on with what the parent was doing.
     thread = threading.Thread(target=in_thread)
@@ -360,18 +361,22 @@ def _ours(words: list[str]) -> Callable[[], object] | None:
     if words[1:4] == ["-I", "-S", ratchet.core.processes.__file__]:
 
         def guard() -> object:
-            subprocess._fork_exec = _really_fork_exec  # type: ignore[attr-defined]  # what it guards is a program of its own
+            if words[8:9] != [_TRIAL]:  # else what it guards is a program of its own
+                subprocess._fork_exec = _really_fork_exec  # type: ignore[attr-defined]
             return ratchet.core.processes._guard(int(words[4]), words[5:])
 
         return guard
-    if words[1:3] == ["-X", "warm"]:
+    is_trial = words[1:4] == ["-P", "-m", _TRIAL]
+    if is_trial or words[1:3] == ["-X", "warm"]:
 
         def script() -> object:
             atexit._clear()  # with the temporary folders of the command that runs it, which outlive it
             weakref.finalize._registry.clear()  # type: ignore[attr-defined]
             sys.argv = words[3:]
-            sys.path.insert(0, str(Path(words[3]).resolve().parent))
-            return runpy.run_path(words[3], run_name="__main__") and 0
+            path = str(sys.modules[_TRIAL].__file__) if is_trial else words[3]
+            if not is_trial:
+                sys.path.insert(0, str(Path(path).resolve().parent))
+            return runpy.run_path(path, run_name="__main__") and 0
 
         return script
     if words[1:4] != ["-u", "-P", "-m"] or words[4] not in _CHILDREN or (words[4] == _RUNNER and REAL_RUNNER in os.environ):

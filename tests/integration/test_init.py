@@ -182,7 +182,7 @@ def test_workflows_belong_to_the_root(shaped: Callable[[str], Playground]) -> No
     done = play.ratchet("init", "--yes", "--repo", "libs/a", "--github", f"octo/ratchet@{COMMIT}")
     assert done.code == 2
     assert "is not the root of the repository" in done.sentence
-    assert play.ratchet("init", "--yes", "--repo", "libs/a").code == 0
+    assert play.finish(play.start("init", "--yes", "--repo", "libs/a")).code == 0  # no fork: it tries calls in a child of its own
     assert "from pack_a.ops import scale as timed" in (play.repo / "libs/a/bench/scale.py").read_text()
     assert "[tool.ratchet]" in (play.repo / "libs/a/pyproject.toml").read_text()
 
