@@ -62,6 +62,11 @@ SHAPES = {
     },
 }
 """Name → the files of a repository."""
+BRIEF = {
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_ADDOPTS": "-p pytest_benchmark.plugin --benchmark-max-time=0.05",
+}
+"""Where pytest-benchmark is installed: it is all that pytest loads, and times each benchmark for no second."""
 TIMED = {"monorepo": ["pack_a.ops.scale(x)"], "pytest": ["package.ops.scale(x)"]}
 """Where a function of the repository runs, a benchmark calls it."""
 
@@ -96,7 +101,7 @@ def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playgroun
     """It asks nothing, keeps every file's content, does nothing the second time, and what it wrote is measured."""
     play = shaped(shape)
     before = {name: (play.repo / name).read_text() for name in SHAPES[shape]}
-    plan = only_json(play.ratchet("init", "--yes", "--json", "--github", f"octo/ratchet@{COMMIT}").out)
+    plan = only_json(play.ratchet("init", "--yes", "--json", "--github", f"octo/ratchet@{COMMIT}", env=BRIEF).out)
     has_cases = any(each["cases"] for each in plan["harnesses"])  # where pytest-benchmark is installed
     assert calls_of(plan) == ([] if has_cases else TIMED.get(shape, []))
     after = {name: (play.repo / name).read_text() for name in before}
@@ -112,7 +117,7 @@ def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playgroun
         path.write_text(path.read_text().replace("4096, 1024", "64, 16"))
     play.git("add", "--all")
     play.git("commit", "--quiet", "-m", "benchmarks")
-    done = play.check()
+    done = play.check("--pairs", "3", env=BRIEF)
     assert done.code == 0, done
     assert ("tests.test_ops.test_scale" if has_cases else "NEW") in done.out  # a harness's benchmarks were there before
     assert any("--benchmark-json={out}" in step for step in plan["to_do"]) == (shape == "pytest" and not has_cases)
@@ -167,7 +172,7 @@ def test_workflows_have_the_usual_labels_where_none_are_given(shaped: Callable[[
 def test_a_dry_run_writes_nothing(shaped: Callable[[str], Playground]) -> None:
     """It prints a diff that git can apply."""
     play = shaped("pytest")
-    done = play.ratchet("init", "--dry-run")
+    done = play.ratchet("init", "--dry-run", env=BRIEF)
     assert play.git("status", "--porcelain") == ""
     patch = play.folder / "init.patch"
     patch.write_text(done.out[done.out.index("--- ") :])
