@@ -112,12 +112,17 @@ def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
 
 @pytest.mark.slow
 def test_calibrate(play: Playground) -> None:
-    """`calibrate` measures unchanged code for the time given, says what the machine can tell apart, and writes both files."""
-    for time in ("5s", "60s"):  # on a busy machine the first may not do
-        done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", time, "--gate", "60%")
-        if "are needed to say anything" not in done.err:
-            break
-    assert "This machine holds the gate of 60 %" in done.out
+    """Where the time gave too few pairs, it says how many there were, how many are needed, and a time that is enough.
+
+    With that much, it says what the machine can tell apart on unchanged code, and writes both files.
+    """
+    words = ("calibrate", "--device", "cpu", "--blocks", "2", "--gate", "60%", "--time")
+    done = play.ratchet(*words, "10ms")
+    assert done.code == 3
+    assert done.sentence.startswith("0.01 s gave 6 pairs of each case, and 12 are needed")
+    (enough,) = re.findall(r"about (\d+) s would do\.$", done.sentence)
+    done = play.ratchet(*words, f"{enough}s")
+    assert "This machine holds the gate of 60 %" in done.out, done
     assert "adds/small" in done.out
     assert done.code == 0
     assert play.repo.joinpath("results/calibration.json").is_file()
@@ -129,16 +134,3 @@ def test_calibrate_needs_time(play: Playground) -> None:
     """No time, or one that cannot be read, is a usage error."""
     for wrong in ("0s", "soon"):
         assert play.ratchet("calibrate", "--time", wrong).code == 2
-
-
-@pytest.mark.slow
-def test_calibrate_says_how_long_it_needs(play: Playground) -> None:
-    """Where the time gave too few pairs, it says how many there were, how many are needed, and a time that is enough."""
-    words = ("calibrate", "--device", "cpu", "--blocks", "2", "--time")
-    done = play.ratchet(*words, "10ms")
-    assert done.code == 3
-    assert done.sentence.startswith("0.01 s gave 6 pairs of each case, and 12 are needed")
-    (enough,) = re.findall(r"about (\d+) s would do\.$", done.sentence)
-    again = play.ratchet(*words, f"{enough}s")
-    assert "are needed to say anything" not in again.err, again
-    assert play.repo.joinpath("results/calibration.json").is_file()
