@@ -67,19 +67,27 @@ class TrustedJobs:
 
 
 def _serve() -> None:
+    import markdown_it
     import scipy.special
 
     import ratchet.baseline.cli
+    import ratchet.github.baseline_cli
     import ratchet.github.cli
+    import ratchet.history.command
     import ratchet.tune.command
+    from ratchet import tools
     from ratchet.core.report import markdown
     from ratchet.github import artifact
 
     assert ratchet.baseline.cli
+    assert ratchet.github.baseline_cli
     assert ratchet.github.cli
+    assert ratchet.history.command
     assert ratchet.tune.command
-    assert "torch" not in sys.modules
+    assert tools.records()
+    assert markdown_it
     assert scipy.special
+    assert "torch" not in sys.modules
     for name in ("github/comment", "cases", "machine", "profiles", "reading", "report"):  # compiled here, for all jobs
         markdown.template(f"{name}.md.j2")
     gc.collect()
