@@ -3,9 +3,9 @@
 `WarmRatchet` is the tests' end. The same file is the server (`python -m tests.warm SOCKET`), which forks a process for each
 command, and the client that scripts call (`python -I -S tests/warm.py SOCKET WORDS…`). Words that begin as a host's or a
 profiled process's do (``-u -P -m MODULE …``) run that module. A command gets its own arguments, also in /proc, environment,
-folder, files and signal handlers. The hosts, runners and profiled processes that it starts are forked as well, where it asks
-for this interpreter and one of our modules, and so is a script that a test runs with ``-X warm``, which means nothing to
-Python; everything else is started for real.
+folder, files and signal handlers. The hosts, runners, trials of `ratchet init` and profiled processes that it starts are
+forked as well, where it asks for this interpreter and one of our modules, and so is a script that a test runs with ``-X warm``,
+which means nothing to Python; everything else is started for real.
 
 What such a process cannot show is how one starts, and what it does under limits: those tests use `Playground.start`.
 """
@@ -142,7 +142,9 @@ def connect(
 
 def _serve(address: str, *, without_torch: bool) -> None:
     """Fork a process for each connection until the input is closed."""
+    gc.disable()  # or it goes through all that is imported again and again
     _import_all(without_torch=without_torch)
+    gc.enable()
     woken, waker = socket.socketpair()
     woken.setblocking(False)
     waker.setblocking(False)
