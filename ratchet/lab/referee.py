@@ -36,7 +36,7 @@ LOOKS = 10
 MESSAGE_S = {"cpu": 0.02, "cuda": 0.01}
 """Seconds that K calls take, if there is memory for as many inputs."""
 MOST_CALLS = 1024
-MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 16 << 30}
+MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 24 << 30}
 """Most memory of one side for the inputs and results of a message, and no more than a quarter of what a GPU has left. A kernel
 that its memory bounds goes through a third of it in a message of K calls, which has to take several round trips."""
 FEW = 8
