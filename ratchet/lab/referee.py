@@ -22,6 +22,7 @@ from ratchet.core.report.progress import Progress
 from ratchet.core.workload import dtype_name
 from ratchet.lab import numerics
 from ratchet.lab.contents import KINDS, CallContents, derived, end_of, placed, settle, tensors_of
+from ratchet.lab.judge import FEWEST_ROUND_TRIPS
 from ratchet.lab.numerics import Closeness, Results, closeness
 from ratchet.lab.records.evaluation import InputKind, Observed, Probe, Rules, Timed, TimingPlan, Violation
 from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Role, Runner, RunnerTrouble
@@ -34,7 +35,7 @@ CHECKED = 4
 LOOKS = 10
 """Calls whose precision is all looked at; of later ones a share is, which nobody can foresee."""
 MESSAGE_S = {"cpu": 0.02, "cuda": 0.01}
-"""Seconds that K calls take, if there is memory for as many inputs."""
+"""Seconds that K calls take at least, if there is memory for as many inputs; and twice as many round trips as have to be."""
 MOST_CALLS = 1024
 MEMORY_BYTES = {"cpu": 256 << 20, "cuda": 24 << 30}
 """Most memory of one side for the inputs and results of a message, and no more than a quarter of what a GPU has left. A kernel
@@ -440,7 +441,7 @@ class Referee:
         if own_s > FAR_SLOWER * max(one["reference"] for one in first):
             pairs = min(pairs, max(FEWER_PAIRS, int(PREPARE_S[device] / own_s)))
         bounds = (
-            MESSAGE_S[device] / max(call_s, 1e-7),
+            max(MESSAGE_S[device], 2 * FEWEST_ROUND_TRIPS * round_trip_s) / max(call_s, 1e-7),
             most / 3,
             PREPARE_S[device] / (4.5 * pairs * draw_s),
             MOST_CALLS if once_s < LONG_S else 1,
