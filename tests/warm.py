@@ -142,9 +142,7 @@ def connect(
 
 def _serve(address: str, *, without_torch: bool) -> None:
     """Fork a process for each connection until the input is closed."""
-    gc.disable()  # or it goes through all that is imported again and again
     _import_all(without_torch=without_torch)
-    gc.enable()
     woken, waker = socket.socketpair()
     woken.setblocking(False)
     waker.setblocking(False)
