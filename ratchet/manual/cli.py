@@ -10,7 +10,7 @@ import click
 
 from ratchet import tools
 from ratchet.core.cli.options import common, request_of
-from ratchet.core.cli.output import print_result, tolerating_closed_pipe
+from ratchet.core.cli.output import print_result
 from ratchet.core.errors import Exit, UsageError
 from ratchet.core.request import root_of
 from ratchet.core.untrusted import clean
@@ -57,6 +57,5 @@ def explain_command(word: str | None) -> int:
 
     text = explain(word) if word else contents()
     console = Console(soft_wrap=False)
-    with tolerating_closed_pipe():
-        console.print(Markdown(text, hyperlinks=False), width=min(console.width, 100))
+    console.print(Markdown(text, hyperlinks=False), width=min(console.width, 100))
     return int(Exit.PASS)

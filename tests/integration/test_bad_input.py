@@ -231,6 +231,18 @@ def test_full_step_summary_is_said(play: Playground) -> None:
     play.assert_clean()
 
 
+@pytest.mark.parametrize(("words", "code"), [(("chek",), 2), (("check", "nothing"), 2), (("explain", "github"), 0)])
+def test_reader_that_has_gone_changes_no_exit_code(play: Playground, words: tuple[str, ...], code: int) -> None:
+    """Where nobody reads its output, as with ``2>&1 | head``, a command works to its end and does not exit like a regression."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = play.ratchet(*words, stdout=writing, stderr=writing)
+    finally:
+        os.close(writing)
+    assert done.code == code
+
+
 def test_place_of_the_cache_is_no_setting(play: Playground) -> None:
     """RATCHET_CACHE_DIR says where compiled things are kept, and is not taken for a setting."""
     done = play.ratchet("list", "--device", "cpu", env={"RATCHET_CACHE_DIR": str(play.folder / "kept")})

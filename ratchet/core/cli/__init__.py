@@ -7,6 +7,7 @@ fast: a command's module loads when the command is called.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pkgutil
@@ -14,10 +15,10 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -224,12 +225,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    output, errors = (stream and cast(TextIO, LastingStream(stream)) for stream in (sys.stdout, sys.stderr))  # None: closed
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        return _run(words)
+
+
+def _run(words: list[str]) -> int:
     try:
         _refuse_low_limits()
         return int(cli.main(args=words, prog_name="ratchet", standalone_mode=False, obj=("ratchet", *words)) or 0)
-    except BrokenPipeError:
-        discard_output()
-        return int(Exit.PASS)
     except click.ClickException as error:
         error.show()
         return int(Exit.USAGE)
@@ -293,6 +297,30 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def discard_output() -> None:
-    """Send further output nowhere, since its reader has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class LastingStream:
+    """Writes to a stream, and nowhere once its reader has gone: `ratchet check 2>&1 | head` keeps its files and its exit code.
+
+    click and rich would end the command with 1, which reads as a regression.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._ending_in_nothing():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._ending_in_nothing():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _ending_in_nothing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())

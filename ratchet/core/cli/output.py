@@ -14,7 +14,6 @@ import click
 from pydantic import BaseModel
 
 from ratchet import tools
-from ratchet.core.cli import discard_output
 from ratchet.core.cli.options import request_of
 from ratchet.core.records.files import save_text
 from ratchet.core.records.run import RunRecord
@@ -40,36 +39,25 @@ def progressing(options: dict[str, Any]) -> Iterator[Progress]:
         progress.finish()
 
 
-@contextlib.contextmanager
-def tolerating_closed_pipe() -> Iterator[None]:
-    """Go on where the reader has gone: `ratchet check … | head` still writes its files and keeps its exit code."""
-    try:
-        yield
-    except BrokenPipeError:
-        discard_output()
-
-
 def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a record or plain values as JSON, else the lines."""
-    with tolerating_closed_pipe():
-        if isinstance(document, BaseModel) and as_json:
-            click.echo(document.model_dump_json(indent=2))
-        elif as_json:
-            click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        else:
-            for line in lines:
-                click.echo(line)
+    if isinstance(document, BaseModel) and as_json:
+        click.echo(document.model_dump_json(indent=2))
+    elif as_json:
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        for line in lines:
+            click.echo(line)
 
 
 def show(report: ReportRecord, *, as_json: bool) -> None:
     """Print a report: as JSON, in colours on a terminal, else as plain lines."""
-    with tolerating_closed_pipe():
-        if sys.stdout.isatty() and not as_json:
-            from rich.console import Console  # a twentieth of a second, which a pipe does not need
+    if sys.stdout.isatty() and not as_json:
+        from rich.console import Console  # a twentieth of a second, which a pipe does not need
 
-            print_report(report, Console())
-        else:
-            print_result(report, plain_lines(report), as_json=as_json)
+        print_report(report, Console())
+    else:
+        print_result(report, plain_lines(report), as_json=as_json)
 
 
 def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
