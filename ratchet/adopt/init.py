@@ -278,7 +278,8 @@ def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: S
         comments["format"] = f"{chosen.harness.tool}: {plural(chosen.cases, 'case')} when it was tried"
     for each in tried[1 if chosen else 0 :]:
         lines = " ; ".join(f"{key} = {value}" for key, value in each.harness.settings().items())
-        comments[each.harness.tool] = f"{each.harness.tool}, in place of bench/ ({each.problem or NOT_TRIED}): {lines}"
+        why = each.problem.partition(" It printed:")[0]  # what it printed names folders that are gone
+        comments[each.harness.tool] = f"{each.harness.tool}, in place of bench/ ({why or NOT_TRIED}): {lines}"
     if not (chosen and chosen.harness.build):
         comments |= {
             tool: f"{line}  # run in each tree before anything is timed" for tool, line in _BUILDS.items() if tool in found.tools

@@ -129,6 +129,17 @@ def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playgroun
         assert "IDENTICAL" in done.out
 
 
+def test_settings_keep_no_output_of_a_harness_that_fails(shaped: Callable[[str], Playground]) -> None:
+    """A person reads what it printed; the settings, which are committed, name the command and its status only."""
+    play = shaped("empty")
+    play.commit({"tests/test_speed.py": "def test_speed(ratchet_benchmark):\n    raise ValueError(__file__)\n"})
+    done = play.ratchet("init", "--yes")
+    assert "It printed: " in done.out, done
+    written = (play.repo / "pyproject.toml").read_text()
+    assert "ratchet_benchmark, in place of bench/ (The command `python -m pytest tests" in written
+    assert "printed" not in written
+
+
 def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:
     """They name the commit, the labels, the Python and the branch that is checked out, and `--check` finds what drifted."""
     play = shaped("empty")
