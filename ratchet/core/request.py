@@ -144,15 +144,15 @@ def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{inside}{pattern}".removeprefix("/") for pattern in globs)
 
 
-def writable(results: Path) -> Path:
-    """Create the results folder if needed. Raises OutputError now, not after a minute of measuring."""
+def writable(results: Path, option: str = "--results") -> Path:
+    """Create the folder that ``option`` names, if needed. Raises OutputError now, not after a minute of measuring."""
     try:
         results.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=results):
             pass
     except OSError as error:
         raise OutputError(
-            f"The results folder {results} cannot be written: {error.strerror}.", "Choose another with --results."
+            f"The results folder {results} cannot be written: {error.strerror}.", f"Choose another with {option}."
         ) from None
     return results
 

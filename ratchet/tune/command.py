@@ -54,7 +54,7 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
     root = root_of(request.request.folder)
     settings = load_settings(root, environ, request.request.options, request.request.folder)
     need_benchmarks(settings, root, root)
-    folder = writable(request.folder or root / FOLDER)
+    folder = writable(request.folder or root / FOLDER, "--tuning")
     with (
         machines_of(request.request.devices, settings, f"ratchet tune in {root}", progress, environ) as machines,
         scratch_folder("logs") as logs,

@@ -158,6 +158,14 @@ def test_results_that_are_no_folder(play: Playground) -> None:
     assert play.repo.joinpath("results").read_text(encoding="utf-8") == "mine"
 
 
+def test_tuning_folder_that_is_no_folder(play: Playground) -> None:
+    """The error names the option of `ratchet tune` that chooses another folder."""
+    (play.repo / "tuning").write_text("a file")
+    done = play.ratchet("tune", "adds")
+    assert done.code == 3
+    assert done.sentence == f"The results folder {play.repo}/tuning cannot be written: File exists. Choose another with --tuning."
+
+
 def test_read_only_results(play: Playground) -> None:
     """A results folder that may not be written is found before anything is measured."""
     folder = play.repo / "results"
