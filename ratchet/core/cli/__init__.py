@@ -298,10 +298,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 class LastingStream:
-    """Writes to a stream, and nowhere once its reader has gone: `ratchet check 2>&1 | head` keeps its files and its exit code.
-
-    click and rich would end the command with 1, which reads as a regression.
-    """
+    """Writes to a stream, and nowhere once its reader has gone: there click and rich exit with 1, which reads as a regression."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,7 +1,6 @@
 """Say who made the GPUs that the installed torch measures on, and ask them: NVIDIA's through NVML, which nothing else here calls.
 
-Everything that depends on the maker asks `vendor_here`; `gpu` has the seam that `Nvidia` and `Amd` are behind. It only
-reads: no clock, mode or limit is ever set.
+`gpu` has the seam that `Nvidia` and `Amd` are behind; all else asks `vendor_here`. It only reads: no clock, mode or limit is set.
 """
 
 from __future__ import annotations
