@@ -651,5 +651,14 @@ LATER = (
         ),
         {"kit/work.py": "def work(): return 8\n"},
     ),
+    Change(
+        "the compiler warns of a function that never runs, and warnings are errors",
+        in_op(
+            "import warnings\nwarnings.simplefilter('error')\n"
+            "try:\n    from kit.fast import value\nexcept SyntaxError:\n    def value(): return 8\n",
+            **{"kit/fast.py": "def value(): return 2\ndef unused(): return 'd'\n"},
+        ),
+        {"kit/fast.py": "def value(): return 2\ndef unused(): return '\\d'\n"},
+    ),
 )
 """The same, of other kinds; written when the code was finished."""

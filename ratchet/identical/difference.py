@@ -190,13 +190,26 @@ def _commit(tree: Path) -> str:
 
 def python_change(reference: bytes, head: bytes) -> PythonChange:
     """Return the difference between two Python files, by what Python compiles of them. Positions do not count."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the import shows them
-        try:
+    try:
+        if _compiler_warnings(reference) != _compiler_warnings(head):
+            return PythonChange(top="what the compiler warns of")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             one, other = ast.parse(reference), ast.parse(head)
             return PythonChange() if ast.dump(one) == ast.dump(other) else _module_change(one, other)
-        except (SyntaxError, ValueError, RecursionError):
-            return PythonChange(top="what is no Python")
+    except (SyntaxError, ValueError, RecursionError):
+        return PythonChange(top="what is no Python")
+
+
+def _compiler_warnings(source: bytes) -> list[tuple[type[Warning], str]]:
+    """Return what an import of this file shows while it compiles: a filter may make an error of it, or a hook hear it.
+
+    Raises what the import would raise, for a file that is no Python.
+    """
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        compile(source, "", "exec", dont_inherit=True)
+    return [(each.category, str(each.message)) for each in heard]
 
 
 def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
@@ -225,9 +238,6 @@ def _without_changed_kernels(one: ast.Module, other: ast.Module) -> frozenset[st
         for name, here in _kernels_of(one).items()
         if name in there and ast.dump(here.args) != ast.dump(there[name].args) and _means_the_same(here, there[name])
     ]
-    if changed:
-        for module in (one, other):
-            compile(module, "", "exec", dont_inherit=True)  # so that what is taken out is Python
     for node in (node for pair in changed for node in pair):
         node.args, node.body = ast.arguments([], [], None, [], [], None, []), [ast.Pass()]
         ast.fix_missing_locations(node)
