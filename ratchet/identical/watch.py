@@ -27,6 +27,7 @@ from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any
 
 import ratchet
+from ratchet.core.bench.child.reads import checked_out_at
 from ratchet.core.bench.messages import OPENED_ELSEWHERE
 from ratchet.identical.difference import GIT
 from ratchet.identical.footprint import Touch
@@ -87,7 +88,7 @@ _TRACERS = ("gettrace", "getprofile")
 _CODES = frozenset({"__code__", "gi_code", "cr_code", "ag_code"})
 _FRAMES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 _ATTRIBUTES = _CODES | _FRAMES
-_UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"}) | {
+_UNHEARD = frozenset({"builtins.id", "compile", "marshal.loads", "marshal.load", "marshal.dumps", "code.__new__"}) | {
     "object.__setattr__",
     "object.__delattr__",
 }
@@ -95,7 +96,7 @@ _UNHEARD = frozenset({"builtins.id", "import", "compile", "marshal.loads", "mars
 _stat, _lstat = os.stat, os.lstat
 """As they are before a watch puts its own in their place."""
 _SYSTEM_CALLS = ("stat", "lstat", "access", "readlink", "statvfs", "pathconf", "mkfifo", "mknod")
-_ONE_PLACE = {"path_stats": 1} | dict.fromkeys(
+_ONE_PLACE = {"path_stats": 1, "import": 1} | dict.fromkeys(
     ("open", "find_spec", "linecache", "os.listdir", "os.scandir", "os.stat", "os.lstat", "os.readlink"), 0
 )
 """Events that have no more to say than the name of one file: which of their arguments it is, or has it as its path."""
@@ -157,6 +158,7 @@ class Watch:
         self._files: dict[str, str] = {}
         """File, as code objects name it → its path within the tree."""
         self._since = time.time()
+        self._made = checked_out_at(tree)
         self._loaded: frozenset[str] = frozenset()
         """Modules of packages that were there already, so that no import looks for them."""
         self._is_on = self._forks_itself = False
@@ -287,7 +289,13 @@ class Watch:
         return adding
 
     def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in _UNHEARD and (event != "object.__getattr__" or arguments[1] in _ATTRIBUTES):
+        if event == "import":
+            is_heard = arguments[1] is not None  # a library, which C code opens; Python opens all else
+        elif event == "object.__getattr__":
+            is_heard = arguments[1] in _ATTRIBUTES
+        else:
+            is_heard = event not in _UNHEARD
+        if is_heard:
             self.hear(event, arguments)
 
     def hear(self, event: str, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -307,6 +315,9 @@ class Watch:
 
     def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
         name, arguments = event.name, event.arguments
+        if self._is_left_outside(event) and not _is_of(event.asker, *_READERS):
+            place = f"{self._place(event.asker)} used {arguments[_ONE_PLACE.get(name, 0)]}"
+            self._touch(Touch("anything", f"{place}, which a build has written outside of its tree"))
         if name == "exec":
             self._executed(event, arguments[0])
         elif name == "open":
@@ -314,7 +325,7 @@ class Watch:
                 self._opened(event, os.fsdecode(arguments[0]))
         elif name == "os.fork" and self._forks_itself:
             self._forks_itself = False
-        elif _is_of(event.asker, *_READERS):
+        elif name == "import" or _is_of(event.asker, *_READERS):
             pass
         elif name in _PROGRAMS:
             if name in _FORKS or not self._is_outside(event, _COMPILERS):
@@ -364,7 +375,25 @@ class Watch:
         if not isinstance(place, str | bytes | os.PathLike):
             return False
         text = _source(os.fsdecode(place))
-        return text.startswith(os.sep) and ".." not in text and "\0" not in text and not self._path_of(text)
+        is_plain = text.startswith(os.sep) and ".." not in text and "\0" not in text
+        return is_plain and not self._path_of(text) and not self._is_left_outside(event)
+
+    def _is_left_outside(self, event: _Event) -> bool:
+        """Return whether an event is of a file outside the tree that is younger than the tree, and older than this watch.
+
+        A build has written it, of whatever differs between the trees. Environments may be as young.
+        """
+        place = next(iter(event.arguments[_ONE_PLACE.get(event.name, 0) :]), None)
+        if self._made is None or not isinstance(place, str | bytes | os.PathLike):
+            return False
+        try:
+            found = _stat(place)
+        except (OSError, ValueError):
+            return False
+        if not stat.S_ISREG(found.st_mode) or not self._made <= found.st_ctime < self._since:
+            return False
+        text = os.path.realpath(os.fsdecode(place))
+        return not text.startswith((self._start, f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}"))
 
     def _began(self, code: CodeType) -> None:
         """Note that a function of the tree began to run."""

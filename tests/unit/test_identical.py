@@ -6,8 +6,10 @@ import gc
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -147,6 +149,43 @@ def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, wri
         os.write(writer, "; ".join(loaded.proof.result().noticed).encode())
 
     assert f"{Path(writes).name}, which the run itself has written" in forked(host)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("beside", "uses"),
+    [
+        ("n.txt", "return MADE.read_text()"),
+        ("n.txt", "return MADE.stat().st_size"),
+        ("n.py", "import runpy\n    return runpy.run_path(str(MADE))['N']"),
+        ("n.py", "import sys\n    sys.path.append(str(MADE.parent))\n    import n\n    return n.N"),
+        ("n.db", "import sqlite3\n    return sqlite3.connect(MADE).total_changes"),
+        ("n.so", "import ctypes\n    try:\n        ctypes.CDLL(str(MADE))\n    except OSError:\n        return 1"),
+        (
+            f"n{EXTENSION_SUFFIXES[0]}",
+            "import sys\n    sys.path.append(str(MADE.parent))\n"
+            "    try:\n        import n\n    except ImportError:\n        return 1",
+        ),
+    ],
+    ids=["read", "asked for its size", "run", "imported", "opened by C code", "loaded", "imported as a library"],
+)
+@pytest.mark.parametrize("is_of_the_build", [True, False])
+def test_what_a_build_has_left_outside_its_tree_is_noticed(
+    tmp_path: Path, beside: str, uses: str, *, is_of_the_build: bool
+) -> None:
+    """A build may have made it of anything that differs; an older file is the same for both sides."""
+    made = tmp_path / "build" / beside
+    op = f"from pathlib import Path\nMADE = Path({str(made)!r})\ndef value():\n    {uses}\n"
+    if not is_of_the_build:
+        write(tmp_path / "build", {beside: "N = 2\n"})
+        time.sleep(0.02)  # kernels give files coarse times
+    files = {**in_op(op), "bench/op.py": BENCH, ".git/objects/info/alternates": ""}
+    trees = {side: write(tmp_path / side / side, {**files, "tools/make.py": side}).resolve() for side in ("base", "head")}
+    write(tmp_path / "build", {beside: "N = 2\n"} if is_of_the_build else {})
+    difference = compare(trees["base"], trees["head"], "bench", "results")
+    noticed = watched(trees["base"], tmp_path / "none", difference)["noticed"]
+    assert bool(noticed) == is_of_the_build
+    assert all(f"used {made}, which a build has written outside of its tree" in each for each in noticed)
 
 
 @pytest.mark.parametrize("name", ["gettrace", "getprofile"])

@@ -306,16 +306,20 @@ def shared_files(tree: Path, names: Iterable[str], maps: str, real_path: Callabl
     its content says that the file belongs to that content. The tree must be one that git has checked out here, else nothing says
     when it was made.
     """
-    made = tree / ".git/objects/info/alternates"
-    if not made.exists():
+    if (since := checked_out_at(tree)) is None:
         return set(), set()
-    since = made.stat().st_mtime
     mapped = {path for rights, path in mapped_files(maps) if "x" in rights and _may_be_shared(path, tree)}
     others = {path for path in map(real_path, names) if _may_be_shared(path, tree)}
     sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
     fresh = {path for path in mapped | others if _is_written(path, since)}
     return built, fresh - built
+
+
+def checked_out_at(tree: Path) -> float | None:
+    """Return when git has checked a tree out for this run; None where it has not."""
+    made = tree / ".git/objects/info/alternates"
+    return made.stat().st_mtime if made.exists() else None
 
 
 def mapped_files(maps: str, start: str = os.sep) -> Iterator[tuple[str, str]]:
