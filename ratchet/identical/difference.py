@@ -222,8 +222,12 @@ def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
 
 
 def _is_main(node: ast.stmt) -> bool:
-    """Return whether a statement runs only where its file is the program, and so in no import."""
-    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+    """Return whether a statement runs only where its file is the program, and so in no import.
+
+    An annotation gives the whole module an ``__annotations__``, wherever it stands.
+    """
+    is_main = isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+    return is_main and not any(isinstance(each, ast.AnnAssign) for each in ast.walk(node))
 
 
 def _without_changed_kernels(one: ast.Module, other: ast.Module) -> frozenset[str]:

@@ -232,6 +232,7 @@ def test_a_thread_that_keeps_running_after_the_import_is_noticed(tmp_path: Path)
         ("A = [lambda: 1]", "A = [lambda: 2]", PythonChange(bodies=frozenset({"<lambda>"}))),
         ("A = 1", "A = 1\ndef g(): pass", PythonChange(top="def g():")),
         ("A = 1", "A = 1\nif __name__ == '__main__':\n  print(A)", PythonChange()),
+        ("A = 1", "A = 1\nif __name__ == '__main__':\n  b: int = A", PythonChange(top="if __name__ == '__main__':")),
         ("@triton.jit\ndef k(a: t.c): pass", "@triton.jit\ndef k(a, b: t.c): pass", PythonChange(kernels=frozenset({"k"}))),
         ("@triton.jit\ndef k(a: t.c): pass", "@triton.jit\ndef k(a: t.b): pass", PythonChange(top="@triton.jit")),
         ("@triton.jit\ndef k(a=1): pass", "@triton.jit\ndef k(a=f()): pass", PythonChange(top="@triton.jit")),
