@@ -381,7 +381,7 @@ class Watch:
     def _is_left_outside(self, event: _Event) -> bool:
         """Return whether an event is of a file outside the tree that is younger than the tree, and older than this watch.
 
-        A build has written it, of whatever differs between the trees. Environments may be as young.
+        A build has written it, of whatever differs between the trees. Environments may be as young, and what the kernel makes up.
         """
         place = next(iter(event.arguments[_ONE_PLACE.get(event.name, 0) :]), None)
         if self._made is None or not isinstance(place, str | bytes | os.PathLike):
@@ -393,7 +393,7 @@ class Watch:
         if not stat.S_ISREG(found.st_mode) or not self._made <= found.st_ctime < self._since:
             return False
         text = os.path.realpath(os.fsdecode(place))
-        return not text.startswith((self._start, f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}"))
+        return not text.startswith((self._start, f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}", "/proc/", "/sys/"))
 
     def _began(self, code: CodeType) -> None:
         """Note that a function of the tree began to run."""

@@ -224,10 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in processes.ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _interrupt)
-    words = list(sys.argv[1:] if arguments is None else arguments)
     output, errors = (stream and cast(TextIO, LastingStream(stream)) for stream in (sys.stdout, sys.stderr))  # None: closed
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        return _run(words)
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
 
 
 def _run(words: list[str]) -> int:

@@ -301,10 +301,9 @@ def path_resolver() -> Callable[[str], str]:
 def shared_files(tree: Path, names: Iterable[str], maps: str, real_path: Callable[[str], str]) -> tuple[set[str], set[str]]:
     """Return the files outside the trees that another process may have made: trouble where both sides have the same one.
 
-    First the mapped libraries (proc(5)) of whose name the tree has a source; then others that were written since the tree was
-    made, of those mapped, or opened or imported as ``names``: a cache that goes by names. A part of the path that is a digest of
-    its content says that the file belongs to that content. The tree must be one that git has checked out here, else nothing says
-    when it was made.
+    First the mapped libraries (proc(5)) of whose name the tree has a source; then others that were written since git checked the
+    tree out, of those mapped, or opened or imported as ``names``: a cache that goes by names. A part of the path that is a digest
+    of its content says that the file belongs to that content.
     """
     if (since := checked_out_at(tree)) is None:
         return set(), set()
