@@ -349,6 +349,7 @@ def _idle(line: Timeline) -> Iterator[Piece]:
     left_us = sum(piece.us for piece in free) + sum(piece.us for _, pieces in waited for piece in pieces)
     line.window_us = max(line.end - line.start - max(0.0, gap_us - left_us), 1e-9)
     host_us = line.true_us(line.start, line.end)
+    profiler_us = line.end - line.start - host_us
     host_us -= sum(high - low for cover in (waits, pageable) for low, high, _ in cover.within(line.start, line.end))
     lost = sum(piece.us for _, pieces in waited for piece in pieces)
     share = min(1.0, max(0.0, line.window_us - max(line.busy_us, host_us)) / lost) if lost else 0.0
@@ -357,7 +358,6 @@ def _idle(line: Timeline) -> Iterator[Piece]:
         for piece in pieces:
             piece.us *= 1 - share
         free += pieces
-    profiler_us = line.end - line.start - line.true_us(line.start, line.end)
     line.slower_host_us = host_us - profiler_us - line.busy_us
     launching = sum(piece.us for piece in free if piece.cause == "dispatch")
     share = min(1.0, max(0.0, host_us - line.busy_us) / launching) if launching else 0.0
