@@ -206,6 +206,12 @@ def precision_errors(
     return errors[0], errors[1] if exact else None
 
 
+def differ_in_numbers(found: Results, expected: Results) -> bool:
+    """Return whether any numbers differ that are not whole: what float64 rounds less."""
+    parts = ((found[place], value) for place, value in expected.items())
+    return any((own.is_floating_point() or own.is_complex()) and not torch.equal(other, own) for other, own in parts)
+
+
 def is_far(found: Results, expected: Results) -> bool:
     """Return whether results are so far apart that one of them may be much less precise: a quick look at every call."""
     for place, value in expected.items():
