@@ -45,7 +45,7 @@ from ratchet.core.request import (
     watched,
     writable,
 )
-from ratchet.core.trees import build, cases_of, differing_settings, measure, tree_specs, unmeasured
+from ratchet.core.trees import build, cases_of, differing_settings, measure, need_benchmarks, tree_specs, unmeasured
 from ratchet.core.units import plural
 
 
@@ -140,6 +140,8 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     settings = load_settings(repository.root, environ, request.options, request.folder)
     if settings.command:  # another harness: its kernels are not ours to launch under a profiler
         settings = settings.model_copy(update={"profile": "never"})
+    else:
+        need_benchmarks(settings, repository.root, repository.root)
     if request.shard:  # all shards together may be falsely red no more often than one whole check
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
     if request.environments:  # what a build kept for one environment may not fit another
@@ -242,8 +244,7 @@ class Comparer:
         anchors: list[CaseRun] = []
         if not plan.head.tree.dirty:
             sides = plan.head.tree, snapshots[0].tree
-            history = tools.part("anchors")
-            anchors = history.against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
+            anchors = tools.part("anchors").against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
         return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
 
     def _against_commit(self, commit: str, names: Sequence[str], pairs: int) -> list[CaseRun]:
@@ -361,8 +362,7 @@ def _empty(shard: Shard) -> UsageError:
 def task_of(
     settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
 ) -> CaseTask:
-    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet doctor soak` does the
-    same."""
+    """Return what a check, and `ratchet doctor soak`, measures on one machine, and after how many pairs it asks the judge."""
     return CaseTask(
         timing,
         patterns,

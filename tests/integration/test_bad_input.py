@@ -49,6 +49,12 @@ def no_bench(play: Playground) -> None:
     git(play.repo, "commit", "--quiet", "-m", "No benchmarks")
 
 
+def new_repository(play: Playground) -> None:
+    first_commit(play)
+    git(play.repo, "rm", "-r", "--quiet", "bench")
+    git(play.repo, "commit", "--quiet", "--amend", "-m", "First")
+
+
 def empty_bench(play: Playground) -> None:
     no_bench(play)
     (play.repo / "bench" / "kernels").mkdir(parents=True)
@@ -81,6 +87,7 @@ def nothing(play: Playground) -> None:
         (nothing, ("--merge-base= ",), 2, "'--merge-base': It is empty"),
         (nothing, ("adds/smal",), 2, "adds/smal|Did you mean adds/small"),
         (no_bench, (), 2, "There is no folder bench/"),
+        (new_repository, (), 2, "There is no folder bench/|`ratchet init` writes a first benchmark"),
         (empty_bench, (), 2, "There is no file in the folder bench/"),
         (ignored_bench, (), 2, "git ignores the folder bench/"),
     ],
