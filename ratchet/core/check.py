@@ -97,7 +97,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     against = commit_label(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
     differs = f", {summary(pythons.differs)}" if pythons.differs else ""
     progress.begin(f"{commit_label(plan.head.tree)}{changed} against {against}{differs}")
-    root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
+    root, began = plan.repository.root, (datetime.now(UTC), time.monotonic())
     with (
         machines_of(request.devices, plan.settings, f"ratchet check in {root}", progress, environ, pythons) as held,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
@@ -105,14 +105,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         _explainer_of(plan, held[0], trees, progress) as explainer,
     ):
         machines = (joined(held),) if plan.settings.command else held
-        comparer = Comparer(plan, machines, trees, progress, explainer)
-        measured = comparer.measure()
-        reference = None if pythons.differs else plan.reference  # else what is installed is the same on both sides
-        warnings = unmeasured(plan.repository, plan.head, reference, plan.settings.project, trees.head)
-        measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
-        if plan.shard and not measured.suite.cases:
-            raise _empty(plan.shard)
-        done = comparer.judge_and_explain(request.command, measured, (started, time.monotonic() - clock))
+        done = Comparer(plan, machines, trees, progress, explainer).check(request.command, began, mixed=bool(pythons.differs))
         changes = watch.changes()
     return done.with_changes(*changes)
 
@@ -125,8 +118,7 @@ def compare_commits(
         comparer = Comparer(plan, (machine,), trees, progress, explainer)
         reference = cast(Snapshot, plan.reference)
         suite = comparer.compare(reference, trees.reference, plan.patterns, explained="early")
-        timing = began[0], time.monotonic() - began[1]
-        return comparer.judge_and_explain(command, CheckSuite(suite, reference.tree), timing)
+        return comparer.judge_and_explain(command, CheckSuite(suite, reference.tree), began)
 
 
 def _explainer_of(plan: CheckPlan, machine: Machine, trees: Trees, progress: Progress) -> Any:
@@ -194,6 +186,16 @@ class Comparer:
         self._progress, self._explainer = progress, explainer
         self._fingerprint = environment_of(machines[0]).fingerprint
         self.policy = with_case_gates(plan.settings.policy, plan.gating.entries(self._fingerprint))
+
+    def check(self, command: tuple[str, ...], began: tuple[datetime, float], *, mixed: bool) -> CommandResult:
+        """Measure, judge and explain, as `measure` and `judge_and_explain` say. ``mixed``: what is installed differs by side."""
+        plan, measured = self._plan, self.measure()
+        reference = None if mixed else plan.reference
+        warnings = unmeasured(plan.repository, plan.head, reference, plan.settings.project, self._trees.head)
+        if plan.shard and not measured.suite.cases:
+            raise _empty(plan.shard)
+        suite = replace(measured.suite, notes=(*measured.suite.notes, *warnings))
+        return self.judge_and_explain(command, replace(measured, suite=suite), began)
 
     def measure(self) -> CheckSuite:
         """Build the head, and measure it against the plan's reference or the baseline's commits; UsageError if that has none."""
@@ -293,11 +295,9 @@ class Comparer:
         ``explained``: whether what changed is profiled; early: in these two trees, as soon as a case looks changed.
         """
         plan, settings, machines = self._plan, self._settings, self._machines
-        unbuilt = None
-        if tree:
-            unbuilt = build(settings, "reference", tree, reference, self._progress, self._variables("reference"))
-            if unbuilt and pairs:
-                raise unbuilt
+        unbuilt = build(settings, "reference", tree, reference, self._progress, self._variables("reference")) if tree else None
+        if unbuilt and pairs:
+            raise unbuilt
         built = None if unbuilt else tree
         timing = plan_of(settings, machines[0].device, sessions=True)
         # All machines together may be falsely red no more often than one.
@@ -329,7 +329,7 @@ class Comparer:
         differing = differing_settings(settings, plan.repository, plan.head, reference)
         return replace(suites[0], cases=cases, reference_missing=missing, notes=(*notes, *differing))
 
-    def judge_and_explain(self, command: tuple[str, ...], measured: CheckSuite, timing: tuple[datetime, float]) -> CommandResult:
+    def judge_and_explain(self, command: tuple[str, ...], measured: CheckSuite, began: tuple[datetime, float]) -> CommandResult:
         """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
         plan = self._plan
         record = record_of(
@@ -338,7 +338,7 @@ class Comparer:
             plan.settings,
             self._machines[0],
             measured.suite,
-            timing,
+            (began[0], time.monotonic() - began[1]),
             plan.head.tree,
             measured.reference,
             best=measured.best,
