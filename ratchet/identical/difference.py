@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import source_from_cache
 from pathlib import Path, PurePath
 from types import CodeType
 
@@ -129,7 +130,10 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
 
 def _is_checked(path: Path) -> bool:
     """Return whether a file is byte code that Python compares with the time of its source before it runs it: PEP 552."""
-    if path.suffix != ".pyc" or not path.is_file():
+    try:
+        if not (path.is_file() and Path(source_from_cache(path)).is_file()):
+            return False
+    except ValueError:  # no name that Python gives
         return False
     with path.open("rb") as file:
         return file.read(8)[4:] == bytes(4)
@@ -142,8 +146,8 @@ def _difference(reference: Path, head: Path, path: str, one: os.stat_result | No
     if stat.S_IFMT(one.st_mode) != stat.S_IFMT(other.st_mode):
         return "is something else"
     if stat.S_ISLNK(one.st_mode):
-        targets = (str((tree / path).readlink()).replace(str(tree), "") for tree in (reference, head))
-        return "" if len(set(targets)) == 1 else "leads elsewhere"
+        target, there = (str((tree / path).readlink()) for tree in (head, reference))
+        return "" if there in (target, target.replace(str(head), str(reference))) else "leads elsewhere"
     if stat.S_ISREG(one.st_mode) and not _same_content(reference, head, path):
         return _CHANGED
     return "" if one.st_mode == other.st_mode else "has another mode"
@@ -152,9 +156,7 @@ def _difference(reference: Path, head: Path, path: str, one: os.stat_result | No
 def _same_content(reference: Path, head: Path, path: str) -> bool:
     """Return whether a file is the same. The tree's own path in it counts as the same, but not in source: builds write it."""
     one, other = (reference / path).read_bytes(), (head / path).read_bytes()
-    if one == other or path.endswith(".py"):
-        return one == other
-    return one.replace(os.fsencode(reference), b"") == other.replace(os.fsencode(head), b"")
+    return one == other or (not path.endswith(".py") and one == other.replace(os.fsencode(head), os.fsencode(reference)))
 
 
 def _may_be_unread(path: PurePath, bench: str, results: str) -> bool:
@@ -214,7 +216,7 @@ def _compiler_warnings(source: bytes) -> list[tuple[type[Warning], str]]:
 
 def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
     for module in (one, other):
-        module.body[:] = [node for node in module.body if not _is_main(node)]
+        module.body[1:] = [node for node in module.body[1:] if not _is_main(node)]  # a text is a docstring where it stands first
     kernels = _without_changed_kernels(one, other)
     described = _first_difference(one, other)
     bodies = _bodies(_compiled(one), _compiled(other))

@@ -232,6 +232,7 @@ def test_a_thread_that_keeps_running_after_the_import_is_noticed(tmp_path: Path)
         ("A = [lambda: 1]", "A = [lambda: 2]", PythonChange(bodies=frozenset({"<lambda>"}))),
         ("A = 1", "A = 1\ndef g(): pass", PythonChange(top="def g():")),
         ("A = 1", "A = 1\nif __name__ == '__main__':\n  print(A)", PythonChange()),
+        ("'A'", "if __name__ == '__main__':\n  b = 1\n'A'", PythonChange(top="if __name__ == '__main__':")),
         ("A = 1", "A = 1\nif __name__ == '__main__':\n  b: int = A", PythonChange(top="if __name__ == '__main__':")),
         ("@triton.jit\ndef k(a: t.c): pass", "@triton.jit\ndef k(a, b: t.c): pass", PythonChange(kernels=frozenset({"k"}))),
         ("@triton.jit\ndef k(a: t.c): pass", "@triton.jit\ndef k(a: t.b): pass", PythonChange(top="@triton.jit")),
@@ -267,6 +268,8 @@ def test_two_trees(tmp_path: Path) -> None:
         "pyproject.toml": "[tool.ratchet]\n",
         "kit.egg-info/LICENSE": "",
         "kit/__pycache__/a.cpython-311.pyc": b"1234\0\0\0\0",
+        "kit/__pycache__/gone.cpython-311.pyc": b"1234\0\0\0\0",
+        "kit/__pycache__/odd.pyc": b"1234\0\0\0\0",
         "kit/__pycache__/b.cpython-311.pyc": b"1234\1\0\0\0",
         ".git/HEAD": "2",
     }
@@ -283,8 +286,18 @@ def test_two_trees(tmp_path: Path) -> None:
     } | {"kit.egg-info": "is new"}
     assert found.one_sided == {"docs", "docs/new.md", "notes.md", "kit.egg-info"}
     assert found.python == {"kit/a.py": PythonChange(top="A = 2")}
-    counted = ("a.bin changed", "kit.egg-info/LICENSE is new", "kit/__pycache__/b.cpython-311.pyc is new", "link leads elsewhere")
+    cached = tuple(f"kit/__pycache__/{name}.pyc is new" for name in ("b.cpython-311", "gone.cpython-311", "odd"))
+    counted = ("a.bin changed", "kit.egg-info/LICENSE is new", *cached, "link leads elsewhere")
     assert found.counted == (*counted, "the settings in pyproject.toml changed")
+
+
+def test_what_leads_into_a_tree_differs_from_what_leads_elsewhere(tmp_path: Path) -> None:
+    """A build writes where its tree lies; the same text without that place leads to another one."""
+    trees = [write(tmp_path / name, {}) for name in ("one", "other")]
+    for tree, place in zip(trees, ("", trees[1]), strict=True):
+        (tree / "named.txt").write_text(f"{place}/lib")
+        (tree / "link").symlink_to(f"{place}/lib")
+    assert compare(*trees, "bench", "results").counted == ("link leads elsewhere", "named.txt changed")
 
 
 def test_what_always_counts_is_not_watched(tmp_path: Path) -> None:
