@@ -53,6 +53,24 @@ def _database() -> bytes:
 _DATABASE = _database()
 _HERE = "from pathlib import Path\nROOT = Path(__file__).parent.parent\n"
 
+
+def _with_work(text: str, **files: Text) -> dict[str, Text]:
+    told = "SEEN = []\ndef told(frame, event, given):\n    if frame.f_code.co_name == 'work': SEEN.append(frame.f_lineno)\n"
+    return in_op("from kit.work import work\n" + told + text, **{"kit/work.py": "def work(): return 1\n", **files})
+
+
+_SHIFTED = {"kit/work.py": "# one\n# two\ndef work(): return 1\n"}
+_HANDLED = "import signal\nSEEN = []\nsignal.signal(10, lambda _, frame: SEEN.append(frame.f_lineno))\n"
+_CODED = """\
+import signal
+SEEN = []
+def taken(_, frame): SEEN.extend(max(each.co_consts[1:]) for each in frame.f_code.co_consts if 'unused' in repr(each))
+signal.signal(10, taken)
+def unused(): return %d
+def work(): return 1
+signal.raise_signal(10)
+"""
+
 SEEN = (
     Change(
         "a hook of forks imports it",
@@ -659,6 +677,63 @@ LATER = (
             **{"kit/fast.py": "def value(): return 2\ndef unused(): return 'd'\n"},
         ),
         {"kit/fast.py": "def value(): return 2\ndef unused(): return '\\d'\n"},
+    ),
+    Change(
+        "a tracer is shown frames, and so lines",
+        _with_work("import sys\ndef value():\n    sys.settrace(told)\n    work()\n    sys.settrace(None)\n    return SEEN[0]\n"),
+        _SHIFTED,
+    ),
+    Change(
+        "a tracer of threads is shown frames, and so lines",
+        _with_work(
+            "import threading\nthreading.settrace(told)\n"
+            "def value():\n    thread = threading.Thread(target=work)\n    thread.start()\n    thread.join()\n"
+            "    return max(SEEN)\n"
+        ),
+        _SHIFTED,
+    ),
+    Change(
+        "a profiler of Python's own is shown lines",
+        _with_work(
+            "import cProfile\ndef value():\n    profile = cProfile.Profile()\n    profile.runcall(work)\n"
+            "    profile.create_stats()\n    return [each[1] for each in profile.stats if each[2] == 'work'][0]\n"
+        ),
+        _SHIFTED,
+    ),
+    Change(
+        "the collector shows the code of a function, and so its lines",
+        _with_work(
+            "import gc\nCODE = [each for each in gc.get_referents(work) if hasattr(each, 'co_code')][0]\n"
+            "def value(): return CODE.co_firstlineno\n"
+        ),
+        _SHIFTED,
+    ),
+    Change(
+        "an audit hook is shown code, and so lines",
+        _with_work(
+            "import sys\ndef hook(event, given):\n    if event == 'exec' and given[0].co_filename.endswith('late.py'):\n"
+            "        SEEN.append(max(each.co_firstlineno for each in given[0].co_consts if hasattr(each, 'co_code')))\n"
+            "sys.addaudithook(hook)\nimport kit.late\ndef value(): return SEEN[-1]\n",
+            **{"kit/late.py": "def late(): return 1\n"},
+        ),
+        {"kit/late.py": "# one\n# two\ndef late(): return 1\n"},
+    ),
+    Change(
+        "a handler of signals is given a frame, and so lines",
+        _with_work(
+            "def value(): return work()\n", **{"kit/work.py": _HANDLED + "def work(): signal.raise_signal(10); return SEEN[-1]\n"}
+        ),
+        {"kit/work.py": _HANDLED + "# one\ndef work(): signal.raise_signal(10); return SEEN[-1]\n"},
+    ),
+    Change(
+        "a handler of signals is given a frame, and so the code of its module",
+        _with_work("from kit.work import SEEN\ndef value(): return SEEN[0]\n", **{"kit/work.py": _CODED % 2}),
+        {"kit/work.py": _CODED % 8},
+    ),
+    Change(
+        "a part that runs as a program comes to stand before a docstring",
+        in_op("'A text.'\ndef value(): return __doc__\n"),
+        in_op("if __name__ == '__main__':\n    pass\n'A text.'\ndef value(): return __doc__\n"),
     ),
 )
 """The same, of other kinds; written when the code was finished."""

@@ -81,6 +81,8 @@ _PROGRAMS = _FORKS | {"os.exec", "os.posix_spawn", "os.system", "pty.spawn", "su
 _UNTRACED = frozenset({"sys.settrace", "sys.setprofile", "sys.addaudithook", "sys.monitoring.register_callback"})
 """They have something called that no tracer sees."""
 _OBJECTS = frozenset({"gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames"})
+_SHOWING = (_UNTRACED | _OBJECTS | {"signal", "addaudithook"}) - {"sys.addaudithook"}
+"""They show frames or code to their caller, or to what he gives them, and no other event tells of that."""
 _MEMORY = frozenset({"ctypes.cdata", "ctypes.string_at", "ctypes.wstring_at", "ctypes.PyObj_FromPtr"})
 """They read memory by its address."""
 _TRACERS = ("gettrace", "getprofile")
@@ -189,6 +191,8 @@ class Watch:
             self._undo.callback(delattr, FileFinder, name)
         self._replace(linecache, "cache", _Lines(self, linecache.cache))
         self._replace(sys, "addaudithook", self._traceable(sys.addaudithook))
+        handlers = sys.modules["_signal"]
+        self._replace(handlers, "signal", self._noting(handlers.signal, "signal"))
         for name in _TRACERS:
             self._replace(sys, name, self._noting(getattr(sys, name), name))
         if self._functions:
@@ -279,6 +283,7 @@ class Watch:
             def traceable(event: str, arguments: tuple[Any, ...]) -> None:
                 hook(event, arguments)
 
+            self.hear("addaudithook")
             traceable.__cantrace__ = True  # type: ignore[attr-defined]  # read by the interpreter
             was_busy, self._here.is_busy = self._here.is_busy, True  # its own event would say that nobody can trace the hook
             try:
@@ -344,10 +349,8 @@ class Watch:
         elif name in _TRACERS:
             if event.asker and self._path_of_code(event.asker.f_code):
                 self._touch(Touch("anything", f"{self._place(event.asker)} asked whether it is being watched (sys.{name})"))
-        elif name in _UNTRACED or name in _OBJECTS:
-            is_profiled = name == "sys.setprofile" and _is_of(event.caller, "python:threading")
-            if self._functions and not (is_profiled and self._functions.thread_began()):
-                self._touch(Touch("functions", f"{self._place(event.asker)} called {name}"))
+        elif name in _UNTRACED or name in _SHOWING:
+            self._shown(event)
         elif name == "object.__getattr__":
             self._read(event, *arguments[:2])
         elif name == "sys._getframe":
@@ -394,6 +397,17 @@ class Watch:
             return False
         text = os.path.realpath(os.fsdecode(place))
         return not text.startswith((self._start, f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}", "/proc/", "/sys/"))
+
+    def _shown(self, event: _Event) -> None:
+        """Note a call after which somebody sees frames or code that no event tells of, or runs what nothing traces."""
+        name, watched = event.name, self._functions
+        if name == "sys.setprofile" and _is_of(event.caller, "python:threading") and watched and watched.thread_began():
+            return
+        is_own = event.asker is None or self._path_of_code(event.asker.f_code)
+        if is_own and name in _SHOWING and (name != "signal" or callable(event.arguments[1])):
+            self._touch(Touch("anything", f"{self._place(event.asker)} called {name}, which shows code with its lines"))
+        elif watched and name in _UNTRACED | _OBJECTS:
+            self._touch(Touch("functions", f"{self._place(event.asker)} called {name}"))
 
     def _began(self, code: CodeType) -> None:
         """Note that a function of the tree began to run."""
