@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from ratchet.core.device.environment import ask, installed_version, program_vers
 from ratchet.core.device.fitness import inspect, problems_before, warnings_before
 from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.vendor import vendor_here
-from ratchet.core.errors import CudaBuildError, UsageError
+from ratchet.core.errors import CudaBuildError, RatchetError, UsageError
 from ratchet.core.untrusted import clean
 from ratchet.nvcc import find_nvcc
 
@@ -66,7 +66,7 @@ def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, v
     else:
         checks.append(check_gpu(gpu, vendor))
     without = Check("counters", "warning", f"{vendor.no_counters} Profiles come from torch.profiler.")
-    checks += [check_triton(), *([without] if vendor.no_counters else [check_nvcc(), *check_ncu()])]
+    checks += [check_triton(), *([without] if vendor.no_counters else [check_nvcc(), check_ncu()])]
     if gpu is not None:
         checks += [] if vendor.no_counters else [check_profiling()]
         checks += [check_card(gpu), *check_fitness(gpu)]
@@ -76,9 +76,10 @@ def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, v
 
 def check_git(root: Path) -> list[Check]:
     """Check git, and whether it offers an earlier commit to compare with."""
-    git = find_program("git")
-    if git is None:
+    program = shutil.which("git")
+    if program is None:
         return [Check("git", "missing", "not on the PATH", "Install git 2.20 or newer.")]
+    git = Path(program)
     version = program_version(git) or "unknown"
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if numbers < OLDEST_GIT:
@@ -151,13 +152,13 @@ def check_nvcc() -> Check:
     return Check("nvcc", "ok", f"{version} at {nvcc}")
 
 
-def check_ncu(nsight: Path = Path("/opt/nvidia/nsight-compute")) -> list[Check]:
+def check_ncu() -> Check:
     """Check Nsight Compute, whose counters show why a case changed."""
-    places = [Path("/usr/local/cuda/bin"), *sorted(nsight.glob("*/"), reverse=True)]
-    ncu = find_program("ncu", places)
-    if ncu is None:
-        return [Check("ncu", "missing", "not found: profiles come from torch.profiler", "Install Nsight Compute.")]
-    return [Check("ncu", "ok", f"{program_version(ncu) or 'unknown version'} at {ncu}")]
+    try:
+        ncu = tools.part("ncu").find_ncu(os.environ)
+    except RatchetError:
+        return Check("ncu", "missing", "not found: profiles come from torch.profiler", "Install Nsight Compute.")
+    return Check("ncu", "ok", f"{program_version(ncu) or 'unknown version'} at {ncu}")
 
 
 def check_profiling(params: Path = Path("/proc/driver/nvidia/params"), status: Path = Path("/proc/self/status")) -> Check:
@@ -254,12 +255,3 @@ def last_json(text: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return told if isinstance(told, dict) else None
-
-
-def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
-    """Find a program on the PATH, else in the first extra folder that holds it."""
-    for place in (None, *extra_places):
-        found = shutil.which(name, path=None if place is None else str(place))
-        if found is not None:
-            return Path(found)
-    return None

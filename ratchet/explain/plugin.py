@@ -39,6 +39,7 @@ RECORDS = {"roofline": "ratchet.common.rooflines:Roofline"}
 PARTS = {
     "advise": "ratchet.explain.advise_command",
     "explainer": "ratchet.explain.cases",
+    "ncu": "ratchet.explain.ncu",
     "profile_text": "ratchet.explain.report",
     "profile_files": "ratchet.explain.results",
     "roofline": "ratchet.explain.roofline",

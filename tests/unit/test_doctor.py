@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ratchet.adopt import doctor
-from ratchet.adopt.doctor import Check, check_lines, examine, find_program
+from ratchet.adopt.doctor import Check, check_lines, examine
 from ratchet.core.cli import main
 from ratchet.core.device.environment import ask, program_version
 from ratchet.core.device.vendor import Nvidia, NvidiaGpu
@@ -183,15 +183,12 @@ def test_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ncu is found on the PATH, else in the newest Nsight Compute."""
-    for year in ("2024.1", "2025.3"):
-        program(tmp_path / "nsight" / year, "ncu", f"echo Version {year}.1.0 '(build 3)'")
+    """The ncu that a profile would use is named with version and place; without one a profile does without counters."""
+    monkeypatch.setattr("ratchet.explain.ncu.newest", lambda root, pattern: [])
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    monkeypatch.setattr(doctor, "find_program", lambda name, places: find_program(name, list(places)[1:]))
-    (check,) = doctor.check_ncu(tmp_path / "nsight")
-    assert check == Check("ncu", "ok", f"2025.3.1.0 at {tmp_path / 'nsight/2025.3/ncu'}")
-    (absent,) = doctor.check_ncu(tmp_path / "nowhere")
-    assert absent.state == "missing"
+    assert doctor.check_ncu().state == "missing"
+    program(tmp_path, "ncu", "echo Version 2025.3.1.0 '(build 3)'")
+    assert doctor.check_ncu() == Check("ncu", "ok", f"2025.3.1.0 at {tmp_path / 'ncu'}")
 
 
 @pytest.mark.parametrize(
@@ -273,18 +270,6 @@ def test_program_that_fails(tmp_path: Path) -> None:
     answers: list[Any] = [ask([tmp_path / "gone"]), ask([tmp_path / "text"]), ask(["a\0b"]), ask([waiting], timeout_s=0.1)]
     assert [answer.returncode for answer in answers] == [None] * 4
     assert "gone" in answers[0].stderr
-
-
-def test_find_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The PATH comes first, then the extra places in their order."""
-    for place in ("path", "first", "second"):
-        program(tmp_path / place, "tool", "true")
-    places = [tmp_path / "none", tmp_path / "first", tmp_path / "second"]
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    assert find_program("tool", places) == tmp_path / "path" / "tool"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_program("tool", places) == tmp_path / "first" / "tool"
-    assert find_program("tool") is None
 
 
 @pytest.mark.parametrize(
