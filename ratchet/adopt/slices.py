@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 DEVICE = re.compile(r"(torch_)?(dev|device)(_?(type|name|str))?", re.IGNORECASE)
 """Names that hold the device."""
@@ -56,15 +57,14 @@ class Source:
     path: str
     tree: ast.Module
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def scope(self) -> Mapping[str, Sequence[ast.stmt]]:
+        """Name → the statements at the top of the file that bind it."""
         scope: dict[str, list[ast.stmt]] = {}
         for node in self.tree.body:
             for name in _bound(node):
                 scope.setdefault(name, []).append(node)
-        object.__setattr__(self, "scope", scope)
-
-    scope: Mapping[str, Sequence[ast.stmt]] = ()  # type: ignore[assignment]
-    """Name → the statements at the top of the file that bind it."""
+        return scope
 
 
 def straightened(body: Sequence[ast.stmt], call: ast.Call) -> list[ast.stmt] | None:

@@ -80,23 +80,6 @@ def test_what_a_package_offers_from_a_private_module_is_imported_from_the_packag
     assert [each.shown for each in found.candidates] == ["k.dct(x)"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def f(x):\n    return x\n",
-        "import torch\ndef f(x: torch.Tensor, n: int): ...\n",
-        "import torch\ndef f(x: torch.Tensor, *, n): ...\n",
-        "import torch\ndef _f(x: torch.Tensor): ...\n",
-        "import torch\n@jit\ndef f(x: torch.Tensor): ...\n",
-        "import torch\ndef f(x: torch.Tensor): ...\nf(torch.ones(3))\n",
-        "def f(:\n",
-    ],
-)
-def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
-    """A public function counts whose arguments are tensors by annotation or name, in a file that is no script and knows torch."""
-    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": text}).candidates == ()
-
-
 CONFIG = "@dataclass\nclass Args:\n    n_embd: int = 96\n"
 
 
@@ -143,11 +126,22 @@ def test_other_people_s_functions_and_modules_are_guessed_at(text: str, call: st
         "class A(nn.Module):\n    def forward(self, x, labels): ...",
         "class A(Function):\n    def forward(ctx, x): ...",
         "class A(nn.Module): ...",
+        "def f(x: torch.Tensor, n: int): ...",
+        "def f(x: torch.Tensor, *, n): ...",
+        "def _f(x: torch.Tensor): ...",
+        "@jit\ndef f(x: torch.Tensor): ...",
+        "def f(x: torch.Tensor): ...\nf(torch.ones(3))",
+        "def f(:",
     ],
 )
 def test_what_needs_more_than_a_guess_is_not_offered(text: str, tmp_path: Path) -> None:
-    """One required argument that nobody can guess is enough, and a class has to be a module."""
+    """One required argument that nobody can guess is enough, a class has to be a module, a name public, and a file no script."""
     assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": f"import torch\n{text}\n"}).candidates == ()
+
+
+def test_a_file_that_does_not_know_torch_offers_nothing(tmp_path: Path) -> None:
+    """Its arguments are no tensors, whatever they are called."""
+    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": "def f(x):\n    return x\n"}).candidates == ()
 
 
 def test_kernels_and_what_a_package_offers_come_first(tmp_path: Path) -> None:
