@@ -14,6 +14,18 @@ from tests.integration.playground import ADDS, Playground
 RESEARCH = Path(__file__).parents[2] / "research"
 
 
+def ran(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """What a script printed that came to its end."""
+    done = subprocess.run([sys.executable, RESEARCH / script, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def adversary(table: str) -> tuple[str, tuple[str, ...]]:
+    """The script and its words for one of its shorter tables."""
+    return "adversary.py", ("--scale", "0.001", "--only", table)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "words", "printed"),
@@ -22,31 +34,15 @@ RESEARCH = Path(__file__).parents[2] / "research"
         ("intervals.py", ("--runs", "16"), ["| bootstrap-t |"]),
         ("history.py", ("--runs", "3", "--cases", "2", "--repeats", "2"), ["| ratio to the anchor |"]),
         ("choices.py", ("--scale", "0.004"), ["| OWN_PAIRS 80 instead of 40 |"]),
+        (*adversary("intervals"), ["| normal, 5 %, +10.0 % |", "| AR(1), ρ 0.5, sd 2 %, +3.0 % |"]),
+        (*adversary("creep"), ["| +0.5 %, 0.7 % |", "Unchanged histories of 20 merges"]),
+        (*adversary("slower"), ["| spread"]),
+        (*adversary("total"), ["| unchanged, quiet |", "| every tenth call 50× |", "| one process in ten 2× |"]),
     ],
 )
 def test_scripts_run(script: str, words: tuple[str, ...], printed: list[str]) -> None:
     """Each prints its tables, however few runs it is given."""
-    done = subprocess.run([sys.executable, RESEARCH / script, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert [text for text in printed if text not in done.stdout] == []
-    assert done.stderr == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("table", "printed"),
-    [
-        ("intervals", ["| normal, 5 %, +10.0 % |", "| AR(1), ρ 0.5, sd 2 %, +3.0 % |"]),
-        ("creep", ["| +0.5 %, 0.7 % |", "Unchanged histories of 20 merges"]),
-        ("slower", ["| spread"]),
-        ("total", ["| unchanged, quiet |", "| every tenth call 50× |", "| one process in ten 2× |"]),
-    ],
-)
-def test_adversary(table: str, printed: list[str]) -> None:
-    """research/adversary.py prints each of its shorter tables, however few runs it is given."""
-    words = ("--scale", "0.001", "--only", table)
-    done = subprocess.run([sys.executable, RESEARCH / "adversary.py", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran(script, *words)
     assert [text for text in printed if text not in done.stdout] == []
     assert done.stderr == ""
 
@@ -54,9 +50,7 @@ def test_adversary(table: str, printed: list[str]) -> None:
 @pytest.mark.slow
 def test_speed_of_records() -> None:
     """research/record_speed.py judges one record again and compares two."""
-    words = ("--cases", "2", "--pairs", "4", "--blocks", "2", "--repeat", "1")
-    done = subprocess.run([sys.executable, RESEARCH / "record_speed.py", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran("record_speed.py", "--cases", "2", "--pairs", "4", "--blocks", "2", "--repeat", "1")
     assert "ratchet compare, 2 cases" in done.stdout
     assert "ratchet compare, 1 cases" in done.stdout
     assert done.stdout.count("exit 0") == 2
@@ -65,9 +59,7 @@ def test_speed_of_records() -> None:
 @pytest.mark.slow
 def test_speed_of_publishing() -> None:
     """research/publish_speed.py publishes one run."""
-    command = [sys.executable, RESEARCH / "publish_speed.py", "--cases", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran("publish_speed.py", "--cases", "2")
     assert "exit 0 after " in done.stdout
     assert "2 of 2 cases slower" in done.stdout
 
@@ -81,9 +73,7 @@ def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_start_in_a_repository() -> None:
     """research/large_repository.py makes a repository and times the start of a check in it, clean and dirty."""
-    words = ("--commits", "20", "--files", "1000", "--repeat", "1")
-    done = subprocess.run([sys.executable, RESEARCH / "large_repository.py", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = ran("large_repository.py", "--commits", "20", "--files", "1000", "--repeat", "1")
     assert done.stdout.count("the hosts are started here") == 2
 
 
