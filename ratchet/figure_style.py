@@ -197,24 +197,14 @@ def wrapped(text: object, size: float, width: float, most: int, weight: str = "n
     """Break a text into lines of at most ``width`` points; the last of ``most`` ends with an ellipsis where text is left out."""
     shown = drawable(text, 1200)
 
-    def fits(line: str) -> bool:
-        # Measuring a line takes milliseconds, so one that is too wide by far is only estimated: kerning, which the sum of its
-        # letters leaves out, moves them by less than a tenth.
-        estimate = sum(_advance(letter, size, weight) for letter in line)
-        return estimate <= 1.1 * width and width_of(line, size, weight) <= width
+    def lines_of_columns(columns: int) -> list[str]:
+        return textwrap.wrap(shown, columns, max_lines=most, placeholder="…")
 
-    columns = int(2.5 * width / size)  # the narrowest letters
-    while True:
-        lines = textwrap.wrap(shown, columns, max_lines=most, placeholder="…")
-        if columns == 1 or all(map(fits, lines)):
-            return lines
-        columns -= 1
+    def is_wide(columns: int) -> bool:
+        return any(width_of(line, size, weight) > width for line in lines_of_columns(columns))
 
-
-@functools.cache
-def _advance(letter: str, size: float, weight: str) -> float:
-    """Return by how many points a letter moves the next one."""
-    return width_of(f"|{letter}|", size, weight) - width_of("||", size, weight)
+    possible = range(1, int(2.5 * width / size) + 1)  # the narrowest letters
+    return lines_of_columns(max(1, bisect.bisect_right(possible, False, key=is_wide)))
 
 
 def shortened(text: object, size: float, width: float) -> str:
