@@ -72,8 +72,6 @@ class Intake:
     run: RunRecord
     """Its figures are computed again from its samples."""
     profiles: tuple[CaseProfile, ...] = ()
-    files: tuple[str, ...] = ()
-    """Names of the other files: relative, plain."""
     problems: tuple[str, ...] = ()
     """One sentence for each thing that was left out."""
 
@@ -99,8 +97,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
             profiles = _record(box, index, workspace / PROFILES, LARGEST_PROFILES, Profiles).profiles
         except ArtifactError as error:
             problems.append(f"The profiles were left out: {error.message}")
-    others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
-    return Intake(record, profiles, others, tuple(problems))
+    return Intake(record, profiles, tuple(problems))
 
 
 def take_in_beside(artifact: Path, name: str, workspace: Path) -> Any:
