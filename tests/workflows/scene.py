@@ -157,9 +157,6 @@ class Scene:
         assert len(bodies) == 1, bodies
         return bodies[0]
 
-    def on_main(self, path: str) -> str:
-        return git(self.origin, "show", f"main:{path}")
-
 
 def _environ(folder: Path) -> dict[str, str]:
     """What a machine's own environment holds. Nothing of the one that runs the tests leaks in."""
