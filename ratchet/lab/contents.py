@@ -114,6 +114,8 @@ def _draw(spec: InputSpec, to: torch.Tensor, generator: torch.Generator, kind: I
         to *= 64
     elif kind == "structured":
         _structure(to)
+    elif kind == "mixed":
+        _mix(to, generator)
 
 
 def _structure(made: torch.Tensor) -> None:
@@ -127,3 +129,16 @@ def _structure(made: torch.Tensor) -> None:
     tiny.mul_(1e-3)
     large.mul_(32)
     outliers.reshape(-1)[::97] *= 256
+
+
+def _mix(made: torch.Tensor, generator: torch.Generator) -> None:
+    """Give the same to a few rows or, as often, elements, which the seed draws: who has not read all of them cannot know."""
+    is_rows = bool(torch.randint(2, (), generator=generator, device=made.device))
+    parts = made if is_rows and len(made) >= _BANDS else made.view(-1)
+    if step := len(parts) // _BANDS:
+        within = torch.randint(step, (_BANDS,), generator=generator, device=made.device)
+        order = torch.randperm(_BANDS, generator=generator, device=made.device)
+        chosen = order * step + within  # no two are the same
+        some = parts[chosen]
+        _structure(some)
+        parts[chosen] = some

@@ -75,8 +75,8 @@ class SourceFile(Record):
     """Empty where the record is printed without sources."""
 
 
-InputKind = Literal["random", "structured", "large", "other shape"]
-"""The last one is in earlier records only."""
+InputKind = Literal["random", "structured", "large", "mixed", "other shape"]
+"""Mixed ones are among timed calls only, the last one is in earlier records only."""
 
 
 class Probe(Record):
