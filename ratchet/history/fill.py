@@ -84,7 +84,9 @@ def fill(
     limited = f"-{limits}" if paths or request.patterns else ""
     folder = writable(results / FOLDER / f"{older.tree.commit[:10]}-{newer.tree.commit[:10]}{limited}")
     proof = tools.part("static") if static else None
-    walk = _Walk(request, repository, settings, files, results, folder, progress, without_secrets(environ), proof)
+    environ = without_secrets(environ)
+    site = _Site(request, repository, settings, progress, environ)
+    walk = _Walk(request, repository, settings, files, results, folder, progress, environ, proof, site)
     record = FillRecord(
         older=older.tree,
         newer=newer.tree,
@@ -97,7 +99,7 @@ def fill(
     progress.announce(f"{units.plural(len(commits), 'commit')} after {commit_label(older.tree)} up to {commit_label(newer.tree)}")
     record = _resumed(record, walk, again=again)
     clock = time.monotonic()
-    with watched(repository.root, results, progress), walk.stack:
+    with watched(repository.root, results, progress), site.stack:
         while record.left:
             spent = time.monotonic() - clock
             # A commit that needs the device takes no longer than nine in ten of the last twenty.
@@ -156,8 +158,45 @@ def _resumed(record: FillRecord, walk: _Walk, *, again: bool) -> FillRecord:
 
 
 @dataclass
+class _Site:
+    """The device of a walk and its two trees. The tree of the commit before stays, built; the next takes the other's place."""
+
+    request: Request
+    repository: Repository
+    settings: Settings
+    progress: Progress
+    environ: Mapping[str, str]
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    machine: Machine | None = None
+    folders: dict[str, Path] = field(default_factory=dict)
+    """Commit → where it is checked out; the older one of two first."""
+    logs: Path = Path()
+
+    def device(self) -> Machine:
+        what = f"ratchet history fill in {self.repository.root}"
+        if self.machine is None:
+            held = machine_of(self.request.devices, self.settings, what, self.progress, self.environ)
+            self.machine = self.stack.enter_context(held)
+        return self.machine
+
+    def trees(self, head: Snapshot, reference: Snapshot) -> Trees:
+        """Check the commit out in the place of the one before the last; both of a first pair are new."""
+        repository, names = self.repository, [head.tree.commit, reference.tree.commit]
+        if names[1] not in self.folders:
+            trees = self.stack.enter_context(worktrees(repository, head, reference))
+            self.folders, self.logs = {names[1]: trees.reference or trees.head, names[0]: trees.head}, trees.logs
+        elif names[0] not in self.folders:
+            kept = self.folders[names[1]]
+            ((_, place),) = ((name, folder) for name, folder in self.folders.items() if name != names[1])
+            repository.remove_worktree(place)
+            repository.add_worktree(place, head.revision)
+            self.folders = {names[1]: kept, names[0]: place}
+        return Trees(self.folders[names[0]], self.folders[names[1]], self.logs)
+
+
+@dataclass
 class _Walk:
-    """A walk with its device and its two trees. The tree of the commit before stays, built; the next takes the other's place."""
+    """What looks at one commit after the other, and what it keeps of them."""
 
     request: Request
     repository: Repository
@@ -169,11 +208,7 @@ class _Walk:
     environ: Mapping[str, str]
     static: Any
     """The module that proves commits to be the same without a device; None where nobody wants that."""
-    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    machine: Machine | None = None
-    folders: dict[str, Path] = field(default_factory=dict)
-    """Commit → where it is checked out; the older one of two first."""
-    logs: Path = Path()
+    site: _Site
     last: HistoryRun | None = None
     recorded: Any = None
     """What was written down last of the cases. Of one that a commit touched since, it proves nothing any more.
@@ -212,14 +247,14 @@ class _Walk:
             reason = f"No case does anything else than before, by what was recorded of {commit_label(self.recorded.tree)}."
             run = self._same_as_last(record, head, started, reason)
             return done(result="identical", reason=reason, same=proved, run=run)
-        machine = self._device()
+        machine = self.site.device()
         fingerprint = environment_of(machine).fingerprint
         last = self.last
         if last is None or (last.commit, last.fingerprint) != (record.before, fingerprint):
             proved = ()  # a run has all cases, and these would have no figures to keep
         patterns = tuple(glob.escape(name) for name in needed) if proved else self.request.patterns
         try:
-            trees = self._trees(head, reference)
+            trees = self.site.trees(head, reference)
             if broken := build(self.settings, "head", trees.head, head, self.progress, self.environ):
                 raise broken
             plan = replace(self.plan(head, reference), patterns=patterns)
@@ -258,32 +293,11 @@ class _Walk:
             report = held_against(self.snapshot(self.recorded.tree.commit)) if self.recorded else None
             # Cases touch nearly what they touched before. Where this commit changed that, a new record would prove nothing.
             if report is None or len(held_against(reference).needed) * 2 < len(report.needed):
-                self.recorded = prover.recorded(self._device(), reference, patterns)
+                self.recorded = prover.recorded(self.site.device(), reference, patterns)
                 report = held_against(reference)
         except (BuildError, ForeignModuleError, GitError, HostError, UsageError):
             return (), ()  # measuring says what is wrong
         return tuple(case.name for case in report.cases if case.identical), report.needed
-
-    def _device(self) -> Machine:
-        what = f"ratchet history fill in {self.repository.root}"
-        if self.machine is None:
-            held = machine_of(self.request.devices, self.settings, what, self.progress, self.environ)
-            self.machine = self.stack.enter_context(held)
-        return self.machine
-
-    def _trees(self, head: Snapshot, reference: Snapshot) -> Trees:
-        """Check the commit out in the place of the one before the last; both of a first pair are new."""
-        repository, names = self.repository, [head.tree.commit, reference.tree.commit]
-        if names[1] not in self.folders:
-            trees = self.stack.enter_context(worktrees(repository, head, reference))
-            self.folders, self.logs = {names[1]: trees.reference or trees.head, names[0]: trees.head}, trees.logs
-        elif names[0] not in self.folders:
-            kept = self.folders[names[1]]
-            ((_, place),) = ((name, folder) for name, folder in self.folders.items() if name != names[1])
-            repository.remove_worktree(place)
-            repository.add_worktree(place, head.revision)
-            self.folders = {names[1]: kept, names[0]: place}
-        return Trees(self.folders[names[0]], self.folders[names[1]], self.logs)
 
     def _confirmed(
         self, record: FillRecord, checked: CommandResult, head: Snapshot, reference: Snapshot, trees: Trees
@@ -334,7 +348,7 @@ class _Walk:
             try:
                 anchor = self.snapshot(commit)
                 with worktree(self.repository, trees, anchor) as tree:
-                    comparer = Comparer(self.plan(head, anchor), (self._device(),), trees, self.progress)
+                    comparer = Comparer(self.plan(head, anchor), (self.site.device(),), trees, self.progress)
                     cases = comparer.compare(anchor, tree, names, pairs=ANCHOR_PAIRS).cases
             except (BuildError, GitError, HostError, UsageError) as error:
                 self.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")

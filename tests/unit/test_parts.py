@@ -11,6 +11,7 @@ from ratchet.tools import TOOLS
 ROOT = Path(__file__).parents[2]
 COMMON = "common"
 """The folder that tools share."""
+MOST_FIELDS = 12
 
 
 def part_of(module: str) -> str:
@@ -62,3 +63,15 @@ def test_a_plugin_imports_nothing() -> None:
     """What a tool adds is known without loading the tool."""
     plugins = [ROOT / "ratchet" / tool / "plugin.py" for tool in TOOLS]
     assert [path for path in plugins for node in ast.parse(path.read_bytes()).body if "Import" in type(node).__name__] == []
+
+
+def test_dataclasses_are_small_and_hold_no_functions() -> None:
+    """None has more than twelve fields, or one that is called; what authors of benchmarks fill in is theirs."""
+    large = set()
+    for path in (ROOT / "ratchet").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(each) for each in node.decorator_list):
+                fields = [ast.unparse(line.annotation) for line in node.body if isinstance(line, ast.AnnAssign)]
+                if len(fields) > MOST_FIELDS or any("Callable" in field for field in fields):
+                    large.add(f"{module_of(path)}.{node.name}")
+    assert large == {"ratchet.core.workload.Workload"}
