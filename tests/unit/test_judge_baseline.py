@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from ratchet.common.baseline_steps import BaselineUpdate, MoveKind
-from ratchet.common.baseline_update import record
-from ratchet.core.errors import UsageError
+from ratchet.common.baseline_update import intact, record
+from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry
-from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.environment import Fingerprint, PackageDifference
 from ratchet.core.records.run import CaseRun, Failure, RunRecord, Tree
 from tests import examples, history_examples
 from tests.history_examples import check_of, commit, gone, new, timed
@@ -418,6 +418,9 @@ def test_what_never_enters(case: CaseRun) -> None:
 
 
 RUN = "The run of 2026-03-14 15:09"
+TWO_ENVIRONMENTS = examples.ENVIRONMENT.model_copy(
+    update={"differs": (PackageDifference(name="triton", head="3.6.0", reference="3.5.1"),)}
+)
 NO_COMMIT = "so it cannot be tied to a commit. Commit, then run it again."
 
 
@@ -427,15 +430,43 @@ NO_COMMIT = "so it cannot be tied to a commit. Commit, then run it again."
         ({"head": Tree(commit=commit(1), dirty=True)}, f"{RUN} measured uncommitted changes, {NO_COMMIT}"),
         ({"head": Tree(commit="")}, f"{RUN} was measured where no commit was checked out, {NO_COMMIT}"),
         ({"head": Tree(commit="--upload-pack=x")}, f"{RUN} was measured where no commit was checked out, {NO_COMMIT}"),
+        (
+            {"environment": TWO_ENVIRONMENTS},
+            "This run compared two environments, so it says nothing of a commit. Check without --env first.",
+        ),
         ({"wall_s": 1e300}, "A run cannot take 1e+300 s from 2026-03-14 on. Measure again."),
     ],
 )
 def test_runs_that_no_baseline_can_name_are_refused(changes: dict[str, object], said: str) -> None:
-    """Uncommitted changes, code without a commit, and a length that leads past the last date there is."""
+    """Uncommitted changes, code without a commit, two environments, and a length that leads past the last date there is."""
     run = check_of(timed(1.0), day=0, head=1).model_copy(update=changes)
     with pytest.raises(UsageError) as caught:
         recorded(Baseline(), run)
     assert str(caught.value) == said
+
+
+def test_what_was_edited_is_left_as_it_is() -> None:
+    """A baseline whose chain verifies is given back; another is refused with its name, what is wrong, and what shows it."""
+    assert intact(FIRST, "a.json") is FIRST
+    entry = FIRST.entries(examples.FINGERPRINT)[NAME].model_copy(update={"days": ()})
+    with pytest.raises(RecordError) as caught:
+        intact(FIRST.with_entries(examples.FINGERPRINT, {NAME: entry}), "a.json")
+    assert str(caught.value).startswith("a.json does not verify, and was left as it is: ")
+    assert NAME in caught.value.message
+    assert caught.value.hint == "See `ratchet baseline verify`."
+
+
+def test_how_uncertain_a_left_out_figure_is() -> None:
+    """It is told with how far its interval reaches above its median, the gate of this case, and its processes; others are not."""
+    ratios = [4.0, 6.4, 2.8, 5.6, 3.2, 6.0, 2.4, 5.2]
+    restless = examples.compared(*ratios, reference=(), reference_workload=None, in_reference=False)
+    run = check_of(restless, new("gemm/2k"), day=0, head=1)
+    policy = run.policy.model_copy(update={"case_gates": {NAME: run.policy.regression * 2}})
+    run = run.model_copy(update={"policy": policy})
+    done = recorded(Baseline(), run)
+    ((name, uncertainty),) = done.uncertain.items()
+    assert (name, uncertainty.limit, uncertainty.processes) == (NAME, run.policy.regression * 2, len(ratios))
+    assert uncertainty.limit < uncertainty.above < max(ratios) / min(ratios) - 1
 
 
 def test_order_of_the_file() -> None:
