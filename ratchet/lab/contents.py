@@ -50,10 +50,10 @@ class CallContents:
         """The memory that the arguments of a call take."""
         return end_of(self.parts)
 
-    def made(self, seed: int) -> list[torch.Tensor]:
+    def made(self, seed: int, kind: InputKind = "random") -> list[torch.Tensor]:
         """Return one content in memory that no runner has. Raises RunnerTrouble."""
         tensors = [torch.empty(part.shape, dtype=getattr(torch, part.dtype), device=self.device) for part in self.parts]
-        self.fill(tensors, seed)
+        self.fill(tensors, seed, kind)
         return tensors
 
     def fill(self, tensors: Sequence[torch.Tensor], seed: int, kind: InputKind = "random") -> None:
@@ -115,7 +115,7 @@ def _draw(spec: InputSpec, to: torch.Tensor, generator: torch.Generator, kind: I
     elif kind == "structured":
         _structure(to)
     elif kind == "mixed":
-        _mix(to, generator)
+        _mix(to, generator.initial_seed())
 
 
 def _structure(made: torch.Tensor) -> None:
@@ -131,14 +131,14 @@ def _structure(made: torch.Tensor) -> None:
     outliers.reshape(-1)[::97] *= 256
 
 
-def _mix(made: torch.Tensor, generator: torch.Generator) -> None:
+def _mix(made: torch.Tensor, seed: int) -> None:
     """Give the same to a few rows or, as often, elements, which the seed draws: who has not read all of them cannot know."""
-    is_rows = bool(torch.randint(2, (), generator=generator, device=made.device))
-    parts = made if is_rows and len(made) >= _BANDS else made.view(-1)
+    generator = torch.Generator().manual_seed(seed)  # on the CPU: nothing here waits for a GPU
+    is_rows = bool(torch.randint(2, (), generator=generator))
+    parts = made if is_rows and made.dim() > 1 and len(made) >= _BANDS else made.view(-1)
     if step := len(parts) // _BANDS:
-        within = torch.randint(step, (_BANDS,), generator=generator, device=made.device)
-        order = torch.randperm(_BANDS, generator=generator, device=made.device)
-        chosen = order * step + within  # no two are the same
+        within = torch.randint(step, (_BANDS,), generator=generator)
+        chosen = (torch.randperm(_BANDS, generator=generator) * step + within).to(made.device)  # no two are the same
         some = parts[chosen]
         _structure(some)
         parts[chosen] = some

@@ -54,6 +54,8 @@ ALONE = 5
 """Messages of the baseline when the candidate is gone."""
 FEWER_PAIRS, FAR_SLOWER = 3, 4.0
 """Least pairs where each call of the candidate takes so many times as long as the baseline's longest: only ``slower`` is left."""
+_TIMED: tuple[InputKind, ...] = ("random", "mixed")
+"""Kinds of timed inputs."""
 _HINTS = {
     "has no function": "Name another function of both files with --function.",
     "positional argument": "Repeat --input for each argument, or make them with --inputs FILE:FUNCTION.",
@@ -427,8 +429,9 @@ class Referee:
         """Return how often to call, by the times of a few calls, and by what inputs and processes cost."""
         self._progress.stage("Planning")
         began = time.monotonic()
-        self._contents.made(derived(self._seeds[-1], 1))
-        draw_s = max(time.monotonic() - began, 1e-6)
+        for kind in _TIMED:
+            self._contents.made(derived(self._seeds[-1], 1), kind)
+        draw_s = max(time.monotonic() - began, 1e-6) / len(_TIMED)
         device = self._device.type
         bytes_ = self._contents.bytes + end_of(self._promise)
         free = torch.cuda.mem_get_info()[0] / 4 if device == "cuda" else MEMORY_BYTES[device]
@@ -508,8 +511,8 @@ class Referee:
     def _timed_content(self, number: int) -> Content:
         """Return the content of a timed call: half are mixed, or a file could count on what never comes when it is timed."""
         seed = derived(self._seeds[-1], number)
-        is_mixed = self._mixes and seed % 2 == 1 and len(set(self._contents.kinds)) > 1
-        return Content(seed, "mixed" if is_mixed else "random", self._promise)
+        is_mixed = self._mixes and len(set(self._contents.kinds)) > 1
+        return Content(seed, _TIMED[seed % 2 if is_mixed else 0], self._promise)
 
     def _check(self, found: CallSnapshot, expected: CallSnapshot, content: Content, tables: Mapping[Side, CallSlots]) -> None:
         """Hold one call of a message against the baseline's on the same content; what looks wrong, against float64, too."""
