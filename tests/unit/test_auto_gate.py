@@ -56,6 +56,18 @@ def test_a_gate_takes_five_days() -> None:
     assert LEAST < noisy <= MOST
 
 
+@pytest.mark.parametrize(("source", "counted"), [("paired", 1), ("total", 1), ("stored", 0)])
+def test_pairs_tell_of_noise_however_they_were_judged(source: str, counted: int) -> None:
+    """The pairs of a run count whether their medians or their means decided; a stored figure has none."""
+    run = main_run(0, *QUIET)
+    report = judge_run(run, Baseline(), AUTO)
+    case = report.cases[0]
+    assert case.comparison
+    case = case.model_copy(update={"comparison": case.comparison.model_copy(update={"source": source})})
+    done = record(Baseline(), [(run, report.model_copy(update={"cases": (case,)}))])
+    assert len(entry_of(done.baseline).noise) == counted
+
+
 def test_one_run_a_day_counts() -> None:
     """Ten merges on one day tell nothing of other days."""
     runs = [main_run(0, *QUIET, hours=hour) for hour in range(8)]

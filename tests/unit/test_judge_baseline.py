@@ -239,6 +239,13 @@ def test_a_merge_that_is_not_slower_ends_the_creep(ratio: float) -> None:
     assert recorded(FIRST, merge(ratio, 2, day=0.1)).baseline is FIRST
 
 
+def test_a_part_is_one_of_the_gate_of_the_case() -> None:
+    """A case with a gate of its own has merges in its entry from a quarter of that on."""
+    policy = merge(1.0, 2).policy.model_copy(update={"case_gates": {NAME: 0.08}})
+    runs = [merge(ratio, head).model_copy(update={"policy": policy}) for ratio, head in ((1.012, 2), (1.03, 3))]
+    assert merges_of(recorded(FIRST, *runs)) == [(commit(3), 1.03)]
+
+
 def test_only_the_latest_merges_are_kept() -> None:
     """Of many merges the latest ten stand in the entry."""
     done = recorded(FIRST, *(merge(1.01 + number / 1000, number) for number in range(2, 18)))
