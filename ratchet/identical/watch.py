@@ -404,7 +404,7 @@ class Watch:
         if name == "sys.setprofile" and _is_of(event.caller, "python:threading") and watched and watched.thread_began():
             return
         is_own = event.asker is None or self._path_of_code(event.asker.f_code)
-        if is_own and name in _SHOWING and (name != "signal" or callable(event.arguments[1])):
+        if is_own and name in _SHOWING and (name != "signal" or any(map(callable, event.arguments[1:]))):
             self._touch(Touch("anything", f"{self._place(event.asker)} called {name}, which shows code with its lines"))
         elif watched and name in _UNTRACED | _OBJECTS:
             self._touch(Touch("functions", f"{self._place(event.asker)} called {name}"))
