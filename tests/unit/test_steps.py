@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from ratchet.common.baseline_steps import Move, Person, accept, rename
+from ratchet.common.baseline_steps import Move, MoveKind, Person, accept, rename
 from ratchet.common.baseline_update import record
 from ratchet.core.errors import UsageError
 from ratchet.core.judge.chain import problems
@@ -48,6 +48,7 @@ def test_accept_moves_back() -> None:
     assert step.ratio == pytest.approx(1.1, rel=2e-3)
     assert step.predecessor == entry.steps[0].digest
     assert [each.reference for each in step.measurements] == [commit(1)]
+    assert (moved.case, moved.kind) == (NAME, MoveKind.ACCEPTED)
     assert (moved.before, moved.after) == (FIRST.entries(examples.FINGERPRINT)[NAME], entry)
 
 
@@ -176,7 +177,7 @@ def test_rename_takes_the_chain_along() -> None:
     for each in done:
         entry, before = after.fingerprints[each.machine].configs["attention/train"], both.fingerprints[each.machine].configs[NAME]
         assert list(after.fingerprints[each.machine].configs) == ["attention/train"]
-        assert each.after == entry
+        assert (each.case, each.kind, each.after) == ("attention/train", MoveKind.RENAMED, entry)
         assert (entry.steps[:-1], entry.days, entry.git_commit) == (before.steps, before.days, before.git_commit)
         step = entry.steps[-1]
         assert (step.previous_name, step.commit, step.timestamp) == (NAME, commit(5), NOW)
