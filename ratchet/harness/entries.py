@@ -190,11 +190,18 @@ SECONDS, NANOSECONDS = Unit(ms=1e3), Unit(ms=1e-6)
 _WORDS = {"seconds": "s", "sec": "s", "milliseconds": "ms", "millisecond": "ms", "msec": "ms", "microseconds": "us", "usec": "us"}
 _WORDS |= {"nanoseconds": "ns", "nsec": "ns"}
 _SIZES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_PER_TIME = re.compile(rf"[\s_-]*(?<![a-z])per[\s_-]+(?P<time>second|{'|'.join((*_TIMES, *_WORDS))})(?![a-z])", re.IGNORECASE)
+"""The end of a rate in words, whose last word alone would be a time: ``token_per_sec``, ``GB per s``."""
+
+
+def with_slash(text: str) -> str:
+    """Return a text in which a rate has a slash: ``token/s`` for ``token_per_sec``."""
+    return _PER_TIME.sub(lambda rate: f"/{_WORDS.get(rate['time'].lower(), rate['time'])}", text).replace("/second", "/s")
 
 
 def unit_of(text: str) -> Unit | None:
     """Return the unit that a text names, such as ``ms``, ``GB/s``, ``TFLOPS``, ``tok/s``; None where it names none."""
-    word = text.strip().lower().replace("per_second", "/s").replace("/sec", "/s").replace("_/s", "/s")
+    word = with_slash(text).strip().lower().replace("/sec", "/s")
     word = _WORDS.get(word, word)
     if word in _TIMES:
         return Unit(ms=_TIMES[word])
@@ -210,6 +217,7 @@ def unit_within(text: str) -> Unit | None:
 
     Two different units, such as in ``GB/s (at 5 ms)``, are none.
     """
+    text = with_slash(text)
     if whole := unit_of(text):
         return whole
     found = [unit for word in re.split(r"[\s,;:()\[\]]+", text) if (unit := unit_of(word))]

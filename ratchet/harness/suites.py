@@ -35,6 +35,7 @@ from ratchet.harness.entries import (
     text_of,
     timed,
     unit_of,
+    with_slash,
     words_of,
 )
 
@@ -244,8 +245,8 @@ def pytorch(document: Any, _: Path | None, __: Path) -> ParsedFile:
 
 def _unit_of_metric(name: str) -> Unit | None:
     """Return the unit that ends a name: ``latency_ms``, ``avg time(ms)``, ``tok/s(avg)``, ``output_tokens_per_second``."""
-    text = re.sub(r"[_ ]?\(?(?:avg|mean|median|p50)\)?$", "", name.strip(), flags=re.IGNORECASE)
-    found = re.search(r"(?:^|[_( ])([a-z]+(?:_per_second|/s(?:ec)?)|[a-zµμ]+)\)?$", text, re.IGNORECASE)
+    text = re.sub(r"[_ ]?\(?(?:avg|mean|median|p50)\)?$", "", with_slash(name.strip()), flags=re.IGNORECASE)
+    found = re.search(r"(?:^|[_( ])([a-z]*/s(?:ec)?|[a-zµμ]+)\)?$", text, re.IGNORECASE)
     return unit_of(found[1]) if found else None
 
 

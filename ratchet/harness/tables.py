@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.core.untrusted import clean
-from ratchet.harness.entries import FormatError, ParsedFile, TimedBenchmark, Unit, timed, unit_of, unit_within, words_of
+from ratchet.harness.entries import (
+    FormatError,
+    ParsedFile,
+    TimedBenchmark,
+    Unit,
+    timed,
+    unit_of,
+    unit_within,
+    with_slash,
+    words_of,
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def _label_of(header: str) -> tuple[str, str] | None:
 
 def _unit_at_end(name: str) -> Unit | None:
     """Return the unit of a column such as ``latency_ms``, ``Triton-GB/s`` or ``us``; none of ``S``, a length."""
-    word = re.split(r"[-_\s]", name.strip())[-1]
+    word = re.split(r"[-_\s]", with_slash(name.strip()))[-1]
     unit = unit_of(word) if len(word) > 1 else None
     return unit if unit and (unit.ms or unit.bytes or unit.flops) else None
 

@@ -212,6 +212,9 @@ def test_states_of_nvbench_that_have_no_times_or_are_listed_twice(tmp_path: Path
         ("Time in ms", 1.0, None),
         ("Throughput (GB/s)", 0.0, 1e9),
         ("tokens/s", 0.0, None),
+        ("Throughput (tokens per sec)", 0.0, None),
+        ("GB per s", 0.0, 1e9),
+        ("us per token", 1e-3, None),
     ],
 )
 def test_a_unit_is_found_where_people_write_it(axis: str, ms: float, work: float | None) -> None:
@@ -221,7 +224,7 @@ def test_a_unit_is_found_where_people_write_it(axis: str, ms: float, work: float
     assert (unit.ms, unit.bytes or unit.flops) == (ms, work)
 
 
-@pytest.mark.parametrize("axis", ["Speedup (x)", "Memory (MB)", "larger is better", "GB/s (at 5 ms)"])
+@pytest.mark.parametrize("axis", ["Speedup (x)", "Memory (MB)", "larger is better", "GB/s (at 5 ms)", "tokens per ms"])
 def test_an_axis_without_one_unit_has_none(axis: str) -> None:
     """Nothing is guessed."""
     assert unit_within(axis) is None
@@ -307,6 +310,8 @@ def test_a_damaged_record_of_pytorch_costs_no_other_one(tmp_path: Path) -> None:
         ("mean_ttft_ms", 1.0),
         ("tokens_per_second", 1e3),
         ("output tokens_per_second(mean)", 1e3),
+        ("token_per_sec", 1e3),
+        ("samples_per_s", 1e3),
         ("avg time(ms)", 1.0),
         ("tok/s(avg)", 1e3),
         ("compile_time_us", 1e-3),
