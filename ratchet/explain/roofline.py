@@ -5,6 +5,7 @@ Called by ``ratchet variants --roofline`` and for each profiled case; checks use
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -13,6 +14,7 @@ from ratchet.core.judge.roofs import Roofs, cached, is_warm
 from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import Side, WorkloadIdentity
+from ratchet.explain.metrics import bare
 
 # Roofs and points.
 
@@ -21,6 +23,8 @@ FAR = 0.5
 """Below this share of every roof, neither memory nor arithmetic limits a case: too little is in flight, or it does other work."""
 AGREEMENT = 0.05
 """Fraction by which declared and counted FLOPs may differ."""
+NEARLY_ALL = 0.95
+"""Part of a call's time on the GPU whose kernels stand for the call: without a second side, a profile counts so many."""
 PRECISIONS = {
     "float64": "fp64",
     "float32": "fp32",
@@ -86,6 +90,21 @@ def counted_bytes(profile: Profile) -> float | None:
     return sum(known) if known and len(known) == len(moved) else None
 
 
+def is_of_whole_call(profile: Profile) -> bool:
+    """Return whether counters are those of a whole call: nearly all its kernels, each launch. True where no trace says more."""
+    activity = profile.activity
+    if activity is None or not activity.ran:
+        return True
+    counted = Counter(kernel.function for kernel in profile.kernels)
+    times, ran = defaultdict[str, float](float), Counter[str]()
+    for name, seconds in activity.kernels.items():
+        if not name.startswith(("Memset", "Memcpy")):
+            times[bare(name)] += seconds
+            ran[bare(name)] += activity.ran.get(name, 0)
+    is_every_launch = all(count >= ran[name] // max(1, activity.calls) for name, count in counted.items())
+    return is_every_launch and sum(times[name] for name in counted) >= NEARLY_ALL * sum(times.values())
+
+
 def counted(
     case: str,
     side: Side | None,
@@ -97,13 +116,15 @@ def counted(
     """Return a point whose FLOPs and bytes are the profiler's own.
 
     ``seconds`` is the benchmark's median; without one, the profiler's durations are added up. None where the report lacks the
-    counters, or where neither knows a time.
+    counters, where neither knows a time, or where the benchmark timed more than the profiler counted.
     """
     moved, flops = counted_bytes(profile), counted_flops(profile)
     durations = [kernel.duration_s for kernel in profile.kernels if kernel.duration_s]
     if moved is None or not all(kernel.flops for kernel in profile.kernels):
         return None
     if seconds is None and len(durations) < len(profile.kernels):
+        return None
+    if seconds is not None and not is_of_whole_call(profile):
         return None
     precision = binding_precision(flops, roofs)
     return RooflinePoint(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ratchet.common.rooflines import Roof, Roofline, RooflinePoint
 from ratchet.core.judge.roofs import Roofs, datasheet
 from ratchet.core.records.environment import Peaks
-from ratchet.core.records.profile import KernelProfile, Profile
+from ratchet.core.records.profile import Activity, KernelProfile, Profile
 from ratchet.explain import roofline as pure
 from ratchet.explain.readers import read as read_report
 from ratchet.explain.roofline_figure import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text
@@ -96,6 +96,19 @@ def test_without_counters(lacking: dict[str, Any]) -> None:
     """One kernel without a counter makes the sum unknown, never smaller."""
     assert pure.counted("a/b", None, profile(kernel(), kernel(**lacking)), ROOFS, 1e-4) is None
     assert pure.counted("a/b", None, Profile(tool="torch"), ROOFS, 1e-4) is None
+
+
+@pytest.mark.parametrize(
+    ("traced", "launches"),
+    [({"copy": 1.0}, {"copy": 3000}), ({"copy": 0.9, "other": 0.1}, {"copy": 20, "other": 10})],
+)
+def test_counters_of_a_part_of_the_call(traced: dict[str, float], launches: dict[str, int]) -> None:
+    """Bytes of some launches or kernels over the time of the whole call would be a rate that nothing has."""
+    part = profile(kernel(function="copy"), kernel(function="copy"))
+    activity = Activity(calls=10, wall_s=1.0, kernels=traced, ran=launches)
+    assert pure.counted("a/b", None, part.model_copy(update={"activity": activity}), ROOFS, 0.1) is None
+    whole = activity.model_copy(update={"kernels": {"copy": 0.96, "other": 0.04}, "ran": {"copy": 20, "other": 10}})
+    assert pure.counted("a/b", None, part.model_copy(update={"activity": whole}), ROOFS, 0.1) is not None
 
 
 def test_the_precision_that_binds() -> None:
