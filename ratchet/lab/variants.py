@@ -158,7 +158,7 @@ def _measure_variants(
         for timed in suite.cases:
             measured.setdefault(timed.name, {})[other] = timed
     own = {name: names[0] for name, names in variants.items()}
-    return [_case(case, own.get(case.name, ""), measured.get(case.name, {})) for case in cases], list(suites.values())
+    return [timed_variants(case, own.get(case.name, ""), measured.get(case.name, {})) for case in cases], list(suites.values())
 
 
 def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
@@ -179,14 +179,15 @@ def swept_case(cases: Sequence[CaseRun], parameter: str) -> CaseRun:
     return case
 
 
-def _case(listed: CaseRun, own: str, measured: Mapping[str, CaseRun]) -> VariantsCase:
+def timed_variants(listed: CaseRun, own: str, measured: Mapping[str, CaseRun]) -> VariantsCase:
     """Return a case with the times of all its variants. ``measured``: beside each other one, or by itself."""
     workload = next((case.workload for case in measured.values() if case.workload), None)
     times: tuple[VariantTime, ...] = ()
     if measured:
         heads = [worker for case in measured.values() for worker in case.head]
-        figures = performance(heads, workload, CONFIDENCE) if workload else None
-        problem = "" if heads else next((why for case in measured.values() for why in _problems(case, "head")), "")
+        failed = next((why for case in measured.values() for why in _failures(case, "head")), "")
+        figures = performance(heads, workload, CONFIDENCE) if workload and not failed else None
+        problem = failed or ("" if heads else next((why for case in measured.values() for why in _problems(case, "head")), ""))
         times = (
             VariantTime(
                 name=own or listed.benchmark,
@@ -212,7 +213,7 @@ def _case(listed: CaseRun, own: str, measured: Mapping[str, CaseRun]) -> Variant
 def _other(name: str, case: CaseRun, own_ms: float | None) -> VariantTime:
     """Return a variant; its time is that of the own one times what the pairs show, so that a slow minute moves both."""
     comparison = compare_workers(case.head, case.reference, CONFIDENCE)
-    if comparison is None or own_ms is None:
+    if comparison is None or own_ms is None or any(_failures(case, "reference")):
         return VariantTime(name=name, problem=next(_problems(case, "reference"), "its benchmark's own variant has no time"))
     return VariantTime(
         name=name,
@@ -224,9 +225,14 @@ def _other(name: str, case: CaseRun, own_ms: float | None) -> VariantTime:
     )
 
 
+def _failures(case: CaseRun, side: Side) -> Iterator[str]:
+    """Yield what failed, such as a wrong result: in a later pair, a side has times from before it, and they count for nothing."""
+    return (failure.message for failure in case.failures if failure.side == side)
+
+
 def _problems(case: CaseRun, side: Side) -> Iterator[str]:
     """Yield why a side of a case has no times."""
-    yield from (failure.message for failure in case.failures if failure.side == side)
+    yield from _failures(case, side)
     if case.unfit:
         yield case.unfit
     if case.workload and case.reference_workload and case.workload != case.reference_workload:

@@ -18,10 +18,10 @@ from ratchet.core.bench.tree_spec import Sweep
 from ratchet.core.cli import main
 from ratchet.core.errors import Exit, UnfitError, UsageError
 from ratchet.core.records.files import load
-from ratchet.core.records.run import CaseRun, Config
+from ratchet.core.records.run import CaseRun, Config, Failure, Side
 from ratchet.lab.records.variants import Claim, Claims, VariantsRecord
 from ratchet.lab.report.variants import against_claim, averages, factor, variants_csv, variants_lines
-from ratchet.lab.variants import SHIPPED, swept_case
+from ratchet.lab.variants import SHIPPED, swept_case, timed_variants
 from ratchet.lab.variants_cli import _over
 from tests import examples, variants_examples
 from tests.variants_examples import claim
@@ -131,6 +131,18 @@ def test_over_needs_one_case() -> None:
         swept_case(RUNS[:1], "n")
     with pytest.raises(UnfitError, match=r"copy/x cannot be measured: needs nvcc"):
         swept_case([RUNS[2].model_copy(update={"skipped": "needs nvcc"})], "mib")
+
+
+@pytest.mark.parametrize(("side", "wrong"), [("head", "ours"), ("reference", "torch")])
+def test_a_wrong_result_of_a_later_pair(side: Side, wrong: str) -> None:
+    """Pairs have other inputs each, so a variant that is right in three and wrong in the fourth has no time, but a problem."""
+    workers = {one: tuple(examples.worker(pair, 1.0) for pair in range(3)) for one in ("head", "reference")}
+    failure = Failure(side=side, stage="check", message="wrong result: the result is off")
+    workload = variants_examples.case("a/b").workload
+    run = RUNS[2].model_copy(update={"workload": workload, "reference_workload": workload, **workers, "failures": (failure,)})
+    found = timed_variants(RUNS[2], "ours", {"torch": run})
+    assert found.problems["wrong result: the result is off"] == [wrong]
+    assert next(one for one in found.variants if one.name == wrong).median_ms is None
 
 
 @pytest.mark.parametrize(
