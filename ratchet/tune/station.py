@@ -59,10 +59,11 @@ class StationPlace:
         )
 
 
-def _confirmation(configuration: Configuration, measured: CaseRun, confidence: float, *, late: bool) -> Confirmation:
+def confirmation(configuration: Configuration, measured: CaseRun, confidence: float, *, late: bool) -> Confirmation:
     found, reason = compare_workers(measured.head, measured.reference, confidence), ""
-    failure = next(iter(measured.failures), None)
-    if failure is not None and not late:  # a pair that the end of the time cut off has not failed
+    # A worker that the end of the time cut off has not failed; whatever else was wrong by then, it was.
+    failure = next((one for one in measured.failures if not (late and one.message.startswith("gave no answer within"))), None)
+    if failure is not None:
         found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
     elif measured.unfit is not None:
         found, reason = None, measured.unfit
@@ -225,7 +226,7 @@ class LocalStation:
             duet = Duet(hosts, plan, Progress(), sampler, variants=variants)
             measured = duet.measure(cases, dict.fromkeys(finalists, SIDES), FinalsRule(policy, plan.pairs))
         late = time.monotonic() >= until
-        return tuple(_confirmation(finalists[case.name], case, policy.confidence, late=late) for case in measured)
+        return tuple(confirmation(finalists[case.name], case, policy.confidence, late=late) for case in measured)
 
     def _report_done(self, done: TaskResult | None) -> None:
         self._in_hand.pop(self._timed or 0, None)

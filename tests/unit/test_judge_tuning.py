@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ratchet.core.judge.comparison import compare_pairs
 from ratchet.core.judge.outcome import decide
-from ratchet.core.records.run import Policy
+from ratchet.core.records.run import SIDES, CaseRun, Config, Failure, Policy
 from ratchet.core.records.verdict import Outcome
 from ratchet.tune.judge import (
     Recommendation,
@@ -25,7 +25,8 @@ from ratchet.tune.judge import (
     variance_explained,
 )
 from ratchet.tune.records import Confirmation
-from tests import pair_examples
+from ratchet.tune.station import confirmation
+from tests import examples, pair_examples
 from tests import tuning_examples as sample
 
 POLICY = Policy()
@@ -203,3 +204,12 @@ def test_one_value_or_one_time_of_each_explains_nothing(costs: dict[int, list[fl
     """A share takes two values, one of them with two times."""
     assert variance_explained(costs) is None
     assert variance_explained({**costs, 8: [1.0, 3.0], 9: [2.0]}) is not None
+
+
+@pytest.mark.parametrize(("message", "is_compared"), [("gave no answer within 3 s", True), ("wrong result: it is off", False)])
+def test_only_a_cut_off_pair_is_no_failure(message: str, is_compared: bool) -> None:
+    """A finalist with a wrong result in its last pair is not recommended, though the time was over when the finals ended."""
+    workers = {side: tuple(examples.worker(pair, 1.0) for pair in range(8)) for side in SIDES}
+    failure = Failure(side="head", stage="check", message=message)
+    measured = CaseRun(name="0", benchmark="b", config=Config(name="x"), failures=(failure,), **workers)
+    assert (confirmation({"BLOCK": 8}, measured, 0.95, late=True).comparison is not None) == is_compared
