@@ -97,6 +97,14 @@ def test_nothing_to_say() -> None:
         assert diagnose(profile(), head) == ()
 
 
+def test_no_share_of_the_waves_is_below_nothing() -> None:
+    """A wave that is a little more than full, as rounded counts are, leaves none of its slots empty."""
+    whole, broken = (profile(kernel(waves=waves, duration_s=us * 1e-6)) for waves, us in ((1.004, 50), (1.1, 100)))
+    assert [one.what for one in diagnose(broken, whole, 2.0) if one.key == "tail"] == [
+        "Waves of blocks 1.00 → 1.10: 0 % → 45 % of their block slots stay empty."
+    ]
+
+
 @pytest.mark.parametrize(
     ("figures", "key"),
     [

@@ -231,7 +231,7 @@ def tail_percent(kernel: KernelProfile) -> float | None:
     """Return the part of the waves that stays empty: 1.1 waves take as long as 2. None outside 1 to `FEW_WAVES`."""
     if kernel.waves is None or not 1 <= kernel.waves <= at.FEW_WAVES:
         return None
-    return 100 - 100 * kernel.waves / math.ceil(kernel.waves - 0.005)
+    return max(0.0, 100 - 100 * kernel.waves / math.ceil(kernel.waves - 0.005))  # 1.004 waves are one, and leave nothing empty
 
 
 def tail_changed(pair: LaunchPair) -> Change | None:
