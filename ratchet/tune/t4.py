@@ -15,7 +15,7 @@ from typing import Any
 from ratchet.core.errors import UsageError
 from ratchet.core.records.files import load, save_bytes
 from ratchet.core.workload import Parameter
-from ratchet.tune.records import Ending, TuningRecord
+from ratchet.tune.records import Ending, Evaluation, TuningRecord
 
 SCHEMA = "1.0.0"
 CORRECT = "correct"
@@ -51,12 +51,16 @@ def entries_of(record: TuningRecord) -> list[dict[str, Any]]:
     gpus = {evaluation.gpu for evaluation in record.evaluations if evaluation.timed}
     defaults_ms = [each.median_ms / each.normalised for each in record.evaluations if each.median_ms and each.normalised]
     scale = statistics.median(defaults_ms) if defaults_ms and len(gpus) > 1 else None
+
+    def factor(one: Evaluation) -> float:
+        return one.normalised * scale / one.median_ms if scale and one.normalised and one.median_ms else 1.0
+
     return [
         entry(
             each.configuration,
-            each.normalised * scale if scale and each.normalised else each.median_ms,
+            None if each.median_ms is None else each.median_ms * factor(each),
             _INVALIDITY[each.outcome],
-            runtimes_ms=each.samples_ms,
+            runtimes_ms=[sample * factor(each) for sample in each.samples_ms],
             compilation_ms=each.compile_s * 1e3,
             timestamp=each.at.isoformat(sep=" "),
         )

@@ -79,6 +79,7 @@ def test_several_gpus_are_one() -> None:
     default = sample.evaluation(sample.DEFAULT)
     _, *both = entries_of(sample.record(evaluations=(default, fast, slow)))
     assert [each["measurements"][0]["value"] for each in both] == [pytest.approx(fast.median_ms)] * 2
+    assert both[1]["times"]["runtimes"] == pytest.approx([sample_ms / 2 for sample_ms in slow.samples_ms])
 
 
 def test_nothing_to_export(tmp_path: Path) -> None:
