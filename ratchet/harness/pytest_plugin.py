@@ -6,6 +6,7 @@ pytest imports this file at each start (entry point ``pytest11``), so it imports
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -38,7 +39,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def ratchet_benchmark(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Call a function with its arguments, time it if ``--ratchet-json`` is given, and return its result."""
+    """Call a function with its arguments, time it if ``--ratchet-json`` is given, and return its result.
+
+    A test may call it several times; the second call's name ends in ``-2``.
+    """
+    calls = itertools.count(1)
 
     def timed(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         result = function(*arguments, **named)  # the first call compiles, and is never timed
@@ -46,7 +51,9 @@ def ratchet_benchmark(request: pytest.FixtureRequest) -> Callable[..., Any]:
             name, _, parameters = request.node.nodeid.partition("[")
             place = name.replace(".py::", ".").replace("::", ".").replace("/", ".")
             samples = _samples(lambda: function(*arguments, **named))
-            request.config.stash[_RESULTS][f"{place}/{parameters.removesuffix(']') or 'default'}"] = samples
+            number = next(calls)
+            config = f"{parameters.removesuffix(']') or 'default'}{f'-{number}' if number > 1 else ''}"
+            request.config.stash[_RESULTS][f"{place}/{config}"] = samples
         return result
 
     return timed

@@ -19,6 +19,9 @@ import pytest
 def test_sum(ratchet_benchmark, n):
     assert ratchet_benchmark(abs, n) == 1
 
+def test_twice(ratchet_benchmark):
+    assert ratchet_benchmark(abs, -2) == ratchet_benchmark(abs, 2)
+
 def test_light():
     assert "torch" not in sys.modules
 """
@@ -43,11 +46,12 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_test_becomes_a_case(tmp_path: Path) -> None:
-    """Its parameters are the config, and every round is a sample; nothing imports torch."""
+    """Its parameters are the config, a second call is numbered, and every round is a sample; nothing imports torch."""
     done = run(tmp_path, "--ratchet-json=out.json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = read_results(tmp_path / "out.json")
-    assert [case.name for case in found.cases] == ["test_speed.test_sum/-1", "test_speed.test_sum/1"]
+    names = ["test_sum/-1", "test_sum/1", "test_twice/default", "test_twice/default-2"]
+    assert [case.name for case in found.cases] == [f"test_speed.{name}" for name in names]
     assert all(len(case.samples_ms) >= 5 for case in found.cases)
 
 
