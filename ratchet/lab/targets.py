@@ -70,7 +70,7 @@ def _of_stage(session: SessionRecord, stage: str, activity: Activity) -> Iterato
     waits_s = sum(seconds for name, seconds in activity.cpu_s.items() if name.startswith(_WAITS))
     launches_us = max(launches * session.floors.launch_us, (activity.gaps_s or 0.0) / calls * 1e6)
     costs: dict[str, tuple[float, int | None]] = {
-        "pageable-h2d": (activity.copies_s / calls * 1e6 if pageable else 0.0, round(pageable)),
+        "pageable-h2d": (activity.host_copies_s / calls * 1e6 if pageable else 0.0, round(pageable)),
         "dispatch-gaps": (launches_us if launches >= MANY_LAUNCHES else 0.0, launches),
         "stream-block": (waits_s / calls * 1e6, None),
         "allocation": (activity.allocation_s / calls * 1e6, None),

@@ -372,6 +372,13 @@ def test_what_a_trace_shows(figures: dict[str, Any], key: str) -> None:
     assert top.weight > 1
 
 
+def test_copies_on_the_gpu_are_no_cost_of_pageable_memory() -> None:
+    """A short copy from pageable memory beside a long one within the GPU costs its own time alone."""
+    copies = {"Memcpy DtoD": 4e-4, "Memcpy HtoD": 1e-6}
+    head = trace(pageable_copies=10, copies_s=sum(copies.values()), copies=copies, wall_s=5e-4)
+    assert [each.weight < 0.01 for each in diagnose(head) if each.key == "pageable copies"] == [True]
+
+
 @pytest.mark.parametrize("calls", [0, 10])
 def test_an_empty_trace_shows_nothing(calls: int) -> None:
     """Neither no calls nor no time divide by zero."""

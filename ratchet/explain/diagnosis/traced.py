@@ -386,8 +386,8 @@ def costs(activity: Activity) -> dict[str, Cost]:
     launching_s = min(wall_s / calls, launches * at.SHORT_KERNEL_S)  # each as a short kernel, together never more than the call
     allocated_s = activity.allocation_s / calls
     found = [
-        Cost(PAGEABLE, "Copies to or from host memory that is not pinned", activity.copies_s / calls if copies else 0.0, copying,
-             copies > 0, copies, "high"),
+        Cost(PAGEABLE, "Copies to or from host memory that is not pinned", activity.host_copies_s / calls if copies else 0.0,
+             copying, copies > 0, copies, "high"),
         Cost(LAUNCHES, "Launches", launching_s, f"{launches:.3g} in a call", short and launches >= at.MANY_LAUNCHES, launches),
         Cost(ALLOCATION, "CPU time in allocations", allocated_s, f"{units.duration(allocated_s)} in a call",
              activity.allocation_s >= at.ALLOCATION_SHARE * wall_s),
