@@ -62,10 +62,10 @@ def joint(records: Sequence[TuningRecord]) -> JointChoice:
             "Tune each with --strategy exhaustive, or with the same --seed and more time.",
         )
     bests = [min(each.values()) for each in costs]
-    chosen = min(common, key=lambda key: (_mean(key, costs, bests), key))
+    chosen = min(common, key=lambda key: (_mean(key, costs, bests), _in_order(key)))
     losses = []
     for record, each, best in zip(records, costs, bests, strict=True):
-        own = min((cost, key) for key, cost in each.items())[1]
+        own = min(each, key=lambda key: (each[key], _in_order(key)))
         losses.append(ConfigLoss(case=record.case, loss=each[chosen] / best - 1, of_default=each[chosen], best=dict(own)))
     return JointChoice(
         configuration=dict(chosen), loss=_mean(chosen, costs, bests) - 1, candidates=len(common), configs=tuple(losses)
@@ -73,6 +73,11 @@ def joint(records: Sequence[TuningRecord]) -> JointChoice:
 
 
 Key = tuple[tuple[str, int | float | str | bool], ...]
+
+
+def _in_order(key: Key) -> list[tuple[str, bool, int | float | str | bool]]:
+    """Return what decides between equal sets; a parameter may have words beside numbers, which do not compare."""
+    return [(name, isinstance(value, str), value) for name, value in key]
 
 
 def _costs(record: TuningRecord) -> Mapping[Key, float]:

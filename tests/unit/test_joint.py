@@ -105,3 +105,10 @@ def test_the_command_prints_the_choice(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(words) == 0
     assert "norm/large: loss 0.0 %, 50.0 % of today's time" in capsys.readouterr().out
     assert main(["tune", "norm/small", "--jointly"]) == 2
+
+
+def test_equal_sets_with_words_and_numbers() -> None:
+    """A parameter may have words beside numbers, and between equally fast sets the numbers come first."""
+    equal = [_evaluation(0, 1.0).model_copy(update={"configuration": {"A": value}}) for value in ("auto", 1)]
+    mixed = {"space": {"A": ("auto", 1)}, "default": {"A": 1}, "evaluations": equal}
+    assert joint([record("small", {}, **mixed), record("large", {}, **mixed)]).configuration == {"A": 1}
