@@ -65,8 +65,7 @@ def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
     """Return the changed cases: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
 
     def order(case: CaseVerdict) -> tuple[int, float]:
-        ratio = case.comparison.ratio if case.comparison else 1.0
-        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
+        return CHANGED.index(case.outcome), -_ratio(case) if case.outcome in SLOWDOWNS else _ratio(case)
 
     return sorted((case for case in cases if case.outcome in CHANGED), key=order)
 
@@ -325,22 +324,16 @@ def _summary(
 def _report(run: RunRecord, cases: Sequence[CaseVerdict], policy: Policy, warnings: tuple[str, ...], day: date) -> ReportRecord:
     counts = Counter(case.outcome for case in cases)
     code, text = ending(cases, policy)
+    shared = RunRecord.model_fields.keys() & ReportRecord.model_fields.keys()
     return ReportRecord.model_validate(
         {
+            **{name: getattr(run, name) for name in shared},
             "verdict": VERDICTS[code],
             "headline": text,
             "exit_code": int(code),
             "counts": {outcome: counts[outcome] for outcome in Outcome if counts[outcome]},
             "cases": cases,
             "policy": policy,
-            "plan": run.plan,
-            "environment": run.environment,
-            "head": run.head,
-            "reference": run.reference,
-            "started_at": run.started_at,
-            "wall_s": run.wall_s,
-            "command": run.command,
-            "bench_from": run.bench_from,
             "warnings": (*mute_warnings(cases, policy.mutes, day), *warnings),
         }
     )
