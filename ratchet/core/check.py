@@ -219,8 +219,8 @@ class Comparer:
     def _against_baseline(self, stored: Mapping[str, BaselineEntry]) -> CheckSuite:
         plan = self._plan
         self._progress.stage("Listing the cases")
-        tree = tree_specs(self._settings, self._machines[0], plan.repository.root, self._trees.head)["head"]
-        names = [case.name for case in cases_of(self._settings, tree, plan.patterns, plan.environ)]
+        head = tree_specs(self._settings, self._machines[0], plan.repository.root, self._trees.head)["head"]
+        names = [case.name for case in cases_of(self._settings, head, plan.patterns, plan.environ)]
         if not plan.patterns:
             names += [name for name, entry in stored.items() if not entry.removed and name not in names]
         if plan.shard and not (names := plan.shard.part(names)):
@@ -236,7 +236,8 @@ class Comparer:
         for commit, group in groups.items():
             self._progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
             snapshots.append(plan.snapshot(commit))
-            suites.append(self._compare_with(snapshots[-1], group, explained="late"))
+            with worktree(plan.repository, self._trees, snapshots[-1]) as tree:
+                suites.append(self.compare(snapshots[-1], tree, group, explained="late", share=len(group) / len(names)))
         cases: list[CaseRun] = list(suites[0].cases)
         for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
             cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
@@ -255,28 +256,24 @@ class Comparer:
         Raises BuildError, GitError, HostError and UsageError where that cannot be done.
         """
         reference = self._plan.snapshot(commit)
-        suite = self._compare_with(reference, names, pairs)
+        with worktree(self._plan.repository, self._trees, reference) as tree:
+            suite = self.compare(reference, tree, names, pairs=pairs)
         return [case.model_copy(update={"reference_tree": reference.tree}) for case in suite.cases]
 
     def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
         """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
         measured: list[CaseRun] = []
+        compared = sum(bool(case.reference) for case in cases)
         for commit, names in suspects(cases, self.policy, self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
             try:
                 best = self._plan.snapshot(commit)
             except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
                 continue
-            suite = self._compare_with(best, names)
+            with worktree(self._plan.repository, self._trees, best) as tree:
+                suite = self.compare(best, tree, names, share=len(names) / compared)
             measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
         return measured
-
-    def _compare_with(
-        self, reference: Snapshot, names: Sequence[str], pairs: int | None = None, explained: Literal["no", "late"] = "no"
-    ) -> Suite:
-        """Check a reference out beside the head, and compare these cases with it."""
-        with worktree(self._plan.repository, self._trees, reference) as tree:
-            return self.compare(reference, tree, names, pairs=pairs, explained=explained)
 
     def compare(
         self,
@@ -288,11 +285,13 @@ class Comparer:
         shard: Shard | None = None,
         pairs: int | None = None,
         explained: Literal["no", "late", "early"] = "no",
+        share: float = 1.0,
     ) -> Suite:
         """Build the reference in its tree and measure the head against it, or alone where it does not build; on all machines.
 
         ``pairs``: so many for each case, for a figure without a verdict; raises BuildError if the reference does not build then.
         ``explained``: whether what changed is profiled; early: in these two trees, as soon as a case looks changed.
+        ``share``: these cases' share of all that are judged together. With the evidence for a smaller run none would be red.
         """
         plan, settings, machines = self._plan, self._settings, self._machines
         unbuilt = build(settings, "reference", tree, reference, self._progress, self._variables("reference")) if tree else None
@@ -301,7 +300,7 @@ class Comparer:
         built = None if unbuilt else tree
         timing = plan_of(settings, machines[0].device, sessions=True)
         # All machines together may be falsely red no more often than one.
-        policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm / len(machines)})
+        policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm * share / len(machines)})
         explainer = self._explainer if explained != "no" else None
         early = explained == "early" and len(machines) == 1 and built is not None
 

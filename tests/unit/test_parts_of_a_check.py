@@ -1,0 +1,86 @@
+"""Some cases of a check are measured apart from the others: against their best commits, or against those of the baseline."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ratchet.core import check
+from ratchet.core.bench.suite import CaseTask, Suite
+from ratchet.core.check import CheckSuite, Comparer
+from ratchet.core.judge.drift import Drift
+from ratchet.core.judge.verdict import judge_run
+from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.verdict import Outcome
+from ratchet.core.report.progress import Progress
+from tests import examples, history_examples
+
+QUIET = history_examples.STEADY * 13
+BEST = "b" * 40
+
+
+def named(name: str, ratio: float, pairs: int) -> CaseRun:
+    return examples.compared(*(ratio * noise for noise in QUIET[:pairs])).model_copy(update={"name": name})
+
+
+@pytest.fixture
+def comparer(monkeypatch: pytest.MonkeyPatch) -> Comparer:
+    """A comparer that measures each case, which is 4.5 % slower, until its rule has no question left."""
+
+    def measure(_settings: object, _specs: object, task: CaseTask, *_: object) -> Suite:
+        for pairs in task.rule.looks:
+            cases = [named(name, 1.045, pairs) for name in task.patterns]
+            if not task.rule.undecided(cases):
+                break
+        return Suite(tuple(cases), torch="", cuda=None, triton=None)
+
+    @contextlib.contextmanager
+    def worktree(*_: object) -> Iterator[Path]:
+        yield Path()
+
+    def snapshot(commit: str) -> SimpleNamespace:
+        return SimpleNamespace(tree=examples.REFERENCE.model_copy(update={"commit": commit}))
+
+    machine = SimpleNamespace(device="cpu", gpu=None, idle=(), pythons=SimpleNamespace(variables=lambda *_: {}))
+    settings = SimpleNamespace(policy=Policy(), pairs=100, confidence=0.95, time_identical=False)
+    plan = SimpleNamespace(settings=settings, gating=Baseline(), repository=SimpleNamespace(root=Path()), environ={}, patterns=())
+    plan.snapshot, plan.shard, plan.head = snapshot, None, SimpleNamespace(tree=SimpleNamespace(dirty=True))
+    replaced: Mapping[str, Any] = {
+        "environment_of": lambda _: examples.ENVIRONMENT,
+        "build": lambda *_: None,
+        "plan_of": lambda *_, **__: examples.PLAN,
+        "tree_specs": lambda *_: {"head": None},
+        "cases_of": lambda *_: [named(f"a/{number}", 1.0, 1) for number in range(11)],
+        "differing_settings": lambda *_: (),
+        "measure": measure,
+        "worktree": worktree,
+    }
+    for name, value in replaced.items():
+        monkeypatch.setattr(check, name, value)
+    return Comparer(cast(Any, plan), cast(Any, (machine,)), cast(Any, SimpleNamespace(head=Path())), Progress())
+
+
+def test_a_case_held_to_its_best_commit_gets_the_pairs_that_a_proof_takes_beside_the_others(comparer: Comparer) -> None:
+    """Eleven cases take seven sessions; with the five of a run of this case alone, its slowdown would pass."""
+    cases = [named("a/slower", 1.012, 40), *(named(f"a/{number}", 1.0, 6) for number in range(10))]
+    best = comparer._against_best(cases, {"a/slower": Drift(BEST, 1.03)})
+    report = judge_run(examples.run_of(*cases, best=tuple(best)), Baseline())
+    assert [(case.name, case.outcome) for case in report.cases if case.best] == [("a/slower", Outcome.REGRESSED)]
+    assert report.exit_code == 1
+
+
+def test_cases_of_several_baseline_commits_get_the_pairs_that_a_proof_takes_together(comparer: Comparer) -> None:
+    """Each of eleven cases has a commit of its own, and all are judged as one run."""
+    stored = {
+        f"a/{number}": examples.first_entry(f"a/{number}").model_copy(update={"git_commit": f"{number:040x}"})
+        for number in range(11)
+    }
+    measured: CheckSuite = comparer._against_baseline(stored)
+    report = judge_run(examples.run_of(*measured.suite.cases), Baseline())
+    assert report.counts == {Outcome.REGRESSED: 11}
