@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from ratchet.core.errors import Exit, FingerprintError
 from ratchet.core.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
-from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.baseline import Baseline, Day
 from ratchet.core.records.environment import PackageDifference
 from ratchet.core.records.run import CaseRun, Failure, Plan, Policy
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
@@ -356,6 +357,20 @@ def test_a_case_that_takes_more_memory_says_so(before: int, after: int, said: st
     head, reference = (examples.performance(1.0).model_copy(update={"peak_memory_bytes": peak}) for peak in (after, before))
     (found,) = judged(named("a/x", *SAME, performance=head, reference_performance=reference)).cases
     assert found.memory == said
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(1, Outcome.REGRESSED), (200, Outcome.SLOWER)])
+def test_cases_that_are_held_to_earlier_days_share_the_false_alarms(count: int, outcome: Outcome) -> None:
+    """What proves a slowdown of one case alone may be chance in one of 200, of which any may make the run red."""
+    days = tuple(
+        Day(timestamp=examples.STARTED - timedelta(days=1 + day), median_ms=ms)
+        for day, ms in enumerate((1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002))
+    )
+    names = [f"a/{number}" for number in range(count)]
+    entries = {name: examples.first_entry(name).model_copy(update={"days": days}) for name in names}
+    cases = [named(name, *slower(9), reference=(), reference_workload=None) for name in names]
+    report = judge_run(examples.run_of(*cases), examples.stored(entries))
+    assert report.counts == {outcome: count}
 
 
 # Held to the best commit

@@ -80,9 +80,11 @@ def _judged(
 ) -> list[CaseVerdict]:
     comparisons = {case.name: compared(case, policy.confidence) for case in cases}
     thresholds = thresholds_of_run({name: comparison for name, comparison in comparisons.items() if comparison}, policy, pairs)
+    by_days = thresholds_for(policy, len(cases), looks=1)  # for cases that are held to stored times, once
     verdicts = []
     for case in cases:
-        own, comparison, other = thresholds.of_case(case.name), comparisons[case.name], best.get(case.name)
+        comparison, other = comparisons[case.name], best.get(case.name)
+        own = (thresholds if comparison else by_days).of_case(case.name)
         if comparison is not None:
             comparison = with_smallest_slowdown(comparison, own, pairs)
         finding = judge_case(case, comparison, own, stored.get(case.name))
