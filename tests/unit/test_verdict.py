@@ -13,7 +13,7 @@ from ratchet.core.errors import Exit, FingerprintError
 from ratchet.core.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
 from ratchet.core.records.baseline import Baseline, Day
 from ratchet.core.records.environment import PackageDifference
-from ratchet.core.records.run import CaseRun, Failure, Plan, Policy
+from ratchet.core.records.run import CaseRun, Failure, OverheadPair, Plan, Policy, Resources
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests import examples, history_examples, reports
 
@@ -431,6 +431,29 @@ def test_nothing_known_of_the_best_commit(changes: dict[str, object]) -> None:
 
 def two(reference: tuple[CaseRun, ...], head: tuple[CaseRun, ...], policy: Policy = POLICY) -> list[CaseVerdict]:
     return list(judge_two(examples.run_of(*reference), examples.run_of(*head), policy).cases)
+
+
+def test_two_runs_are_compared_by_the_figures_of_their_heads() -> None:
+    """The reference that a run had beside its head is of no commit that is compared: neither its kernels nor its memory count."""
+    spilling = Resources(spills=48, registers=64, code_size=1000, launches=1)
+    lean = spilling.model_copy(update={"spills": 0})
+    pairs = (OverheadPair(head_ms=200, reference_ms=100),) * 10
+    usual = named("a/x", *SAME, resources={"head": spilling, "reference": spilling}, memory_before={"head": 2 * MIB})
+    beside = {
+        "resources": {"head": spilling, "reference": lean},
+        "memory_before": {"head": 4 * MIB, "reference": 512 * MIB},
+        "overheads": {"compile_time": pairs},
+        "has_reference": False,
+        "agreement": 0.0,
+    }
+    changed = usual.model_copy(update=beside)
+    (found,) = two((usual,), (changed,), Policy(gates={"compile_time": "warn"}))
+    assert found.memory is None
+    assert found.unchecked == "No expected result is given: nothing says whether its result is right."
+    (found,) = two((usual,), (changed,), Policy(memory_limit_bytes=MIB))
+    assert found.reason.endswith("more than its limit of 1.00 MiB; the reference takes 2.00 MiB.")
+    (found,) = two((usual.model_copy(update=beside | {"resources": {"head": lean}}),), (changed,))
+    assert found.memory == "A thread spills up to 48 bytes of registers to memory; in the reference 0 bytes."
 
 
 def test_other_machines_are_refused() -> None:
