@@ -83,6 +83,14 @@ def test_what_nobody_could_look_at_is_not_gated() -> None:
     assert list(growths(alone, every)) == []
 
 
+def test_other_work_is_no_growth() -> None:
+    """A case whose workload changed does not compare, so what its kernels take fails nothing and is not said."""
+    other = examples.WORKLOAD.model_copy(update={"flops": 1.0})
+    changed = case(launches=3, spills=8).model_copy(update={"workload": other, "reference": (), "reference_performance": None})
+    verdict = judge_run(examples.run_of(changed, policy=Policy(gates={"launches": 0})), Baseline()).cases[0]
+    assert (verdict.outcome, verdict.memory) == (Outcome.CHANGED, None)
+
+
 def timed(name: OverheadName, *ratios: float) -> CaseRun:
     """A case whose pairs took 100 ms in the reference, and so many times as long in the head."""
     pairs = tuple(OverheadPair(head_ms=100 * ratio, reference_ms=100) for ratio in ratios)

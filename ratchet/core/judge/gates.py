@@ -40,7 +40,9 @@ _SENTENCES: dict[GateName, str] = {
 
 
 def growths(case: CaseRun, policy: Policy) -> Iterator[tuple[str, bool]]:
-    """Yield a sentence about each figure that grew past its gate, and whether that fails the case."""
+    """Yield a sentence about each figure that grew past its gate, and whether that fails the case. Other work is no growth."""
+    if case.reference_workload and case.workload != case.reference_workload:
+        return
     for name, sentence in _SENTENCES.items():
         gate = policy.gates.get(name, "warn" if name in WARNS else "off")
         if gate == "off":
