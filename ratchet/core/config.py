@@ -309,7 +309,7 @@ class Settings(BaseModel):
         """Return the fields of a policy that these settings set."""
         given = {_POLICY[key]: getattr(self, key) for key in keys}
         if given.get("regression") == "auto":
-            given |= {"regression": Policy().regression, "follows_history": True}
+            given |= {"regression": Policy().regression, "follows_history": True, "case_gates": {}}
         elif "regression" in given:
             given |= {"follows_history": False, "case_gates": {}}
         return given

@@ -8,6 +8,7 @@ import pytest
 
 from ratchet.common.auto_gate import FEWEST_DAYS, LEAST, MOST, gate_of_history
 from ratchet.common.baseline_update import record
+from ratchet.core.config import Settings
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.gates import with_case_gates
 from ratchet.core.judge.rule import GateRule
@@ -123,6 +124,17 @@ def test_gates_are_those_of_the_baseline_that_judges() -> None:
     run = examples.run_of(slower(2.0)).model_copy(update={"policy": claims})
     baseline = examples.stored({NAME: examples.first_entry().model_copy(update={"gate": 0.01})})
     assert judge_run(run, baseline, AUTO).cases[0].outcome is Outcome.REGRESSED
+
+
+def test_a_recorded_run_is_judged_again_by_the_gates_that_it_had() -> None:
+    """They are those of its reference; the baseline of a checkout may be the one of the change, which raises its own."""
+    own = AUTO.model_copy(update={"case_gates": {NAME: 0.01}})
+    raised = examples.stored({NAME: examples.first_entry().model_copy(update={"gate": 0.1})})
+    run = examples.run_of(slower(2.0)).model_copy(update={"policy": own})
+    again = judge_run(run, raised, Settings().overriding(own, {"on_inconclusive": "fail"}))
+    assert [report.exit_code for report in (judge_run(run, raised), again)] == [1, 1]
+    auto = Settings(regression_threshold="auto").overriding(own, {"regression_threshold": "auto"})
+    assert judge_run(run, raised, auto).exit_code == 0
 
 
 def test_a_short_history_is_said() -> None:

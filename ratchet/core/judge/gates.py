@@ -70,8 +70,8 @@ def gated_overheads(policy: Policy) -> tuple[OverheadName, ...]:
 
 
 def with_case_gates(policy: Policy, stored: Mapping[str, BaselineEntry]) -> Policy:
-    """Return a policy that follows the history with the gates that the baseline's entries of this machine have."""
-    if not policy.follows_history:
+    """Return a policy that follows the history, if it has no gates of cases yet, with those of the baseline on this machine."""
+    if not policy.follows_history or policy.case_gates:  # a recorded run has those of its reference's baseline
         return policy
     return policy.model_copy(update={"case_gates": {name: entry.gate for name, entry in stored.items() if entry.gate}})
 

@@ -42,7 +42,7 @@ _NO_TIMES = (Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING)
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, day: date | None = None) -> ReportRecord:
     """Judge every case of a run by ``policy`` (None: its own), with the mutes that hold on ``day`` (None: the run's own).
 
-    Where ``policy`` follows the history, gates of cases are those of ``baseline``.
+    Where ``policy`` follows the history and has no gates of cases, they are those of ``baseline``.
     """
     stored = baseline.entries(run.environment.fingerprint)
     rule = with_case_gates(policy, stored) if policy else run.policy
