@@ -63,11 +63,8 @@ def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[
 
 def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
     """Return the changed cases: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
-
-    def order(case: CaseVerdict) -> tuple[int, float]:
-        return CHANGED.index(case.outcome), -_ratio(case) if case.outcome in SLOWDOWNS else _ratio(case)
-
-    return sorted((case for case in cases if case.outcome in CHANGED), key=order)
+    changed = [case for case in cases if case.outcome in CHANGED]
+    return sorted(changed, key=lambda case: (CHANGED.index(case.outcome), -abs(math.log(_ratio(case)))))
 
 
 def _judged(
