@@ -223,32 +223,32 @@ class Comparer:
         names = [case.name for case in cases_of(self._settings, head, plan.patterns, plan.environ)]
         if not plan.patterns:
             names += [name for name, entry in stored.items() if not entry.removed and name not in names]
-        if plan.shard and not (names := plan.shard.part(names)):
-            raise _empty(plan.shard)
-        groups = by_commit(names, stored)
-        if not groups:
+        most = next(iter(by_commit(names, stored)), None)  # of all shards, which have the same reference then
+        if most is None:
             raise UsageError(
                 "The baseline names no commit for this machine and these cases.",
                 "Enter a first one with `ratchet check` and `ratchet baseline record`.",
             )
+        if plan.shard and not (names := plan.shard.part(names)):
+            raise _empty(plan.shard)
         suites: list[Suite] = []
-        snapshots: list[Snapshot] = []
-        for commit, group in groups.items():
+        cases: list[CaseRun] = []
+        reference = plan.snapshot(most).tree
+        for commit, group in (by_commit(names, stored) or {most: names}).items():
             self._progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
-            snapshots.append(plan.snapshot(commit))
-            with worktree(plan.repository, self._trees, snapshots[-1]) as tree:
-                suites.append(self.compare(snapshots[-1], tree, group, explained="late", share=len(group) / len(names)))
-        cases: list[CaseRun] = list(suites[0].cases)
-        for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
-            cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
+            snapshot = plan.snapshot(commit)
+            with worktree(plan.repository, self._trees, snapshot) as tree:
+                suites.append(self.compare(snapshot, tree, group, explained="late", share=len(group) / len(names)))
+            other = {"reference_tree": snapshot.tree} if commit != most else {}
+            cases += [case.model_copy(update=other) for case in suites[-1].cases]
         missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
         notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
         suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
         anchors: list[CaseRun] = []
         if not plan.head.tree.dirty:
-            sides = plan.head.tree, snapshots[0].tree
+            sides = plan.head.tree, reference
             anchors = tools.part("anchors").against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
-        return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
+        return CheckSuite(suite, reference, anchors=anchors)
 
     def _against_commit(self, commit: str, names: Sequence[str], pairs: int) -> list[CaseRun]:
         """Measure these cases against a commit, with so many pairs of each.

@@ -16,7 +16,7 @@ from ratchet.core.check import CheckSuite, Comparer
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
-from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.run import CaseRun, Policy, Shard
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.report.progress import Progress
 from tests import examples, history_examples
@@ -84,3 +84,19 @@ def test_cases_of_several_baseline_commits_get_the_pairs_that_a_proof_takes_toge
     measured: CheckSuite = comparer._against_baseline(stored)
     report = judge_run(examples.run_of(*measured.suite.cases), Baseline())
     assert report.counts == {Outcome.REGRESSED: 11}
+
+
+def test_all_shards_of_a_check_against_the_baseline_have_one_reference(comparer: Comparer) -> None:
+    """It is the commit of most cases of all shards; a case of another says so, and a shard may have new cases alone."""
+    commits = dict.fromkeys((0, 2, 4, 6), BEST) | dict.fromkeys((1, 3, 5), "c" * 40)
+    stored = {
+        f"a/{number}": examples.first_entry(f"a/{number}").model_copy(update={"git_commit": commit})
+        for number, commit in commits.items()
+    }
+    for number, of, other in ((1, 2, None), (2, 2, "c" * 40), (10, 11, None)):
+        comparer._plan.shard = Shard(number=number, of=of)  # type: ignore[misc]
+        measured = comparer._against_baseline(stored)
+        first = measured.suite.cases[0]
+        assert measured.reference
+        assert measured.reference.commit == BEST
+        assert (first.reference_tree and first.reference_tree.commit) == other
