@@ -322,6 +322,14 @@ def test_without_a_reference(failures: tuple[Failure, ...], why: str) -> None:
     assert reason == f"{why}, and the stored workload differs from this one."
 
 
+def test_a_reference_that_breaks_before_there_is_an_interval_has_the_stored_times_in_its_place() -> None:
+    """A slowdown is no pass, whether the reference breaks in the first pair or in the third."""
+    case, stored = slower(50), days(1.0).model_copy(update={"pair_medians_ms": SAME})
+    for pairs in (0, 2):
+        broken = case.model_copy(update={"reference": case.reference[:pairs], "failures": (REFERENCE_BROKEN,)})
+        assert judged(broken, stored)[0] is Outcome.SLOWER
+
+
 @pytest.mark.parametrize(("percent", "outcome"), [(0, Outcome.INCONCLUSIVE), (20, Outcome.SLOWER), (-20, Outcome.INCONCLUSIVE)])
 def test_one_earlier_day_proves_nothing(percent: float, outcome: Outcome) -> None:
     """Against what was stored on one day, only an interval past the gate is no pass, and never more than slower."""

@@ -71,7 +71,7 @@ def judge_case(
     if case.workload and case.reference_workload and case.workload != case.reference_workload:
         what = "; ".join(case.reference_workload.differences(case.workload)[:3])
         return Outcome.CHANGED, f"The workload itself differs, so times do not compare ({what}).", None
-    if not case.reference:
+    if not case.reference or (stored and comparison is None and case.failure("reference")):
         return _against_stored(case, thresholds, stored)
     if comparison is None:
         broken = case.failure("reference")
