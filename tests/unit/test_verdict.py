@@ -426,6 +426,12 @@ def test_nothing_known_of_the_best_commit(changes: dict[str, object]) -> None:
     assert (found.outcome, found.best, found.best_tree) == (Outcome.UNCHANGED, None, None)
 
 
+def test_an_unfit_machine_says_nothing_of_the_best_commit() -> None:
+    """What cannot be trusted turns no case red."""
+    found = drifted(1.2, 4.1, unfit="Another process used the GPU.")
+    assert (found.exit_code, found.cases[0].best) == (0, None)
+
+
 # Two runs at different times
 
 
