@@ -432,6 +432,13 @@ def test_an_unfit_machine_says_nothing_of_the_best_commit() -> None:
     assert (found.exit_code, found.cases[0].best) == (0, None)
 
 
+@pytest.mark.parametrize(("has_reference", "outcome"), [(True, Outcome.FAILED), (False, Outcome.UNCHANGED)])
+def test_a_head_that_fails_beside_the_best_commit_fails(has_reference: bool, outcome: Outcome) -> None:
+    """A wrong result that comes now and then is one, unless it was held against nothing but the result of the best commit."""
+    (found,) = drifted(1.2, 2.0, failures=(CRASH,), has_reference=has_reference).cases
+    assert found.outcome is outcome
+
+
 # Two runs at different times
 
 

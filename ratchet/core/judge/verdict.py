@@ -86,7 +86,9 @@ def _judged(
             comparison = with_smallest_slowdown(comparison, own, pairs)
         finding = judge_case(case, comparison, own, stored.get(case.name))
         known: dict[str, Comparison | Tree] = {}
-        if other and other.reference_tree and not other.unfit and (whole := compared(other, policy.confidence)):
+        if other and other.has_reference and other.failure("head"):  # without one, it may only differ from the best commit
+            finding = judge_alone(other, own.policy)
+        elif other and other.reference_tree and not other.unfit and (whole := compared(other, policy.confidence)):
             finding = held_to_best(finding, whole, other.reference_tree, own)
             known = {"best": whole, "best_tree": other.reference_tree}
         verdicts.append(_verdict(case, finding, roofs, own.policy).model_copy(update=known))
