@@ -24,6 +24,12 @@ _CALLS, _TRACED_S = 10, 1.0
 """Calls that are traced: fewer where they take longer than this together."""
 
 
+def host_copies_s(activity: Activity) -> float:
+    """Return the seconds of copies between the device and the host; of all copies where their kinds are not known."""
+    to_or_from_host = [seconds for kind, seconds in activity.copies.items() if "H" in kind.removeprefix("Memcpy ")]
+    return sum(to_or_from_host) if activity.copies else activity.copies_s
+
+
 class TimeIsOver(BaseException):
     """The time limit of a traced program; it is no Exception, so that no author's code takes it for an error of its own."""
 

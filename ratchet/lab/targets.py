@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ratchet.common.call_trace import host_copies_s
 from ratchet.core import units
 from ratchet.core.records.profile import Activity
 from ratchet.lab.judge import E2E, PATTERNS, candidate
@@ -70,7 +71,7 @@ def _of_stage(session: SessionRecord, stage: str, activity: Activity) -> Iterato
     waits_s = sum(seconds for name, seconds in activity.cpu_s.items() if name.startswith(_WAITS))
     launches_us = max(launches * session.floors.launch_us, (activity.gaps_s or 0.0) / calls * 1e6)
     costs: dict[str, tuple[float, int | None]] = {
-        "pageable-h2d": (activity.host_copies_s / calls * 1e6 if pageable else 0.0, round(pageable)),
+        "pageable-h2d": (host_copies_s(activity) / calls * 1e6 if pageable else 0.0, round(pageable)),
         "dispatch-gaps": (launches_us if launches >= MANY_LAUNCHES else 0.0, launches),
         "stream-block": (waits_s / calls * 1e6, None),
         "allocation": (activity.allocation_s / calls * 1e6, None),

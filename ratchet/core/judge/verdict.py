@@ -329,7 +329,7 @@ def _summary(
 def _report(run: RunRecord, cases: Sequence[CaseVerdict], policy: Policy, warnings: tuple[str, ...], day: date) -> ReportRecord:
     counts = Counter(case.outcome for case in cases)
     code, text = ending(cases, policy)
-    shared = RunRecord.model_fields.keys() & ReportRecord.model_fields.keys()
+    shared = (RunRecord.model_fields.keys() & ReportRecord.model_fields.keys()) - {"schema_version"}
     return ReportRecord.model_validate(
         {
             **{name: getattr(run, name) for name in shared},

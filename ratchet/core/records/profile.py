@@ -125,12 +125,6 @@ class Activity(Record):
     allocation_s: NotNegative = 0.0
     """CPU time in allocation calls."""
 
-    @property
-    def host_copies_s(self) -> float:
-        """Seconds of copies between the device and the host; of all copies where their kinds are not known."""
-        to_or_from_host = [seconds for kind, seconds in self.copies.items() if "H" in kind.removeprefix("Memcpy ")]
-        return sum(to_or_from_host) if self.copies else self.copies_s
-
 
 class Profile(Record):
     """One side of one case, or one file."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ratchet.common.call_trace import host_copies_s
 from ratchet.core import units
 from ratchet.core.records.profile import Activity, Effect, Finding, Profile
 from ratchet.core.records.run import Performance
@@ -386,7 +387,7 @@ def costs(activity: Activity) -> dict[str, Cost]:
     launching_s = min(wall_s / calls, launches * at.SHORT_KERNEL_S)  # each as a short kernel, together never more than the call
     allocated_s = activity.allocation_s / calls
     found = [
-        Cost(PAGEABLE, "Copies to or from host memory that is not pinned", activity.host_copies_s / calls if copies else 0.0,
+        Cost(PAGEABLE, "Copies to or from host memory that is not pinned", host_copies_s(activity) / calls if copies else 0.0,
              copying, copies > 0, copies, "high"),
         Cost(LAUNCHES, "Launches", launching_s, f"{launches:.3g} in a call", short and launches >= at.MANY_LAUNCHES, launches),
         Cost(ALLOCATION, "CPU time in allocations", allocated_s, f"{units.duration(allocated_s)} in a call",
