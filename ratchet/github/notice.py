@@ -23,6 +23,7 @@ from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 _SETTLED = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL, Outcome.MISSING)
 """Outcomes of a case that is no longer slower."""
 UNEXPLAINED = "No profile explains it."
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def confirmed(reports: Sequence[ReportRecord]) -> list[CaseVerdict]:
@@ -67,7 +68,8 @@ def causes_of(cases: Sequence[CaseVerdict], profiles: Mapping[str, CaseProfile],
             what=finding.what if finding else UNEXPLAINED,
             advice=finding.advice if finding else "",
             cases=(slow,),
-            good=tree.commit if tree else "",
+            # A text of an artifact: in an issue's hidden lines anything else than a commit could end the comment.
+            good=tree.commit if tree and _COMMIT.fullmatch(tree.commit) else "",
             bad=report.head.commit,
         )
     return list(groups.values())

@@ -117,6 +117,19 @@ def test_what_is_told_of_a_slow_case() -> None:
     assert (found.good, found.cases[0].before_ms, found.cases[0].after_ms) == ("", None, None)
 
 
+@pytest.mark.parametrize("reference", [HOSTILE, "-->\n\n@octocat fixes #1", "--upload-pack=x", "main", ""])
+def test_a_reference_that_is_no_commit_is_not_named(reference: str) -> None:
+    """An issue's hidden lines hold commits alone, so that no text of an artifact is shown, and the issue is found again."""
+    slow, tree = red("a/b"), REFERENCE.model_copy(update={"commit": reference})
+    for one, other in ((slow, tree), (slow.model_copy(update={"best": comparison(1.2), "best_tree": tree}), REFERENCE)):
+        (found,) = causes_of([one], {}, run_at(0, one, reference=other))
+        body = issue_body(found.model_copy(update={"key": digest_of(found.key)}), NOTICE)
+        assert "octocat" not in body
+        own = own_issue(written(body))
+        assert own is not None
+        assert (found.good, own.good, own.bad) == ("", "", HEAD.commit)
+
+
 def cause(key: str, *names: str, good: str = GOOD) -> SlowCause:
     cases = tuple(SlowCase(name=name, ratio=1.1, low=1.09, high=1.11, before_ms=1.0, after_ms=1.1) for name in names)
     return SlowCause(key=key, what="w", cases=cases, good=good, bad=BAD)
