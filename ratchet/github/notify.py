@@ -282,8 +282,10 @@ def _found_commit(intake: Intake, case: str, commits: list[str], policy: Policy)
     """Return the commit with its case and counters. ``commits``: of main, newest first. Raises ArtifactError."""
     run = intake.run
     reference = run.reference.commit if run.reference else ""
-    if [one.name for one in run.cases] != [case]:
+    if [one.name for one in run.cases] != [case] or run.best:
         raise ArtifactError("The run is not of this case alone.", "See the log of the job that searched.")
+    if run.cases[0].reference_tree not in (None, run.reference):
+        raise ArtifactError("The case was compared with another commit than the run.", "See the log of the job that searched.")
     if run.head.commit not in commits[:-1] or reference not in commits[commits.index(run.head.commit) + 1 :]:
         raise ArtifactError("The run compares no two commits of the range.", "See the log of the job that searched.")
     report = with_sent_profiles(judge_run(run, Baseline(), policy), intake)

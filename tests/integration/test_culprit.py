@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ratchet.core.errors import UsageError
+from ratchet.core.records.run import Tree
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
 from ratchet.github.notify import tell_culprit
@@ -88,6 +90,20 @@ def test_a_search_without_a_result_is_told(searched: Searched, tmp_path: Path) -
         assert "named no commit" in searched.tell(artifact)
         assert "**Culprit**" not in searched.body
         assert "named no commit" in searched.body
+
+
+def test_a_case_that_was_compared_with_another_commit_is_no_result(searched: Searched) -> None:
+    """What the issue says is of two commits that git has in the range, not of a third one that the artifact names beside them."""
+    stranger = Tree(commit="`x` @octocat <img src=//evil>")
+    sides: dict[str, Any] = {"head": searched.inner[1], "reference": searched.inner[0], "day": 30}
+    for artifact in (
+        searched.origin.run(timed(1.1), best=(timed(3.0, reference_tree=stranger),), **sides),
+        searched.origin.run(timed(1.1, reference_tree=stranger), **sides),
+        searched.origin.run(timed(1.1, reference_tree=Tree(commit=searched.bad)), **sides),
+    ):
+        assert "named no commit" in searched.tell(artifact)
+        assert "octocat" not in searched.body
+        assert "**Culprit**" not in searched.body
 
 
 def test_a_search_of_something_else_is_refused(searched: Searched) -> None:
