@@ -171,8 +171,10 @@ def acceptances_of(github: GitHub, pull: Pull, comments: Iterable[Comment]) -> t
 
 
 def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Acceptance, ...]:
-    """Return one acceptance for each case: a label's stands for every red case without one of its own."""
-    named = {acceptance.case: acceptance for acceptance in acceptances}
+    """Return the first acceptance of each case: a label's stands for every red case without one of its own."""
+    named: dict[str, Acceptance] = {}
+    for acceptance in acceptances:
+        named.setdefault(acceptance.case, acceptance)
     label = named.pop(EVERY, None)
     red = [case.name for case in report.cases if case.outcome in SLOWDOWNS]
     rest = [label.model_copy(update={"case": name}) for name in red if name not in named] if label else []

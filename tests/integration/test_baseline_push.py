@@ -443,14 +443,22 @@ def api(fake: FakeGitHub) -> dict[str, str]:
     return {"GITHUB_TOKEN": fake.token, "GITHUB_API_URL": fake.url, "GITHUB_REPOSITORY": fake.state.repository}
 
 
-def accepted_pull(fake: FakeGitHub, merged_as: str, head: str, case: str = NAME, **changes: object) -> None:
-    """A merged pull request in which a-maintainer accepted a case at its head."""
-    fake.state.add_pull(7, head_sha=head, merge_commit_sha=merged_as, state="closed", merged=True)
-    fake.state.permissions["a-maintainer"] = "write"
-    said = fake.state.add_comment(7, "a-maintainer", f"/ratchet accept {case} masked rows were wrong")
-    told = {"case": case, "reason": "masked rows were wrong", "by": "a-maintainer", "sha": head, "comment": said.id}
+def accepted_pull(
+    fake: FakeGitHub,
+    merged_as: str,
+    head: str,
+    case: str = NAME,
+    number: int = 7,
+    writer: str = "a-maintainer",
+    **changes: object,
+) -> None:
+    """A merged pull request in which a writer accepted a case at its head."""
+    fake.state.add_pull(number, head_sha=head, merge_commit_sha=merged_as, state="closed", merged=True)
+    fake.state.permissions[writer] = "write"
+    said = fake.state.add_comment(number, writer, f"/ratchet accept {case} masked rows were wrong")
+    told = {"case": case, "reason": "masked rows were wrong", "by": writer, "sha": head, "comment": said.id}
     acceptance = Acceptance(**(told | {"at": examples.STARTED} | changes))
-    fake.state.add_comment(7, "github-actions[bot]", acknowledgement([acceptance]) + "\nAccepted.")
+    fake.state.add_comment(number, "github-actions[bot]", acknowledgement([acceptance]) + "\nAccepted.")
 
 
 def slower(origin: Origin) -> tuple[str, Path]:
@@ -485,6 +493,21 @@ def test_several_pull_requests_in_one_push(origin: Origin, tmp_path: Path) -> No
         accepted_pull(fake, first, "8" * 40)
         origin.push(origin.run(timed(1.1), head=last), env=api(fake) | env)
     assert origin.steps() == [("first", origin.commits[0]), ("accepted", last)]
+
+
+def test_the_latest_of_two_acceptances_is_recorded(origin: Origin, tmp_path: Path) -> None:
+    """Where two pull requests of one push accepted a case, the chain names who accepted the merged commit, and why."""
+    origin.push(origin.run(new(), head=origin.commits[0], day=0))
+    first = origin.merge("slower on purpose")
+    last = origin.merge("slower still")
+    event = {"ref": "refs/heads/main", "before": origin.commits[0], "after": last}
+    (tmp_path / "event.json").write_text(json.dumps(event), encoding="utf-8")
+    env = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_SHA": last}
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        accepted_pull(fake, first, "8" * 40)
+        accepted_pull(fake, last, "9" * 40, number=8, writer="another-maintainer")
+        origin.push(origin.run(timed(1.1), head=last), env=api(fake) | env)
+    assert origin.stored().entries(examples.FINGERPRINT)[NAME].steps[-1].by == "another-maintainer"
 
 
 def test_an_acceptance_of_a_push_that_no_run_recorded(origin: Origin) -> None:
