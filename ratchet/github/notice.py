@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from ratchet.core import units, untrusted
 from ratchet.core.records.profile import CaseProfile
-from ratchet.core.records.run import CASE_NAME
+from ratchet.core.records.run import CASE_NAME, Tree
 from ratchet.core.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 
@@ -49,8 +50,16 @@ def settled(reports: Sequence[ReportRecord]) -> set[str]:
     return {name for name, seen in outcomes.items() if seen <= {*_SETTLED}}
 
 
-def causes_of(cases: Sequence[CaseVerdict], profiles: Mapping[str, CaseProfile], report: ReportRecord) -> list[SlowCause]:
-    """Return the causes of these regressions, the slowest case of all first: one for each finding, one for what none explains."""
+def causes_of(
+    cases: Sequence[CaseVerdict],
+    profiles: Mapping[str, CaseProfile],
+    report: ReportRecord,
+    references: Mapping[str, Tree] = MappingProxyType({}),
+) -> list[SlowCause]:
+    """Return the causes of these regressions, the slowest case of all first: one for each finding, one for what none explains.
+
+    ``references``: what a case was compared with, where it is not the reference of the run: the baseline names a commit a case.
+    """
     groups: dict[str, SlowCause] = {}
     for case in sorted(cases, key=lambda case: -(case.changed_ratio or 1.0)):
         profile = profiles.get(case.name)
@@ -62,7 +71,7 @@ def causes_of(cases: Sequence[CaseVerdict], profiles: Mapping[str, CaseProfile],
         if key in groups:
             groups[key] = groups[key].model_copy(update={"cases": (*groups[key].cases, slow)})
             continue
-        tree = case.best_tree or report.reference
+        tree = case.best_tree or references.get(case.name) or report.reference
         groups[key] = SlowCause(
             key=key,
             what=finding.what if finding else UNEXPLAINED,

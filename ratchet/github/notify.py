@@ -97,7 +97,8 @@ def notify(
     accepted = {one.case for report in reports for one in by_case(acceptances, report)}
     slow = [case for case in confirmed(reports) if case.name not in accepted and not case.is_silenced]
     profiles = {profile.case: profile for report in reversed(reports) for profile in report.profiles}
-    causes = [with_counters(cause, profiles) for cause in causes_of(slow, profiles, reports[0])] if slow else []
+    references = {case.name: case.reference_tree for case in intakes[0].run.cases if case.reference_tree}
+    causes = [with_counters(cause, profiles) for cause in causes_of(slow, profiles, reports[0], references)] if slow else []
     notice = Notice(
         event="regression" if causes else "fixed",
         repository=github.repository,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ratchet.core.errors import RatchetError
+from ratchet.core.records.run import Tree
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
 from ratchet.github.errors import UnreachableError
@@ -112,6 +113,18 @@ def test_a_search_is_started_once_for_each_issue(main: Main) -> None:
     assert len(main.fake.state.dispatches) == 1
     main.notify(*main.pushed(1.1), bisect=True)
     assert main.fake.state.dispatches[-1]["inputs"] == order | {"bad": main.origin.commits[4]}
+
+
+def test_a_search_begins_at_the_commit_that_its_case_was_compared_with(main: Main) -> None:
+    """The baseline names a commit for each case, and the issue that of its own case, not that of another one of the run."""
+    main.fake.state.workflows.append(BISECT)
+    faster, head = main.origin.merge("faster"), main.origin.merge("slower again")
+    case = timed(1.1, reference_tree=Tree(commit=faster))
+    runs = [main.origin.run(timed(1.0, "copy/a"), case, head=head, day=3 + number) for number in range(2)]
+    main.notify(runs, head, bisect=True)
+    [issue] = main.fake.state.issues.values()
+    assert f"{faster} … {head}" in (issue.body or "")
+    assert main.fake.state.dispatches[-1]["inputs"] == {"case": NAME, "good": faster, "bad": head, "issue": str(issue.number)}
 
 
 def test_a_search_that_cannot_be_started_keeps_the_issue(main: Main) -> None:
