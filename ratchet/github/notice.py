@@ -160,11 +160,13 @@ def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: s
     for number, found in by_issue.items():
         cases = {case.name: case for cause in found for case in cause.cases}
         merged.append((numbered[number], found[0].model_copy(update={"cases": tuple(cases.values())})))
+    # A person dismissed what was compared with one commit: the same cause against another one is a regression of its own.
+    unwanted = [issue.number for issue, cause in merged if issue.dismissed and issue.good == cause.good]
     return IssuePlan(
         tuple(opened),
-        tuple((issue, cause) for issue, cause in merged if issue.is_open or not issue.dismissed),
+        tuple((issue, cause) for issue, cause in merged if issue.number not in unwanted),
         tuple(one for one in issues if one.is_open and one.number not in by_issue and one.cases and {*one.cases} <= done),
-        tuple((issue, cause) for issue, cause in merged if not issue.is_open and issue.dismissed),
+        tuple((issue, cause) for issue, cause in merged if issue.number in unwanted),
     )
 
 
@@ -211,8 +213,8 @@ def issue_title(cause: SlowCause) -> str:
 
 
 def issue_body(cause: SlowCause, notice: Notice, before: OwnIssue | None = None) -> str:
-    """Return the text of an issue; ``before`` is what it said, so that it goes on naming the commits that it was opened for."""
-    good, bad = (before.good, before.bad) if before else (cause.good, cause.bad)
+    """Return the text of an issue; ``before`` is what it said: while it is open it names the commits that it was opened for."""
+    good, bad = (before.good, before.bad) if before and before.is_open else (cause.good, cause.bad)
     names = list(dict.fromkeys([*(case.name for case in cause.cases), *(before.cases if before else ())]))[:MOST_CASES]
     key = before.key if before else cause.key
     hidden = [first_line(key), f"<!-- since: {good or '-'} {bad} -->", f"<!-- cases: {' '.join(names)} -->"]

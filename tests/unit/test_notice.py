@@ -196,6 +196,16 @@ def test_what_a_person_dismissed_stays_closed_and_is_no_news() -> None:
     assert planned([cause("other", "a/b")], [issue(3, "k", "a/b", is_open=False, dismissed=True)]) == {"dismissed": [3]}
 
 
+def test_what_a_person_dismissed_is_told_again_once_it_is_compared_with_another_commit() -> None:
+    """A later regression of the same cause opens the issue again, which then names the commits of that one."""
+    told = cause(digest_of("k"), "a/b", good=LATER)
+    there = issue(3, digest_of("k"), "a/b", is_open=False, dismissed=True)
+    assert planned([told], [there]) == {"updated": [(3, ["a/b"])], "news": [["a/b"]]}
+    own = own_issue(written(issue_body(told, NOTICE, there)))
+    assert own is not None
+    assert (own.key, own.good) == (digest_of("k"), LATER)
+
+
 def test_an_issue_closes_when_all_of_its_cases_are_settled() -> None:
     """A case that was not measured, or is still slower, keeps it open."""
     here = issue(3, "k", "a/b", "c/d")
