@@ -117,6 +117,8 @@ class OwnIssue:
     """A person closed it as not planned."""
     culprit: str = ""
     """What a search for the commit has found, in Markdown."""
+    machines: tuple[str, ...] = ()
+    """Digests of the kinds of machine that call it slower, where main is measured on several."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class IssuePlan:
     updated: tuple[tuple[OwnIssue, SlowCause], ...] = ()
     """Issues that are there, some of them closed: these are opened again."""
     closed: tuple[OwnIssue, ...] = ()
+    elsewhere: tuple[OwnIssue, ...] = ()
+    """Issues whose cases are no longer slower on this kind of machine, and still are on another one."""
     dismissed: tuple[tuple[OwnIssue, SlowCause], ...] = ()
     """Causes that a person does not want to hear of."""
 
@@ -139,8 +143,11 @@ class IssuePlan:
         return (*self.opened, *known)
 
 
-def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: set[str]) -> IssuePlan:
-    """Return what to do: ``done`` are the cases that are no longer slower. A case has one issue, and so has a cause."""
+def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: set[str], machine: str = "") -> IssuePlan:
+    """Return what to do: ``done`` are the cases that are no longer slower. A case has one issue, and so has a cause.
+
+    ``machine``: the digest of the kind of machine that this is about, where main is measured on several.
+    """
     by_issue: dict[int, list[SlowCause]] = {}
     opened: list[SlowCause] = []
     ordered = sorted(issues, key=lambda one: (not one.is_open, -one.number))
@@ -162,10 +169,13 @@ def plan_issues(causes: Sequence[SlowCause], issues: Sequence[OwnIssue], done: s
         merged.append((numbered[number], found[0].model_copy(update={"cases": tuple(cases.values())})))
     # A person dismissed what was compared with one commit: the same cause against another one is a regression of its own.
     unwanted = [issue.number for issue, cause in merged if issue.dismissed and issue.good == cause.good]
+    over = [one for one in issues if one.is_open and one.number not in by_issue and one.cases and {*one.cases} <= done]
+    elsewhere = [one for one in over if machine and {*one.machines} - {machine}]
     return IssuePlan(
         tuple(opened),
         tuple((issue, cause) for issue, cause in merged if issue.number not in unwanted),
-        tuple(one for one in issues if one.is_open and one.number not in by_issue and one.cases and {*one.cases} <= done),
+        tuple(one for one in over if one not in elsewhere),
+        tuple(one for one in elsewhere if machine in one.machines),
         tuple((issue, cause) for issue, cause in merged if issue.number in unwanted),
     )
 
@@ -178,7 +188,7 @@ MOST_CASES = 100
 """Cases in one issue's text and in its hidden list."""
 _STATE = re.compile(
     r"<!-- ratchet:regression:([0-9a-f]{16}) -->\n"
-    r"<!-- since: ([0-9a-f]{40,64}|-) ([0-9a-f]{40,64}) -->\n<!-- cases: ([^\n]*) -->\n"
+    r"<!-- since: ([0-9a-f]{40,64}|-) ([0-9a-f]{40,64})((?: [0-9a-f]{16})*) -->\n<!-- cases: ([^\n]*) -->\n"
 )
 _CULPRIT = re.compile(r"<!-- culprit -->\n.*?\n<!-- end of culprit -->", re.DOTALL)
 
@@ -198,11 +208,12 @@ def own_issue(issue: Issue) -> OwnIssue | None:
     found = _STATE.match(issue.body.replace("\r\n", "\n"))
     if found is None:
         return None
-    cases = tuple(name for name in found[4].split(" ") if CASE_NAME.fullmatch(name))
+    cases = tuple(name for name in found[5].split(" ") if CASE_NAME.fullmatch(name))
     dismissed = not issue.is_open and issue.state_reason == "not_planned"
     known = _CULPRIT.search(issue.body.replace("\r\n", "\n"))
     culprit = known[0] if known else ""
-    return OwnIssue(issue.number, found[1], cases, found[2].strip("-"), found[3], issue.is_open, dismissed, culprit)
+    good, bad, machines = found[2].strip("-"), found[3], tuple(found[4].split())
+    return OwnIssue(issue.number, found[1], cases, good, bad, issue.is_open, dismissed, culprit, machines)
 
 
 def issue_title(cause: SlowCause) -> str:
@@ -212,12 +223,13 @@ def issue_title(cause: SlowCause) -> str:
     return untrusted.plain(f"main is slower: {worst.name} {units.change(worst.ratio, 1)}{more}", 200)
 
 
-def issue_body(cause: SlowCause, notice: Notice, before: OwnIssue | None = None) -> str:
+def issue_body(cause: SlowCause, notice: Notice, before: OwnIssue | None = None, machine: str = "") -> str:
     """Return the text of an issue; ``before`` is what it said: while it is open it names the commits that it was opened for."""
     good, bad = (before.good, before.bad) if before and before.is_open else (cause.good, cause.bad)
     names = list(dict.fromkeys([*(case.name for case in cause.cases), *(before.cases if before else ())]))[:MOST_CASES]
     key = before.key if before else cause.key
-    hidden = [first_line(key), f"<!-- since: {good or '-'} {bad} -->", f"<!-- cases: {' '.join(names)} -->"]
+    machines = dict.fromkeys([*(before.machines if before and before.is_open else ()), *filter(None, [machine])])
+    hidden = [first_line(key), f"<!-- since: {' '.join([good or '-', bad, *machines])} -->", f"<!-- cases: {' '.join(names)} -->"]
     rows = ["| case | before | now | slower by |", "|:--|--:|--:|--:|", *(_row(case) for case in cause.cases[:MOST_CASES])]
     commits = f"{_short(good)} … {_short(bad)}" if good else _short(bad)
     lines = [
@@ -247,6 +259,12 @@ def with_culprit(issue: Issue, lines: Iterable[str]) -> str:
     if _CULPRIT.search(body):
         return _CULPRIT.sub(lambda _: section, body, count=1)
     return f"{body.rstrip()}\n\n{section}\n"
+
+
+def without_machine(body: str, machine: str) -> str:
+    """Return the text of our issue without a kind of machine on which it is over."""
+    first, since, rest = body.replace("\r\n", "\n").split("\n", 2)
+    return "\n".join([first, since.replace(f" {machine}", ""), rest])
 
 
 def fixed_body(issue: Issue, notice: Notice) -> str:

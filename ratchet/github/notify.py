@@ -45,6 +45,7 @@ from ratchet.github.notice import (
     settled,
     slack_message,
     with_culprit,
+    without_machine,
 )
 from ratchet.github.records import Issue, Notice, SlowCause
 
@@ -109,7 +110,8 @@ def notify(
     )
     notified = Notified(notice if causes else None)
     if issues:
-        notified = _with_issues(notice, settled(reports) | accepted, github, bisect=bisect)
+        machine = digest_of(reports[0].environment.fingerprint.processor) if settings.models else ""
+        notified = _with_issues(notice, settled(reports) | accepted, github, bisect=bisect, machine=machine)
     if webhook is None or notified.notice is None:
         return notified
     try:
@@ -139,14 +141,14 @@ def with_counters(cause: SlowCause, profiles: Mapping[str, CaseProfile]) -> Slow
     return cause.model_copy(update={"counters": tuple(lines)})
 
 
-def _with_issues(notice: Notice, done: set[str], github: GitHub, *, bisect: bool) -> Notified:
+def _with_issues(notice: Notice, done: set[str], github: GitHub, *, bisect: bool, machine: str) -> Notified:
     """Write the issues. The notice that comes back has only what is news."""
     try:
         theirs = {issue.number: issue for issue in github.issues(LABEL, MARKER)}
         known = [own for issue in theirs.values() if (own := own_issue(issue))]
         keyed = [cause.model_copy(update={"key": digest_of(cause.key)}) for cause in notice.causes]
-        plan = plan_issues(keyed, known, done)
-        written, news = _write(plan, theirs, notice, github)
+        plan = plan_issues(keyed, known, done, machine)
+        written, news = _write(plan, theirs, notice, github, machine)
     except RatchetError as error:
         return Notified(notice if notice.causes else None, failed=error)
     lines, failed = [f"{what} #{issue.number}: {issue.title}" for what, issue in written], None
@@ -169,19 +171,23 @@ def _with_issues(notice: Notice, done: set[str], github: GitHub, *, bisect: bool
 
 
 def _write(
-    plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github: GitHub
+    plan: IssuePlan, theirs: Mapping[int, Issue], notice: Notice, github: GitHub, machine: str
 ) -> tuple[list[tuple[str, Issue]], dict[int, SlowCause]]:
     """Return what was done to which issue, and the causes of those that were opened, by number."""
     done: list[tuple[str, Issue]] = []
     news: dict[int, SlowCause] = {}
     for cause in plan.opened:
-        made = github.open_issue(issue_title(cause), issue_body(cause, notice), LABEL, first_line(cause.key))
+        made = github.open_issue(issue_title(cause), issue_body(cause, notice, machine=machine), LABEL, first_line(cause.key))
         done.append(("Opened", made))
         news[made.number] = cause
     for issue, cause in plan.updated:
-        made = github.edit_issue(issue.number, issue_title(cause), issue_body(cause, notice, issue), is_open=True)
+        body = issue_body(cause, notice, issue, machine)
+        made = github.edit_issue(issue.number, issue_title(cause), body, is_open=True)
         done.append(("Renewed" if issue.is_open else "Opened again", made))
         news |= {} if issue.is_open else {made.number: cause}
+    for issue in plan.elsewhere:
+        there = theirs[issue.number]
+        github.edit_issue(issue.number, there.title, without_machine(there.body, machine), is_open=True)
     for issue in plan.closed:
         there = theirs[issue.number]
         done.append(("Closed", github.edit_issue(issue.number, there.title, fixed_body(there, notice), is_open=False)))

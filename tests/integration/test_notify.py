@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ratchet.core.errors import RatchetError
-from ratchet.core.records.run import Tree
+from ratchet.core.records.files import load, save
+from ratchet.core.records.run import RunRecord, Tree
 from ratchet.core.request import Request
 from ratchet.github.client import GitHub
 from ratchet.github.errors import UnreachableError
@@ -125,6 +126,25 @@ def test_a_search_begins_at_the_commit_that_its_case_was_compared_with(main: Mai
     [issue] = main.fake.state.issues.values()
     assert f"{faster} … {head}" in (issue.body or "")
     assert main.fake.state.dispatches[-1]["inputs"] == {"case": NAME, "good": faster, "bad": head, "issue": str(issue.number)}
+
+
+def test_an_issue_closes_when_it_is_over_on_every_model(main: Main) -> None:
+    """Each GPU model has a job of its own: one on which nothing is slower does not close the issue of another."""
+    models = {"RATCHET_MODELS": "h200 l4"}
+
+    def told(ratio: float, gpu: str) -> str:
+        runs, head = main.pushed(ratio)
+        for path in runs:
+            run = load(path, RunRecord)
+            fingerprint = run.environment.fingerprint.model_copy(update={"gpu": gpu})
+            save(path, run.model_copy(update={"environment": run.environment.model_copy(update={"fingerprint": fingerprint})}))
+        main.notify(runs, head, **models)
+        return ",".join(state for _, state, _ in main.issues)
+
+    steps = [(1.1, "H200", "open"), (1.0, "L4", "open"), (1.1, "L4", "open"), (1.0, "H200", "open"), (1.0, "L4", "closed")]
+    for ratio, gpu, state in steps:
+        assert (gpu, told(ratio, gpu)) == (gpu, state)
+    assert len(main.sent) == 2
 
 
 def test_a_search_that_cannot_be_started_keeps_the_issue(main: Main) -> None:
