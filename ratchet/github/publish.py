@@ -243,7 +243,8 @@ def write_published(done: Publication, environ: Mapping[str, str]) -> Path | Non
 
 def outputs_of(done: Publication, report_path: Path | None) -> dict[str, str]:
     """Return the step's outputs. ``regressions`` leaves out accepted ones."""
-    accepted = {acceptance.case for acceptance in done.page.acceptances} if done.page else set()
+    pages = (done.page, *done.page.models.values()) if done.page else ()
+    accepted = {acceptance.case for page in pages for acceptance in page.acceptances}
     red = [name for name in done.names(Outcome.REGRESSED, Outcome.FAILED) if name not in accepted]
     return {
         "verdict": _WORDS.get(done.verdict, done.verdict),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from ratchet.core.config import settings_from
 from ratchet.core.errors import UsageError
+from ratchet.core.records.verdict import Outcome
 from ratchet.github.check_run import check_output
-from ratchet.github.publish import joined
+from ratchet.github.event_file import Subject
+from ratchet.github.publish import Publication, joined, outputs_of
+from ratchet.github.records import Acceptance, WorkflowRun
+from tests.examples import STARTED
 from tests.recorded_runs import recorded
 
 
@@ -30,6 +35,20 @@ def test_a_model_without_results_is_no_pass() -> None:
     conclusion, output = check_output(joined({name: models[name] for name in ("b200", "l4")}))
     assert conclusion == "failure"
     assert output.title.startswith("b200: No runner of this model gave results in time")
+
+
+def test_an_acceptance_on_another_model_than_the_worst_is_no_regression() -> None:
+    """The output counts the slowdowns that nobody accepted, on whichever model a case is slower."""
+    worst = recorded("several").comment_page.models["h200"]
+    assert worst.report is not None
+    first, second = [case for case in worst.report.cases if case.outcome is Outcome.REGRESSED][:2]
+    taken = Acceptance(case=second.name, reason="r", by="jo", sha="a" * 40, comment=None, at=STARTED)
+    one = replace(worst, report=worst.report.model_copy(update={"cases": (first,)}))
+    report = worst.report.model_copy(update={"cases": (second,), "verdict": "pass"})
+    other = replace(worst, report=report, acceptances=(taken,))
+    run = WorkflowRun(1, "", "push", "a" * 40, "", None, None, "", 1, STARTED)
+    page = replace(joined({"h200": one, "l4": other}), models={"h200": one, "l4": other})
+    assert outputs_of(Publication(Subject(run, "main"), page), None)["regressions"] == "1"
 
 
 @pytest.mark.parametrize("name", ["", "H200", "a/b", "../x", "x" * 60])
