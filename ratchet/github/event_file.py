@@ -87,13 +87,20 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
         return Subject(run, github.default_branch(), ended=ended, why=why)
     if run.event in _PULL_EVENTS:
         pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
+        if any(pull.head_sha == run.head_sha for pull in pulls):
+            pulls = (*pulls, *_open_at_head(run, github))
         return _pull_subject(run, pulls, github)
     queue = _QUEUE.fullmatch(run.head_branch) if run.event == "merge_group" else None  # anybody may push such a branch
     if queue:
         return Subject(run, queue[1], queued_onto=queue[2])
     # A check run on the head of a pull request counts there, whatever started the run: it is that pull request's.
-    pulls = tuple(pull for pull in github.pulls_of_commit(run.head_sha) if (pull.state, pull.head_sha) == ("open", run.head_sha))
+    pulls = _open_at_head(run, github)
     return _pull_subject(run, pulls, github) if pulls else Subject(run, github.default_branch())
+
+
+def _open_at_head(run: WorkflowRun, github: GitHub) -> tuple[Pull, ...]:
+    """Return the open pull requests whose head was measured, from whatever branch: they share a check run."""
+    return tuple(pull for pull in github.pulls_of_commit(run.head_sha) if (pull.state, pull.head_sha) == ("open", run.head_sha))
 
 
 def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:

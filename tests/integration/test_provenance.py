@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ratchet.core.records.files import dumps
@@ -84,6 +86,21 @@ def test_a_base_that_stays_is_left_alone(scene: Scene) -> None:
     scene.state.parents["5" * 40] = [scene.pull.base_sha]
     assert list(recheck((), "default", scene.client(), scene.environ)) == []
     assert conclusions(scene) == ["success"]
+
+
+def test_a_second_branch_with_the_same_head_gives_no_verdict_by_another_base(scene: Scene) -> None:
+    """A check run is of a commit, so a red head stays red by the default branch, whatever pull requests it is the head of."""
+    scene.artifact(RED)
+    scene.publish()
+    scene.state.branches["lenient"] = LATER
+    scene.state.parents[LATER] = [BASE]
+    scene.set_settings("regression_threshold = '50%'", "lenient")
+    again: dict[str, Any] = {"head_sha": HEAD, "head_repository": "octocat/kernels"}
+    scene.state.add_pull(8, head_ref="topic-again", base_ref="lenient", **again)
+    run = scene.state.add_run(RUN + 1, head_branch="topic-again", **again)
+    run.artifacts.append("benchmark-ratchet-results")
+    scene.publish(run_id=RUN + 1)
+    assert conclusions(scene) == ["failure", "failure"]
 
 
 def test_a_base_that_changes_while_it_is_judged(scene: Scene) -> None:
