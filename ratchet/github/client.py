@@ -203,13 +203,13 @@ class GitHub(Connection):
                 tries.wait(error)
         return ours[0]
 
-    def edit_issue(self, number: int, title: str, body: str, *, is_open: bool) -> Issue:
-        """Give an issue this title and text, and open it again or close it as done."""
+    def edit_issue(self, number: int, title: str, body: str, *, is_open: bool | None = None) -> Issue:
+        """Give an issue this title and text, and open it again or close it as done; None: leave it as it is by now."""
 
         def edit() -> Issue:
             issue = self._api.get_issue(number)
             state, reason = ("open", "reopened") if is_open else ("closed", "completed")
-            change: Any = {} if issue.state == state else {"state": state, "state_reason": reason}
+            change: Any = {} if is_open is None or issue.state == state else {"state": state, "state_reason": reason}
             issue.edit(title=title, body=body, **change)
             return issue_of(issue)
 

@@ -182,12 +182,12 @@ def _write(
         news[made.number] = cause
     for issue, cause in plan.updated:
         body = issue_body(cause, notice, issue, machine)
-        made = github.edit_issue(issue.number, issue_title(cause), body, is_open=True)
+        made = github.edit_issue(issue.number, issue_title(cause), body, is_open=None if issue.is_open else True)
         done.append(("Renewed" if issue.is_open else "Opened again", made))
         news |= {} if issue.is_open else {made.number: cause}
     for issue in plan.elsewhere:
         there = theirs[issue.number]
-        github.edit_issue(issue.number, there.title, without_machine(there.body, machine), is_open=True)
+        github.edit_issue(issue.number, there.title, without_machine(there.body, machine))
     for issue in plan.closed:
         there = theirs[issue.number]
         done.append(("Closed", github.edit_issue(issue.number, there.title, fixed_body(there, notice), is_open=False)))
@@ -281,7 +281,7 @@ def tell_culprit(
         note = "Every commit ran the benchmarks of the last one, so a change of these is not found."
         said = f"A search after {good} up to {bad} named no commit: {error.message} {note}"
         lines, sentence = [untrusted.markdown(said)], f"#{number}: {said}"
-    github.edit_issue(issue.number, issue.title, with_culprit(issue, lines), is_open=issue.is_open)
+    github.edit_issue(issue.number, issue.title, with_culprit(issue, lines))
     return sentence
 
 

@@ -184,6 +184,20 @@ def test_a_person_who_closes_it_as_not_planned_hears_no_more(main: Main) -> None
     assert told.done == (f"#{issue.number} was closed as not planned: it stays closed.",)
 
 
+def test_an_issue_that_a_person_closes_meanwhile_stays_closed(main: Main) -> None:
+    """A job that found it open renews its text, and does not open it again."""
+    main.notify(*main.pushed(1.1))
+    [issue] = main.fake.state.issues.values()
+
+    def closes(_: object) -> None:
+        issue.state, issue.state_reason = "closed", "not_planned"
+
+    for method in ("GET", "PATCH"):  # between the list of issues and what the job does to one
+        main.fake.script(method, rf"/issues/{issue.number}$", [Answer(usual=True, meanwhile=closes)])
+    main.notify(*main.pushed(1.1))
+    assert (issue.state, issue.state_reason) == ("closed", "not_planned")
+
+
 def test_an_issue_of_somebody_else_is_left_alone(main: Main) -> None:
     """Whatever it begins with, and whatever its label is."""
     main.notify(*main.pushed(1.1))
