@@ -14,13 +14,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,9 @@ STANDARD_PLACES = (Path("/usr/local/cuda/bin/nvcc"),)
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 """Variables through which nvcc and its host compiler take options: part of the key."""
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<beside>[^"\n]+)"|<(?P<named>[^>\n]+)>)', re.MULTILINE)
+_FOLDERS, _INCLUDED = ("-I", "--include-path", "-isystem", "--system-include"), ("-include", "--pre-include")
+"""Flags that name folders of headers, and flags that include a header."""
 
 
 def load(
@@ -126,14 +129,14 @@ def device_arch() -> str:
 
 
 def read_sources(source: Path, flags: Sequence[str] = ()) -> dict[Path, bytes]:
-    """Read the source and every header that it includes by ``#include "..."``, directly or not.
+    """Read the source and every header that it or a flag includes, directly or not.
 
-    Headers are looked for beside the file that includes them and in the folders of ``-I<folder>`` flags. One that is in neither
-    is left to the compiler.
+    Headers are looked for in the folders of ``-I<folder>`` and similar flags, and before that, where their names are in quotes,
+    beside the file that includes them. One that is in none of these is left to the compiler.
     """
-    folders = [Path(flag.removeprefix("-I")).absolute() for flag in flags if flag.startswith("-I")]
+    folders = [Path(folder).absolute() for folder in _values(flags, _FOLDERS)]
     sources: dict[Path, bytes] = {}
-    waiting = [source]
+    waiting = [source, *_first_of(_values(flags, _INCLUDED), (Path.cwd(), *folders))]
     while waiting:
         path = waiting.pop()
         if path in sources:
@@ -142,12 +145,25 @@ def read_sources(source: Path, flags: Sequence[str] = ()) -> dict[Path, bytes]:
             sources[path] = path.read_bytes()
         except OSError as error:
             raise CudaBuildError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
-        for name in _INCLUDE.findall(sources[path].decode(errors="replace")):
-            headers = [
-                header for folder in (path.parent, *folders) if (header := Path(os.path.normpath(folder / name))).is_file()
-            ]
-            waiting.extend(headers[:1])
+        for found in _INCLUDE.finditer(sources[path].decode(errors="replace")):
+            beside = [path.parent] if found["beside"] else []
+            waiting += _first_of([found["beside"] or found["named"]], (*beside, *folders))
     return sources
+
+
+def _values(flags: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """Yield the values of these flags: ``-I include``, ``-Iinclude``, ``-I=include,more``."""
+    for flag, following in itertools.pairwise((*flags, "")):
+        if name := next((name for name in names if flag.startswith(name)), ""):
+            value = following if flag == name else flag.removeprefix(name).removeprefix("=")
+            yield from filter(None, value.split(","))
+
+
+def _first_of(names: Iterable[str], folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the file of each name in the first of the folders that has it."""
+    for name in names:
+        files = (Path(os.path.normpath(folder / name)) for folder in folders)
+        yield from itertools.islice(filter(Path.is_file, files), 1)
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,31 @@ def test_headers_in_named_folders_count(source: Path, tmp_path: Path) -> None:
     assert set(nvcc.read_sources(source, [f"-I{shared}"])) == {source, shared / "common.cuh"}
 
 
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("#include <common.cuh>\n", ["-I{folder}"]),
+        ("#include <common.cuh>\n", ["-O3", "-I", "{folder}"]),
+        ('#include "common.cuh"\n', ["--include-path={folder}"]),
+        ('#include "common.cuh"\n', ["-isystem", "{folder}"]),
+        ("#include <common.cuh>\n", ["-I/nowhere,{folder}"]),
+        ("", ["-include", "{folder}/common.cuh"]),
+        ("", ["-I{folder}", "--pre-include=common.cuh"]),
+    ],
+)
+def test_a_header_counts_however_it_is_included(
+    stand_in: StandIn, source: Path, tmp_path: Path, text: str, flags: list[str]
+) -> None:
+    """A library is built again when a header of a named folder changed, in brackets or quotes, or included by a flag."""
+    header = tmp_path / "shared" / "common.cuh"
+    header.parent.mkdir()
+    source.write_text(text)
+    for tile in (1, 2):
+        header.write_text(f"#define TILE {tile}\n")
+        nvcc.build(source, arch="sm_90", flags=[flag.format(folder=header.parent) for flag in flags])
+    assert stand_in.calls == 2
+
+
 def test_headers_that_include_each_other_end(source: Path) -> None:
     """Headers that include each other are read once each."""
     (source.parent / "tile.cuh").write_text('#include "kernel.cu"\n')
