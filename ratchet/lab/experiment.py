@@ -62,7 +62,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
     repository = Repository(request.folder)
     settings = settings_of(request, repository.root, environ)
     results = writable(repository.root / settings.results)
-    earlier = _earlier(results, wanted)
+    _earlier(results, wanted)  # refused before anything is measured
     tests = _words(wanted.tests)
     code = repository.working_snapshot(own_output_globs(repository, results))
     started = datetime.now(UTC)
@@ -89,10 +89,11 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         stages_activity=profiled.stages,
         floors=profiled.floors,
         noise=_noise(timed),
-        earlier=earlier,
         warnings=machine.warnings,
     )
     session = _with_advice(session, request, progress, environ)
+    # An experiment may have ended meanwhile, or another session have been opened.
+    session = session.model_copy(update={"earlier": _earlier(results, wanted)})
     save_session(results, session)
     return session
 

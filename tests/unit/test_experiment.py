@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,18 @@ from ratchet.core.errors import RecordError, UsageError
 from ratchet.core.judge.comparison import Pair
 from ratchet.core.records.profile import Activity
 from ratchet.core.records.verdict import Comparison
-from ratchet.lab.experiment import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
+from ratchet.core.report.progress import Progress
+from ratchet.lab.experiment import (
+    HANDOFF,
+    SESSION,
+    TABLE,
+    StartRequest,
+    minutes_left,
+    open_session,
+    save_session,
+    start,
+    status_of,
+)
 from ratchet.lab.judge import (
     CHANCE,
     E2E,
@@ -657,6 +669,44 @@ def test_a_session_survives_a_kill_between_its_files(tmp_path: Path) -> None:
     (tmp_path / SESSION).write_text("{", encoding="utf-8")
     with pytest.raises(RecordError, match="is not JSON"):
         open_session(tmp_path)
+
+
+@contextlib.contextmanager
+def waited_for(*, meanwhile: Callable[[], None] = lambda: None, **fields: Any) -> Iterator[SimpleNamespace]:
+    """Stand for something that takes its time to begin."""
+    meanwhile()
+    yield SimpleNamespace(**fields)
+
+
+def test_an_experiment_that_ends_while_a_session_begins_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of a new session has the experiments that ended while its start waited for the device; an open one is refused."""
+    first = experiment(1)
+    save_session(tmp_path, session(first))
+    profiled = SimpleNamespace(baseline=session().baseline, stages={}, floors=session().floors)
+    timed = SimpleNamespace(name="pipe/default")
+    waiting: dict[str, Any] = {"warnings": (), "meanwhile": lambda: save_session(tmp_path, session(first, experiment(2, "keep")))}
+    repository = SimpleNamespace(root=tmp_path, working_snapshot=lambda _: SimpleNamespace(tree=examples.REFERENCE))
+    stand_ins: dict[str, Callable[..., Any]] = {
+        "Repository": lambda _: repository,
+        "settings_of": lambda *_: SimpleNamespace(results="", pairs=8),
+        "own_output_globs": lambda *_: (),
+        "machine_of": lambda *_: waited_for(**waiting),
+        "worktrees": lambda *_: waited_for(head=tmp_path, reference=tmp_path),
+        "watched": lambda *_: waited_for(),
+        "open_experiment": lambda *_: waited_for(begun=lambda _: (profiled, timed)),
+        "environment_of": lambda _: examples.ENVIRONMENT,
+        "_noise": lambda _: session().noise,
+        "_with_advice": lambda begun, *_: begun,
+        **dict.fromkeys(("build_twice", "tree_specs", "plan_of_case"), lambda *_: None),
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(f"ratchet.lab.experiment.{name}", stand_in)
+    request: Any = SimpleNamespace(folder=tmp_path, devices=None, patterns=("pipe",), command=())
+    start(StartRequest(again=True), request, Progress(), {})
+    assert [row.status for row in open_session(tmp_path).earlier] == ["discard", "keep"]
+    (tmp_path / SESSION).unlink()
+    with pytest.raises(UsageError, match="is open, with 2 experiments"):
+        start(StartRequest(), request, Progress(), {})
 
 
 def test_the_reference_is_what_was_kept_last() -> None:
