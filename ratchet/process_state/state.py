@@ -68,7 +68,7 @@ class ProcessState:
             if place not in self._values and not area.from_defaults:
                 continue
             earlier = self._values[place][1] if place in self._values else {}
-            if len(values) == len(earlier) and all(map(operator.is_, values.values(), earlier.values())):
+            if [*values] == [*earlier] and all(map(operator.is_, values.values(), earlier.values())):
                 continue
             for name in [*earlier, *(name for name in values if name not in earlier)]:
                 change = StateChange(place, name, earlier.get(name, GONE), values.get(name, GONE))

@@ -73,6 +73,10 @@ LEAKS = {
     "child": ("subprocess.Popen(['sleep', '60'])", "len(threading._children())"),
     "tracer": ("sys.setprofile(lambda *_: None)", "sys.getprofile()"),
     "module": ("sys.modules['torch.nn.functional'] = torch.nn", "sys.modules['torch.nn.functional'].__name__"),
+    "another name": (
+        "acme.settings.SLOW = acme.settings.FAST; del acme.settings.FAST",
+        "vars(sys.modules['acme.settings']).get('FAST', 'gone')",
+    ),
     "printing": ("torch.set_printoptions(precision=2)", "str(torch.tensor(1.23456))"),
     "attention": ("torch.backends.cuda.enable_math_sdp(False)", "torch.backends.cuda.math_sdp_enabled()"),
 }
