@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import py_compile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from ratchet.core.errors import Exit, RecordError
 from ratchet.core.records.files import dumps
 from ratchet.core.units import parse_size
 from ratchet.lab.certificate import confirmation, loosened, read_certificate, sealed
+from ratchet.lab.evaluate import EvaluationRequest, _files_of_user
 from ratchet.lab.judge import FEWEST, HANDS_OVER, exit_code, judged
 from ratchet.lab.records.evaluation import (
     EvaluationRecord,
@@ -303,6 +305,19 @@ def test_a_file_that_was_opened_must_be_the_same(tmp_path: Path) -> None:
     neighbour.write_text("A = 2\n", encoding="utf-8")
     with pytest.raises(RecordError, match=r"ops\.py is not the file that was evaluated"):
         read_certificate(path)
+
+
+def test_a_certificate_names_no_byte_code_that_python_makes_again(tmp_path: Path) -> None:
+    """Of a neighbour its source counts; byte code counts where Python would run it whatever the source is."""
+    source, sealed_source = tmp_path / "ops.py", tmp_path / "more.py"
+    for path in (source, sealed_source):
+        path.write_text("A = 1\n", encoding="utf-8")
+    usual = py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+    unchecked = py_compile.compile(str(sealed_source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    candidate = SourceFile(path=str(tmp_path / "new.py"), sha256=_sha256(""), text="")
+    wanted = EvaluationRequest(candidate, candidate, "kernel", (), None, "", Rules())
+    opened = {str(source), str(sealed_source), str(usual), str(unchecked)}
+    assert _files_of_user(opened, wanted, tmp_path / "scratch").keys() == opened - {str(usual)}
 
 
 def test_a_certificate_is_confirmed_by_figures() -> None:
