@@ -146,8 +146,9 @@ class Repository:
 
     def _changes(self, apart: Sequence[str]) -> list[bytes]:
         """Return git's entries of changed and untracked files, apart from these globs and untracked virtual environments."""
-        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ":/")
-        entries = self._feed(b"", *command, *(f":(exclude,top,glob){pattern}" for pattern in apart)).split(b"\0")
+        # A submodule that git leaves out of `git diff` by a setting is a part of the code all the same.
+        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=none")
+        entries = self._feed(b"", *command, "--", ":/", *(f":(exclude,top,glob){pattern}" for pattern in apart)).split(b"\0")
         changed = [entry for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
         # Gigabytes of somebody's packages are no part of the code, even where no .gitignore says so.
         untracked = _environments(os.fsdecode(entry[3:]) for entry in changed if entry.startswith(b"?? "))

@@ -399,3 +399,16 @@ def stashed(repo: Path, index: Path) -> str:
     git(repo, "read-tree", git(repo, "stash", "create") or "HEAD", index=index)
     git(repo, "update-index", "--add", "--replace", "-z", "--stdin", index=index, given=b"\0".join(files))
     return git(repo, "write-tree", index=index)
+
+
+def test_a_submodule_counts_whatever_git_is_told_to_ignore(tmp_path: Path) -> None:
+    """Files edited in a submodule make the checkout dirty, and another commit of it is in the snapshot, whatever git ignores."""
+    repo = new_repository(tmp_path / "repo")
+    sub = with_submodule(repo)
+    commit(repo, "clean")
+    git(repo, "config", "diff.ignoreSubmodules", "all")
+    write(sub, a="2")
+    assert Repository(repo).is_dirty()
+    assert not Repository(repo).working_snapshot().tree.dirty
+    commit(sub, "second")
+    assert Repository(repo).working_snapshot().tree.dirty
