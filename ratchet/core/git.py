@@ -66,8 +66,7 @@ class Repository:
         self._folder = folder
         # Whoever trusts a repository trusts its submodules: in a container, actions/checkout names the top folder alone.
         self._trust = ("-c", f"safe.directory={folder}") if part_of else ()
-        top = self._run("rev-parse", "--show-toplevel", refused=f"{folder} is not inside a git repository.")
-        self.root = Path(top)
+        self.root = Path(self._run("rev-parse", "--show-toplevel", refused=f"{folder} is not inside a git repository."))
 
     def resolve(self, revision: str) -> str:
         """Return the full hash of a commit; UsageError where no commit has that name."""
@@ -402,7 +401,7 @@ class Repository:
     def _run(self, *arguments: str, extra: Mapping[str, str] | None = None, refused: str = "", folder: Path | None = None) -> str:
         done = self._try(*arguments, extra=extra, folder=folder)
         if done.returncode == 0:
-            return done.stdout.strip()
+            return done.stdout.rstrip("\n")  # and no blanks, which the name of a file or folder may begin or end with
         if "dubious ownership" in done.stderr:
             raise GitError(
                 f"git does not trust {self._folder}: another user owns it.",

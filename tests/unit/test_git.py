@@ -314,6 +314,19 @@ def test_files_of_a_folder(repo: Path) -> None:
     assert Repository(repo).files(repo / "sub") == ["ä b/new.py"]
 
 
+def test_names_may_begin_and_end_with_blanks(tmp_path: Path) -> None:
+    """A repository in a folder of such a name is found, and its files are listed by their whole names."""
+    folder = tmp_path / " r "
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "b", "1")
+    commit(folder, " a", "1")
+    found = Repository(folder)
+    assert found.root == folder
+    assert found.files(folder) == [" a", "b"]
+    assert found.changed_paths("HEAD~1", "HEAD") == [" a"]
+
+
 def test_a_submodule_is_trusted_with_its_repository(
     repo: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
