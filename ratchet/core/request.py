@@ -130,9 +130,10 @@ def own_output_globs(repository: Repository, results: Path, tuning: Path | None 
     The whole folder ``results``, and the byte code that Python leaves beside a module. In ``tuning`` (None: the usual folder)
     only the files that a search writes, since a repository may keep code of its own in a folder of that name.
     """
-    root = repository.root
-    reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
-    searches = _within(root, tuning or root / TUNING_FOLDER, [f"/{pattern}" for pattern in WRITTEN])
+    root = repository.root  # without links and .., which the names of folders may lead through; the folder itself may be a link
+    asked, found = (folder.parent.resolve() / folder.name for folder in (results, tuning or root / TUNING_FOLDER))
+    reports = () if asked == root else _within(root, asked, ("", "/**"))
+    searches = _within(root, found, [f"/{pattern}" for pattern in WRITTEN])
     # Without a .gitignore a checkout in which anything ran would never count as clean, and HEAD would be compared with itself.
     return (*reports, *searches, "**/__pycache__/**")
 

@@ -85,3 +85,18 @@ def test_the_whole_repository_is_never_left_aside(repo: Path, tmp_path: Path) ->
 def test_outside_git(tmp_path: Path) -> None:
     """A folder that is no checkout has no commit, and nothing is said of changes."""
     assert checked_out(tmp_path, tmp_path / "results").commit == ""
+
+
+@pytest.mark.parametrize("name", ["repo/sub/../out", "link/out"])
+def test_results_may_be_named_in_any_way(repo: Path, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    """Reports leave the checkout clean where their folder is named by way of a sibling, or through a link to the repository."""
+    above = tmp_path_factory.mktemp("above")
+    for link in ("repo", "link"):
+        (above / link).symlink_to(repo)
+    for folder in ("sub", "out"):
+        (repo / folder).mkdir()
+    (repo / "out" / "report.json").write_text("{}")
+    assert not checked_out(repo, above / name).dirty
+    (repo / "new.py").write_text("x")
+    assert checked_out(repo, above / name).dirty
+    assert checked_out(repo, above / "repo" / "sub" / "..").dirty
