@@ -67,7 +67,7 @@ def rate(per_second: float, unit: str) -> str:
 
 def percent(fraction: float, digits: int = 0) -> str:
     """Show a fraction: 0.413 → ``41 %``."""
-    return f"{fraction * 100:.{digits}f} %".replace("-", "−")
+    return f"{fraction * 100:z.{digits}f} %".replace("-", "−")
 
 
 def threshold(fraction: float) -> str:
@@ -81,10 +81,8 @@ def change(ratio: float, digits: int = 2) -> str:
     if value > _BEYOND:
         return f">+{_BEYOND:.0f} %"
     value = max(value, -100.0)  # nothing takes less time than none
-    shown = f"{value:+.{digits}f}"
-    if float(shown) == 0:
-        shown = f"{0:.{digits}f}"
-    return f"{shown.replace('-', '−')} %"
+    sign = "+" if round(value, digits) > 0 else "z"  # which leaves a zero without any
+    return f"{value:{sign}.{digits}f} %".replace("-", "−")
 
 
 _BEYOND = 1e5

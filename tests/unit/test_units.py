@@ -101,6 +101,11 @@ def test_percent(fraction: float, text: str) -> None:
     assert units.percent(fraction) == text
 
 
+def test_zero_percent_has_no_sign() -> None:
+    """What is rounded to nothing is neither more nor less."""
+    assert [units.percent(-0.001), units.percent(-0.0, 1)] == ["0 %", "0.0 %"]
+
+
 @pytest.mark.parametrize(("fraction", "text"), [(0.03, "3 %"), (0.005, "0.5 %"), (0.95, "95 %"), (0.999, "99.9 %")])
 def test_threshold(fraction: float, text: str) -> None:
     """A chosen fraction is shown as it was chosen."""
