@@ -147,6 +147,12 @@ def test_tolerances(dtype: torch.dtype, passing: float, failing: float) -> None:
         checked((ref * (1 + failing)).to(dtype), ref)
 
 
+def test_a_tolerance_that_is_no_number_lets_nothing_through() -> None:
+    """Without a limit to compare an error with, a wrong result is wrong."""
+    with pytest.raises(WrongResult, match="off by"):
+        checked(tensor(9.0), tensor(1.0), tolerance={"float32": math.nan})
+
+
 def test_own_tolerance() -> None:
     """A workload's own tolerance wins for the type it names; an unknown type is exact."""
     made = workload(lambda: None, lambda: None, tolerance={"float32": 0.5})
