@@ -209,6 +209,19 @@ def test_sketch_of_large_and_odd_tensors() -> None:
     assert sketch(torch.empty(0)) == (0.0, [0.0] * outputs.SKETCH)
 
 
+def test_an_exact_view_that_negates_has_the_digest_of_its_copy() -> None:
+    """The imaginary part of a conjugate shares memory with what it negates."""
+    for values in ([1 + 2j], [1 + 2j, 3 - 4j]):
+        view = torch.tensor(values).conj().imag
+        assert outputs.digest(view, "it") == outputs.digest(torch.tensor(view.tolist()), "it")
+
+
+def test_one_element_of_a_matrix_has_an_exact_digest() -> None:
+    """A tensor of one element counts as contiguous whatever its stride, also with an offset, and so does an empty one."""
+    for place in (torch.arange(6.0).reshape(3, 2)[1:2, 1], torch.arange(6.0)[6::2]):
+        assert outputs.digest(place, "it") == outputs.digest(torch.tensor(place.tolist()), "it")
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint64, torch.bool])
 def test_exact_types_have_a_digest(dtype: torch.dtype) -> None:
     """Integers agree only if all are equal and in the same places."""
