@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
+import sys
 
 import click
 import pytest
@@ -198,3 +200,12 @@ def test_an_example_is_taken(name: str, line: str) -> None:
         *(ALL[inner].callback for inner in ALL if name in ("", *inner.split()[:-1])),
     )
     assert line in ALL[name].get_help(click.Context(ALL[name], info_name=name))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_letter_that_a_terminal_lacks_hides_no_result(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the locale has no letter for a bullet, a command prints a question mark for it, and ends as it would."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, write_through=True))
+    assert main(["explain", "verdicts"]) == Exit.PASS
+    assert b"?" in written.getvalue()

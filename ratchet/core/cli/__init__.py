@@ -306,8 +306,9 @@ class LastingStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
+        encoding = self._stream.encoding or "utf-8"  # it may lack a letter, such as µ: an error would hide the whole result
         with self._ending_in_nothing():
-            self._stream.write(text)
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
         return len(text)
 
     def flush(self) -> None:
