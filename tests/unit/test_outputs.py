@@ -209,6 +209,14 @@ def test_sketch_of_large_and_odd_tensors() -> None:
     assert sketch(torch.empty(0)) == (0.0, [0.0] * outputs.SKETCH)
 
 
+def test_a_list_that_holds_only_itself_is_refused() -> None:
+    """A list of one element is that element, but not without end."""
+    held: list[Any] = []
+    held.append(held)
+    with pytest.raises(TypeError, match="holds itself"):
+        parts(held)
+
+
 def test_an_exact_view_that_negates_has_the_digest_of_its_copy() -> None:
     """The imaginary part of a conjugate shares memory with what it negates."""
     for values in ([1 + 2j], [1 + 2j, 3 - 4j]):

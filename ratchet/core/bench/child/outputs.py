@@ -66,7 +66,7 @@ def parts(tree: object, what: str = "output") -> dict[str, Part]:
 
 def leaves(tree: object, what: str) -> Iterator[tuple[str, object]]:
     """Yield the place and the object of each leaf of a tree of tuples, lists, dicts, dataclasses, modules and optimizers."""
-    while isinstance(tree, tuple | list) and len(tree) == 1:
+    while isinstance(tree, tuple | list) and len(tree) == 1 and tree[0] is not tree:
         tree = tree[0]
     seen: set[str] = set()
     for path, node in _leaves(tree, what, "", ()):
