@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.adopt.candidates import BenchmarkIdea
+from ratchet.adopt.candidates import BenchmarkIdea, snake
 from ratchet.core.processes import run
 from ratchet.core.untrusted import clean, last_lines
 
@@ -169,12 +169,13 @@ def _best(trials: Mapping[int, Trial]) -> tuple[Trial, ...]:
             spread.append(trial)
         modules.add(trial.candidate.module)
     spread += [trial for trial in ordered if trial not in spread]
-    names: set[str] = set()
+    files: set[str] = set()
     chosen = []
     for trial in spread:
-        if trial.candidate.name not in names:
+        file = snake(trial.candidate.name)  # a module LayerNorm and a function layer_norm would be one file
+        if file not in files:
             chosen.append(trial)
-        names.add(trial.candidate.name)
+        files.add(file)
     best, ran = chosen[:ENOUGH], [trial for trial in chosen if trial.ran]
     if ran and not any(trial.ran for trial in best):
         best[ENOUGH - 1 :] = ran[:1]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ratchet.adopt import init
-from ratchet.adopt.candidates import candidates, example
+from ratchet.adopt.candidates import BenchmarkIdea, candidates, example
 from ratchet.adopt.definitions import Definitions
 from ratchet.adopt.files import (
     TEMPLATES,
@@ -25,6 +25,7 @@ from ratchet.adopt.files import (
 from ratchet.adopt.guesses import Function
 from ratchet.adopt.harnesses import harnesses
 from ratchet.adopt.init import InitRequest, drift
+from ratchet.adopt.slices import Slice
 from ratchet.adopt.survey import Survey, survey
 from ratchet.adopt.trial import CallTrials, _learnt
 from ratchet.core.errors import UsageError
@@ -451,6 +452,17 @@ def test_other_harnesses_are_offered_with_their_command(files: dict[str, str], t
 def test_a_name_in_a_file_of_settings_is_no_harness(files: dict[str, str]) -> None:
     """Only benchmarks themselves count."""
     assert harnesses(files) == []
+
+
+def test_no_two_benchmarks_are_one_file() -> None:
+    """Of a module LayerNorm and a function layer_norm, whose benchmarks would have one file, the better one is written."""
+    call = Slice((), (), (), "f()", names_device=False)
+    ideas = [
+        BenchmarkIdea(f"pkg.{module}.{name}", name, f"pkg.{module}", (call,), ("",), name)
+        for module, name in (("modules", "LayerNorm"), ("ops", "layer_norm"), ("ops", "relu"))
+    ]
+    answers = [{"candidate": number, "outcome": "ran", "text": 0} for number in range(len(ideas))]
+    assert [trial.candidate.name for trial in _learnt(ideas, answers, "").chosen] == ["LayerNorm", "relu"]
 
 
 def test_a_compiled_module_of_the_repository_is_to_be_built_not_installed() -> None:
