@@ -36,8 +36,9 @@ KEPT_BUILDS = 20
 """Entries; those not used for the longest time are deleted."""
 COMPILERS = {"CUDACXX": "nvcc", "CXX": "c++", "CC": "cc"}
 """Variable that names a compiler → the program without it."""
-VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS",
-             "TORCH_CUDA_ARCH_LIST", "CMAKE_ARGS", "CPATH", "LIBRARY_PATH")  # fmt: skip
+VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "CUDAFLAGS", "LDFLAGS", "CUDA_HOME", "CUDAARCHS", "CUDAHOSTCXX", "NVCC_CCBIN",
+             "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "TORCH_CUDA_ARCH_LIST", "CMAKE_ARGS", "CMAKE_BUILD_TYPE", "CPATH",
+             "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")  # fmt: skip
 """Others that change what a build writes."""
 _BUILD_FILES = ("*.cmake", "*.mk", "*.py", "*.sh", "CMakeLists.txt", "Makefile", "meson.build", "pyproject.toml")
 """Files that may ask for variables of the project's own."""
@@ -70,26 +71,33 @@ class _DamagedError(Exception):
     """An entry is not what was kept, or does not fit the tree."""
 
 
-def kept_folder(command: Sequence[str], outputs: Sequence[str], content: str, tree: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder for the build of a tree: one for each content, command, compiler, Python and set of its packages."""
+def kept_folder(
+    command: Sequence[str], outputs: Sequence[str], content: str, tree: Path, environ: Mapping[str, str], folder: str = ""
+) -> Path:
+    """Return the folder for the build of a tree: one for each content, command, compiler, Python and set of its packages.
+
+    ``folder``: where in the tree the command runs.
+    """
     compilers = []
     for variable, program in COMPILERS.items():
-        found = shutil.which(environ.get(variable) or program, path=environ.get("PATH"))
-        said = run([found, "--version"], environ=environ, folder=tree, time_limit_s=30).output if found else ""
-        compilers.append((found, said))
+        named = environ.get(variable) or program
+        words = dict.fromkeys((named, *named.split()))  # a path, or such as `ccache g++ -m64`
+        found = [which for word in words if (which := shutil.which(word, path=environ.get("PATH")))]
+        said = [run([each, "--version"], environ=environ, folder=tree, time_limit_s=30).output for each in found]
+        compilers.append((named, found, said))
     metadata = [package.metadata for package in importlib.metadata.distributions()]  # its file is read at each access
     packages = sorted(f"{each['Name']}=={each['Version']}" for each in metadata)
-    asked = _words_of_build_files(tree)
+    asked = _words_of_build_files(tree) | _words_of_build_files(tree / folder)
     variables = [f"{name}={value}" for name, value in sorted(environ.items()) if name in VARIABLES or name in asked]
     machine = [sys.version, platform.machine(), sys.prefix]
-    parts = [content, list(command), list(outputs), compilers, variables, packages, machine]
+    parts = [content, folder, list(command), list(outputs), compilers, variables, packages, machine]
     root = Path(environ.get("RATCHET_BUILDS_DIR") or cache_root() / "builds")
     return root / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _words_of_build_files(tree: Path) -> set[str]:
-    """Return all words of the files at the top of a tree that a build may run: names of variables are among them."""
-    files = [path for pattern in _BUILD_FILES for path in tree.glob(pattern) if path.is_file()]
+def _words_of_build_files(folder: Path) -> set[str]:
+    """Return all words of the files at the top of a folder that a build may run: names of variables are among them."""
+    files = [path for pattern in _BUILD_FILES for path in folder.glob(pattern) if path.is_file()]
     return {word for path in files for word in _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))}
 
 

@@ -85,6 +85,28 @@ def test_another_compiler_builds_again(name: str, tmp_path: Path) -> None:
     assert times(tmp_path) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [("CXX", "c++ -O0", "c++ -O3"), ("CXX", "env gcc-98", "env gcc-99"), ("CUDAFLAGS", "-O0", "-O3"), ("NVCC_CCBIN", "a", "b")],
+)
+def test_other_words_for_a_compiler_build_again(name: str, first: str, second: str, tmp_path: Path) -> None:
+    """A compiler may be named with its options, and behind another program."""
+    built(tmp_path, **{name: first})
+    built(tmp_path, **{name: second})
+    assert times(tmp_path) == 2
+
+
+def test_a_project_below_the_top_may_name_variables(tmp_path: Path) -> None:
+    """A variable is part of the build where a file of the folder that the build runs in names it."""
+    (tmp_path / "a/project").mkdir(parents=True)
+    (tmp_path / "a/project/setup.py").write_text("import os\nDEBUG = os.environ.get('ACME_DEBUG')\n")
+    entries = {
+        kept_folder(BUILD, OUTPUTS, "content", tmp_path / "a", {"PATH": os.environ["PATH"], "ACME_DEBUG": value}, "project")
+        for value in "12"
+    }
+    assert len(entries) == 2
+
+
 def test_a_variable_that_the_build_names_builds_again(tmp_path: Path) -> None:
     """A variable of the project's own is part of the build where a file at the top of the tree names it; others are not."""
     (tmp_path / "a").mkdir()

@@ -58,7 +58,7 @@ def build_tree(
         _run(tree, folder, command, timeout_s, environ)
         return False
     kept = tools.part("kept_builds")
-    entry = kept.kept_folder(command, outputs, content, tree, environ)
+    entry = kept.kept_folder(command, outputs, content, tree, environ, folder)
     if kept.restore_kept(entry, tree, outputs):
         return True
     before = kept.state_of(tree)
