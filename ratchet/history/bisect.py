@@ -164,7 +164,7 @@ def bisect(
 
 
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
-    """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD."""
+    """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD in one line."""
     older, newer = good.tree.commit, bad.tree.commit
     if older == newer:
         raise UsageError(f"GOOD and BAD are the same commit, {commit_label(good.tree)}.", "Name an older commit first.")
@@ -173,6 +173,10 @@ def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
         hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
         hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
         raise UsageError(f"GOOD {commit_label(good.tree)} is not an ancestor of BAD {commit_label(bad.tree)}.", hint)
+    start = repository.line_start(older, newer)
+    if start != older:  # merged into this line: the first commits lack what GOOD has, so a difference is none of their doing
+        fork = f"Name {start[:10]}, the last commit of that line which GOOD has too." if start else "Name another commit."
+        raise UsageError(f"GOOD {commit_label(good.tree)} is not on the line of first parents of BAD, which merged it.", fork)
     return repository.commits_after(older, newer)
 
 

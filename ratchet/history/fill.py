@@ -131,6 +131,11 @@ def _range(repository: Repository, older: Snapshot, newer: Snapshot, paths: Sequ
         hint = hint or ("Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else "Name an older commit.")
         raise UsageError(f"{commit_label(older.tree)} is not an ancestor of {commit_label(newer.tree)}.", hint)
     commits = repository.commits_after(one, other, paths)
+    if commits and (start := repository.line_start(one, other)) != one:  # the first of them would be compared with no parent
+        fork = f"Name {start[:10]}, the last commit of that line which it has too." if start else "Name another commit."
+        raise UsageError(
+            f"{commit_label(older.tree)} is not on the line of first parents of {other[:10]}, which merged it.", fork
+        )
     if not commits:
         what = f" that changes {clean(' '.join(paths))}" if paths else ""
         raise UsageError(

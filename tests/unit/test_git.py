@@ -9,6 +9,7 @@ import pytest
 
 from ratchet.core.errors import Exit, GitError, UsageError
 from ratchet.core.git import Repository
+from ratchet.history import bisect, fill
 
 pytestmark = pytest.mark.no_cover
 
@@ -105,6 +106,25 @@ def test_shallow_clone(repo: Path, tmp_path: Path) -> None:
     with pytest.raises(GitError, match=f"{first} is not in this shallow clone") as caught:
         found.resolve(first)
     assert "fetch-depth: 0" in refused(caught) + caught.value.hint
+
+
+def test_a_search_begins_on_the_line_that_it_follows(repo: Path) -> None:
+    """Commits beside a merged GOOD lack what GOOD has, so none of them is searched; the commit before them is named instead."""
+    fork = git(repo, "rev-parse", "HEAD")
+    git(repo, "switch", "-q", "-c", "topic")
+    commit(repo, "b.txt", "topic")
+    git(repo, "switch", "-q", "main")
+    commit(repo, "c.txt", "main")
+    git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    found = Repository(repo)
+    bad = found.commit_snapshot("main")
+    good, start = found.commit_snapshot("topic"), found.commit_snapshot(fork)
+    for refuse in (lambda: bisect._range(found, good, bad), lambda: fill._range(found, good, bad, ["c.txt"])):
+        with pytest.raises(UsageError, match="is not on the line of first parents") as caught:
+            refuse()
+        assert fork[:10] in caught.value.hint
+    assert len(bisect._range(found, start, bad)) == 2
+    assert len(fill._range(found, start, bad, ["c.txt"])) == 1
 
 
 def test_a_range_follows_first_parents(repo: Path) -> None:
