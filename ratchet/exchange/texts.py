@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from ratchet import __version__
@@ -144,7 +145,7 @@ def _result(case: CaseVerdict, report: ReportRecord, places: Mapping[str, Source
     place = places.get(case.name.partition("/")[0])
     location: dict[str, object] = {"logicalLocations": [{"fullyQualifiedName": name, "kind": "function"}]}
     if place:
-        location["physicalLocation"] = {"artifactLocation": {"uri": place.file}, "region": {"startLine": place.line}}
+        location["physicalLocation"] = {"artifactLocation": {"uri": quote(place.file)}, "region": {"startLine": place.line}}
     comparison = case.comparison
     figures = {"ratio": comparison.ratio, "low": comparison.low, "high": comparison.high} if comparison else {}
     return {

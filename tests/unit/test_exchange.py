@@ -101,6 +101,14 @@ def test_what_is_in_both_files() -> None:
     assert (second["level"], second["suppressions"][0]["kind"]) == ("note", "external")
 
 
+def test_the_place_of_a_benchmark_is_a_uri() -> None:
+    """Characters of a path that mean something else in a URI, or stand in none, are escaped."""
+    report = report_on(reports.case("norm/a", Outcome.REGRESSED, "Slower.", ratio=1.1))
+    (run,) = json.loads(sarif_text(report, {"norm": SourceLine("bench/a b#1%2/é.py", 3)}))["runs"]
+    (location,) = run["results"][0]["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == "bench/a%20b%231%252/%C3%A9.py"
+
+
 def test_benchmarks_are_found_where_they_are_defined(tmp_path: Path) -> None:
     """The line of the function; a file that is no Python is passed over."""
     (tmp_path / "bench/deep").mkdir(parents=True)
