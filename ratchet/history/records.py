@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
@@ -83,8 +84,8 @@ class HistoryRun(Record):
 
     @property
     def at(self) -> AwareDatetime:
-        """The place of the run in time."""
-        return self.placed_at or self.started_at
+        """The place of the run in time, in UTC: the dates of commits have the zones of their authors."""
+        return (self.placed_at or self.started_at).astimezone(UTC)
 
 
 class Point(Record):

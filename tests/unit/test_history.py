@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -433,6 +433,17 @@ def test_runs_stand_in_the_order_of_their_time() -> None:
     rows = [(name, run_at(day, 2, case_of(to(1, 1.0)))) for name, day in times.items()]
     for given in (rows, rows[::-1]):
         assert [point.run for point in series_of(NAME, [(name, run, run.cases[0]) for name, run in given]).points] == [*times]
+
+
+def test_times_of_commits_are_shown_in_one_zone() -> None:
+    """Of commits that were made in several time zones, a list shows the times in UTC, so that they rise."""
+    zones = {9: datetime(2026, 11, 1, 8), -5: datetime(2026, 10, 31, 20), 0: datetime(2026, 11, 1, 2)}  # noqa: DTZ001
+    runs = [
+        run_at(0, 2, case_of(None)).model_copy(update={"placed_at": at.replace(tzinfo=timezone(timedelta(hours=hours)))})
+        for hours, at in zones.items()
+    ]
+    lines = case_lines(only_series(runs), 3)[-3:]
+    assert [line[2:18] for line in lines] == ["2026-10-31 23:00", "2026-11-01 01:00", "2026-11-01 02:00"]
 
 
 def test_a_case_without_a_run_has_an_empty_series() -> None:
