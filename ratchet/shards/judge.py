@@ -17,7 +17,8 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
     Raises UsageError where they are not shards of one check on one kind of machine, IncompleteError where one is missing.
     """
     numbered = _numbered(shards)
-    first, *others = numbered.values()
+    # The first has a reference if any has: where the head did not build beside a baseline, a shard has none.
+    first, *others = sorted(numbered.values(), key=lambda run: run.reference is None)
     for other in others:
         for difference in _differences(first, other):
             raise UsageError(

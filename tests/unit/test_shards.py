@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.core.errors import Exit, IncompleteError, UsageError
-from ratchet.core.records.run import CaseRun, RunRecord, Shard
+from ratchet.core.records.run import CaseRun, RunRecord, Shard, Tree
 from ratchet.shards.judge import joined
 from tests.examples import STARTED, run_of
 from tests.history_examples import timed
@@ -118,9 +118,15 @@ def test_one_run_comes_of_all_shards() -> None:
 
 
 def test_a_shard_without_a_reference_joins_those_that_have_one() -> None:
-    """Where the reference is missing in one shard, that is no difference between them."""
-    first, second = split(WHOLE, 2)
-    assert joined([first, second.model_copy(update={"reference": None})]).cases == WHOLE
+    """Where the reference is missing in one shard, whichever it is, the whole has that of the others, which have to agree."""
+    first, second, third = split(WHOLE, 3)
+    without = [run.model_copy(update={"reference": None}) for run in (first, third)]
+    for shards in ([first, second, without[1]], [without[0], second, third]):
+        together = joined(shards)
+        assert (together.cases, together.reference) == (WHOLE, second.reference)
+    other = third.model_copy(update={"reference": Tree(commit="f" * 40)})
+    with pytest.raises(UsageError, match="they compare with different references"):
+        joined([without[0], second, other])
 
 
 def test_a_case_that_every_shard_has_comes_once() -> None:
