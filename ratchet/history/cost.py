@@ -27,7 +27,7 @@ class MonthCost(Record):
     device_minutes: NotNegative
     """Of all devices and runs, added up."""
     minutes_each: NotNegative | None = None
-    """The median run; None where nobody knows."""
+    """The median run, without those that needed no device, as most of a walk do; None where nobody knows."""
 
 
 class DeviceCost(Record):
@@ -50,12 +50,13 @@ def costs(runs: Sequence[HistoryRun]) -> list[DeviceCost]:
 
 def _month(month: str, runs: Sequence[HistoryRun]) -> MonthCost:
     minutes = [run.device_s / 60 for run in runs if run.device_s is not None]
+    taken = [each for each in minutes if each]
     return MonthCost(
         month=month,
         runs=len(runs),
         unknown=len(runs) - len(minutes),
         device_minutes=round(sum(minutes), 3),
-        minutes_each=round(statistics.median(minutes), 3) if minutes else None,
+        minutes_each=round(statistics.median(taken), 3) if taken else None,
     )
 
 

@@ -42,6 +42,14 @@ def test_a_month_has_its_runs_and_a_check_its_median(tmp_path: Path, capsys: pyt
     ]
 
 
+def test_runs_that_needed_no_device_are_no_checks() -> None:
+    """Commits of a walk that were proved the same took no device, so what a check takes is not less by them."""
+    first, *others = scenes.runs(4, CASES)
+    runs = [first.model_copy(update={"device_s": 600.0}), *(run.model_copy(update={"device_s": 0.0}) for run in others)]
+    (cost,) = costs([run.model_copy(update={"started_at": examples.STARTED}) for run in runs])
+    assert [(month.runs, month.minutes_each, month.device_minutes) for month in cost.months] == [(4, 10.0, 10.0)]
+
+
 def test_a_price_is_that_of_the_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two minutes at 3 an hour are 0.1; without a price there is no such column, and the site says the time too."""
     _history(tmp_path, [120.0])
