@@ -27,6 +27,8 @@ _DEEP = 4
 _MOST, _MOST_TEXTS = 60, 4
 """Functions that are tried, and texts of one."""
 _GUESSED = ". The sizes are a guess: set those that matter to you"
+_ABOVE_BENCH = "parents[1]"
+"""The root, as seen from a file of the folder ``bench``."""
 _RESERVED = {"torch", "benchmark", "device", "ratchet"}
 
 
@@ -46,8 +48,8 @@ class BenchmarkIdea:
     shown: str
     """The call as a person is told."""
 
-    def text(self, number: int, state: str, *, gpu_only: bool = False) -> str:
-        """Return the benchmark of one of its calls. ``state`` says whether it ran."""
+    def text(self, number: int, state: str, *, gpu_only: bool = False, bench: str = "bench") -> str:
+        """Return the benchmark of one of its calls. ``state`` says whether it ran, ``bench`` is the folder of its file."""
         call, origin = self.calls[number], self.origins[number]
         words = set(re.findall(r"\w+", "\n".join((*call.imports, *call.helpers, *call.body, call.call)))) | _RESERVED
         is_taken = self.name in words or self.name != snake(self.name)
@@ -55,7 +57,8 @@ class BenchmarkIdea:
         options += ['devices=["cuda"]'] if gpu_only else []
         indent = "    "
         helpers = [textwrap.indent(helper, indent) + "\n" for helper in call.helpers]  # inside, where they find the device
-        body = [f"{indent}{line}" for line in call.body]
+        above = f"parents[{len(PurePosixPath(bench).parts)}]"
+        body = [indent + (line if self.module else line.replace(_ABOVE_BENCH, above)) for line in call.body]
         if body and not call.names_device:
             body = [f"{indent}with device:  # tensors and modules are made there", *(f"{indent}{line}" for line in body)]
         imports = sorted(
@@ -138,7 +141,7 @@ def _evaluating(usage: Usage) -> Slice:
 def _problem(file: str) -> BenchmarkIdea:
     """Return a problem of KernelBench: its ``Model``, with what ``get_init_inputs`` and ``get_inputs`` return."""
     body = (
-        f'problem = runpy.run_path(str(Path(__file__).parents[1] / "{file}"))',
+        f'problem = runpy.run_path(str(Path(__file__).{_ABOVE_BENCH} / "{file}"))',
         'model = problem["Model"](*problem["get_init_inputs"]()).eval()',
         'inputs = problem["get_inputs"]()',
     )

@@ -161,7 +161,7 @@ def _benchmarks(root: Path, bench: str, trials: CallTrials, found: Survey) -> li
             state = f"It ran here, on the {'GPU' if trials.device == 'cuda' else 'CPU'}."
         else:
             state = f"Not run here: this machine lacks {trial.lacks}."
-        text = trial.candidate.text(trial.number, state, gpu_only=trial.lacks in (NEEDS_GPU, TOO_LARGE))
+        text = trial.candidate.text(trial.number, state, gpu_only=trial.lacks in (NEEDS_GPU, TOO_LARGE), bench=bench)
         planned.append(PlannedFile(f"{bench}/{snake(trial.candidate.name)}.py", None, text))
     if not planned:
         reasons = []

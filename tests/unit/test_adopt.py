@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import tomllib
 import types
 from pathlib import Path
@@ -224,6 +225,16 @@ def test_every_first_benchmark_is_python() -> None:
             made = [each for each in space.values() if isinstance(each, Benchmark)]
             assert [each.name for each in made] == [candidate.name]
     compile(example(["a reason"]), "first.py", "exec")
+
+
+@pytest.mark.parametrize("bench", ["bench", "perf/bench", "./bench/"])
+def test_a_problem_is_found_from_any_folder_of_benchmarks(bench: str) -> None:
+    """The path of its file counts from the root, however deep the benchmark lies."""
+    (found,) = candidates([], [], ["level1/1_Square.py"], Definitions(), set(), {})
+    (line,) = [line for line in found.text(0, "", bench=bench).splitlines() if "__file__" in line]
+    (place,) = re.findall(r"Path\(__file__\).*\.py\"", line)
+    path = eval(place, {"Path": Path, "__file__": str(Path("/repo", bench, "square.py"))})
+    assert path == Path("/repo/level1/1_Square.py")
 
 
 PACKAGE = {
