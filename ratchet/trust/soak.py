@@ -80,7 +80,8 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
 
 def nearest_slowdown(share: float) -> Planted:
     """Return the slowdown of the form 1/n that is nearest to ``share``, above 0 and up to 1: 0.035 → 1/29."""
-    apart = round(1 / share)
+    fewer = math.floor(1 / share)
+    apart = min((fewer, fewer + 1), key=lambda calls: abs(1 / calls - share))
     more = math.ceil(FEWEST_PLANTED_CALLS / apart)
     return Planted(apart * more, more)
 

@@ -193,3 +193,9 @@ def test_planted_slowdowns(share: float, calls: int, more: int) -> None:
     planted = nearest_slowdown(share)
     assert (planted.calls, planted.more) == (calls, more)
     assert planted.more / planted.calls == pytest.approx(share, rel=0.02)
+
+
+@pytest.mark.parametrize(("share", "planted"), [(0.7, 1 / 2), (0.41, 1 / 3), (0.8, 1.0)])
+def test_large_slowdowns_are_the_nearest_too(share: float, planted: float) -> None:
+    """Between 1/n and 1/(n + 1), the nearer one is planted, not that of the nearer n."""
+    assert nearest_slowdown(share).more / nearest_slowdown(share).calls == pytest.approx(planted)
