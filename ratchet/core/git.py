@@ -376,13 +376,6 @@ class Repository:
         limit = ("--", *(f":(top){path}" for path in paths)) if paths else ()
         return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}", *limit).split()
 
-    def line_start(self, commit: str, tip: str) -> str:
-        """Return the last of the first parents of ``tip`` that its ancestor ``commit`` has: itself, unless it was merged in.
-
-        Empty where this clone has none.
-        """
-        return self.hash_of(f"{self.commits_after(commit, tip)[0]}^1")
-
     def committed_at(self, commit: str) -> datetime:
         return datetime.fromisoformat(self._run("show", "-s", "--no-show-signature", "--format=%cI", commit))
 

@@ -163,6 +163,14 @@ def bisect(
             progress.announce("Another run needs the device. This search pauses and continues when that run is done.")
 
 
+def line_start(repository: Repository, commit: str, tip: str) -> str:
+    """Return the last of the first parents of ``tip`` that its ancestor ``commit`` has: itself, unless it was merged in.
+
+    Empty where this clone has none.
+    """
+    return repository.hash_of(f"{repository.commits_after(commit, tip)[0]}^1")
+
+
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
     """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD in one line."""
     older, newer = good.tree.commit, bad.tree.commit
@@ -173,7 +181,7 @@ def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
         hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
         hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
         raise UsageError(f"GOOD {commit_label(good.tree)} is not an ancestor of BAD {commit_label(bad.tree)}.", hint)
-    start = repository.line_start(older, newer)
+    start = line_start(repository, older, newer)
     if start != older:  # merged into this line: the first commits lack what GOOD has, so a difference is none of their doing
         fork = f"Name {start[:10]}, the last commit of that line which GOOD has too." if start else "Name another commit."
         raise UsageError(f"GOOD {commit_label(good.tree)} is not on the line of first parents of BAD, which merged it.", fork)
