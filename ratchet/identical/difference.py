@@ -15,10 +15,10 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import source_from_cache
 from pathlib import Path, PurePath
 from types import CodeType
 
+from ratchet.common.byte_code import followed_source
 from ratchet.core.records.tuned import TUNED_FILE
 
 MOST_BYTES = 2 << 30
@@ -118,7 +118,7 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
         with os.scandir(tree / folder) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
-                if entry.name == GIT or (in_cache and _is_checked(tree / path)):
+                if entry.name == GIT or (in_cache and (source := followed_source(tree / path)) and source.is_file()):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{path}/")
@@ -126,17 +126,6 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
                         continue
                 found[path] = entry.stat(follow_symlinks=False)
     return found
-
-
-def _is_checked(path: Path) -> bool:
-    """Return whether a file is byte code that Python compares with the time of its source before it runs it: PEP 552."""
-    try:
-        if not (path.is_file() and Path(source_from_cache(path)).is_file()):
-            return False
-    except ValueError:  # no name that Python gives
-        return False
-    with path.open("rb") as file:
-        return file.read(8)[4:] == bytes(4)
 
 
 def _difference(reference: Path, head: Path, path: str, one: os.stat_result | None, other: os.stat_result | None) -> str:

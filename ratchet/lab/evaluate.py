@@ -12,14 +12,14 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.util import source_from_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ratchet
+from ratchet.common.byte_code import followed_source
 from ratchet.core.bench.build import benchmark_environ, without_secrets
 from ratchet.core.bench.tree_spec import child_command
 from ratchet.core.cache import scratch_folder
@@ -244,20 +244,9 @@ def _files_of_user(opened: set[str], wanted: EvaluationRequest, scratch: Path) -
     known = {source.path for source in _sources(wanted)}
     folders = [Path(path).parent for path in known]
     ours = (scratch, Path(sys.prefix), Path(ratchet.__file__).parent)
-    paths = [Path(name) for name in sorted(opened - known) if not _is_made_again(Path(name), opened)]
+    paths = [path for path in map(Path, sorted(opened - known)) if str(followed_source(path)) not in opened]  # made again from it
     mine = [path for path in paths if any(map(path.is_relative_to, folders)) and not any(map(path.is_relative_to, ours))]
     return {str(path): digest for path in mine if path.is_file() and (digest := digest_of(path))}
-
-
-def _is_made_again(path: Path, opened: Collection[str]) -> bool:
-    """Return whether this is byte code that Python makes again whenever its source, which was opened too, has another time."""
-    try:
-        if path.suffix != ".pyc" or source_from_cache(path) not in opened:
-            return False
-        with path.open("rb") as file:
-            return file.read(8)[4:] == bytes(4)  # else it counts by itself, whatever its source: PEP 552
-    except (ValueError, OSError):
-        return False
 
 
 def evaluator_digest() -> str:
