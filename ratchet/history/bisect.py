@@ -163,12 +163,16 @@ def bisect(
             progress.announce("Another run needs the device. This search pauses and continues when that run is done.")
 
 
-def line_start(repository: Repository, commit: str, tip: str) -> str:
-    """Return the last of the first parents of ``tip`` that its ancestor ``commit`` has: itself, unless it was merged in.
+def merged_in(repository: Repository, commit: str, first: str, name: str = "it") -> str:
+    """Return what to name instead of a commit that was merged into the line whose first commit after it is ``first``.
 
-    Empty where this clone has none.
+    Empty where it is the parent of ``first``. Else the line lacks what it has, and a difference is none of the line's doing.
+    ``name``: what to call the commit.
     """
-    return repository.hash_of(f"{repository.commits_after(commit, tip)[0]}^1")
+    start = repository.hash_of(f"{first}^1")
+    if start == commit:
+        return ""
+    return f"Name {start[:10]}, the last commit of that line which {name} has too." if start else "Name another commit."
 
 
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
@@ -181,11 +185,10 @@ def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
         hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
         hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
         raise UsageError(f"GOOD {commit_label(good.tree)} is not an ancestor of BAD {commit_label(bad.tree)}.", hint)
-    start = line_start(repository, older, newer)
-    if start != older:  # merged into this line: the first commits lack what GOOD has, so a difference is none of their doing
-        fork = f"Name {start[:10]}, the last commit of that line which GOOD has too." if start else "Name another commit."
-        raise UsageError(f"GOOD {commit_label(good.tree)} is not on the line of first parents of BAD, which merged it.", fork)
-    return repository.commits_after(older, newer)
+    commits = repository.commits_after(older, newer)
+    if instead := merged_in(repository, older, commits[0], "GOOD"):
+        raise UsageError(f"GOOD {commit_label(good.tree)} is not on the line of first parents of BAD, which merged it.", instead)
+    return commits
 
 
 def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: bool) -> SearchRecord:

@@ -38,7 +38,7 @@ from ratchet.core.request import CommandResult, Request, own_output_globs, watch
 from ratchet.core.trees import build
 from ratchet.core.untrusted import clean
 from ratchet.history.anchors import ANCHOR_PAIRS
-from ratchet.history.bisect import line_start
+from ratchet.history.bisect import merged_in
 from ratchet.history.command import HISTORY
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord, commit_line, fill_page
 from ratchet.history.judge import history_run, ratio_to
@@ -132,10 +132,9 @@ def _range(repository: Repository, older: Snapshot, newer: Snapshot, paths: Sequ
         hint = hint or ("Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else "Name an older commit.")
         raise UsageError(f"{commit_label(older.tree)} is not an ancestor of {commit_label(newer.tree)}.", hint)
     commits = repository.commits_after(one, other, paths)
-    if commits and (start := line_start(repository, one, other)) != one:  # the first of them would be compared with no parent
-        fork = f"Name {start[:10]}, the last commit of that line which it has too." if start else "Name another commit."
+    if commits and (instead := merged_in(repository, one, repository.commits_after(one, other)[0])):
         raise UsageError(
-            f"{commit_label(older.tree)} is not on the line of first parents of {other[:10]}, which merged it.", fork
+            f"{commit_label(older.tree)} is not on the line of first parents of {other[:10]}, which merged it.", instead
         )
     if not commits:
         what = f" that changes {clean(' '.join(paths))}" if paths else ""
@@ -202,7 +201,7 @@ class _Site:
 
 @dataclass
 class _Walk:
-    """What looks at one commit after the other, and what it keeps of them."""
+    """A walk from commit to commit, and what it keeps for the next one."""
 
     request: Request
     repository: Repository
