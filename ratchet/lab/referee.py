@@ -168,8 +168,8 @@ class Referee:
         """Whether the baseline changes an argument."""
         self._keeps = True
         """Whether the baseline's results are memory of their own."""
-        self._mixes = True
-        """Whether the baseline works on other than random inputs."""
+        self._mixes = False
+        """Whether timed inputs may have what random ones lack: the referee draws them, and the baseline works on all kinds."""
         self._start_s = 0.0
         self._looks = 0
         self.seen = Seen()
@@ -177,6 +177,7 @@ class Referee:
     def observe(self, contents: CallContents) -> None:
         """Compare, then time; what breaks a rule ends it. Raises RunnerTrouble."""
         self._contents = contents
+        self._mixes = len(set(contents.kinds)) > 1
         self._probe()
         if not self._is_over:
             self._time()
@@ -511,8 +512,7 @@ class Referee:
     def _timed_content(self, number: int) -> Content:
         """Return the content of a timed call: half are mixed, or a file could count on what never comes when it is timed."""
         seed = derived(self._seeds[-1], number)
-        is_mixed = self._mixes and len(set(self._contents.kinds)) > 1
-        return Content(seed, _TIMED[seed % 2 if is_mixed else 0], self._promise)
+        return Content(seed, _TIMED[seed % 2 if self._mixes else 0], self._promise)
 
     def _check(self, found: CallSnapshot, expected: CallSnapshot, content: Content, tables: Mapping[Side, CallSlots]) -> None:
         """Hold one call of a message against the baseline's on the same content; what looks wrong, against float64, too."""
