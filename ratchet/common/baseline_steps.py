@@ -145,7 +145,8 @@ class BaselineUpdate:
     """Those of ``left_out`` whose figure is too uncertain."""
 
 
-_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+"""The whole hash of a commit."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class Observation:
     def reference_figures(self) -> Figures | None:
         """Return the figures of the reference; None where nothing was measured, or not a commit with its own benchmarks."""
         commit = self._reference(self.case)
-        own = _HASH.fullmatch(commit) and not self.run.bench_from
+        own = HASH.fullmatch(commit) and not self.run.bench_from
         return self._figures(commit, "reference") if own else None
 
     def _figures(self, commit: str, side: Side) -> Figures | None:
@@ -226,7 +227,7 @@ class Observation:
 
     def _measurement(self, case: CaseRun, comparison: Comparison | None) -> Measurement | None:
         reference = self._reference(case)
-        if comparison is None or comparison.source != "paired" or not _HASH.fullmatch(reference):
+        if comparison is None or comparison.source != "paired" or not HASH.fullmatch(reference):
             return None
         return Measurement(
             started_at=self.run.started_at,
@@ -250,7 +251,7 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     whose end is past the last date that Python knows.
     """
     when = f"The run of {run.started_at:%Y-%m-%d %H:%M}"
-    if not _HASH.fullmatch(run.head.commit):
+    if not HASH.fullmatch(run.head.commit):
         raise UsageError(
             f"{when} was measured where no commit was checked out, so it cannot be tied to a commit.",
             "Commit, then run it again.",

@@ -15,6 +15,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
+from ratchet.common.baseline_steps import HASH
 from ratchet.core import units, untrusted
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CASE_NAME, Tree
@@ -24,7 +25,6 @@ from ratchet.github.records import Issue, Notice, SlowCase, SlowCause
 _SETTLED = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL, Outcome.MISSING)
 """Outcomes of a case that is no longer slower."""
 UNEXPLAINED = "No profile explains it."
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def confirmed(reports: Sequence[ReportRecord]) -> list[CaseVerdict]:
@@ -78,7 +78,7 @@ def causes_of(
             advice=finding.advice if finding else "",
             cases=(slow,),
             # A text of an artifact: in an issue's hidden lines anything else than a commit could end the comment.
-            good=tree.commit if tree and _COMMIT.fullmatch(tree.commit) else "",
+            good=tree.commit if tree and HASH.fullmatch(tree.commit) else "",
             bad=report.head.commit,
         )
     return list(groups.values())

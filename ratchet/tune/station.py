@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ratchet.core.bench.client import HostClient, Hosts
 from ratchet.core.bench.duet import Duet
+from ratchet.core.bench.lost import SILENCE
 from ratchet.core.bench.ready.workers import Variant
 from ratchet.core.bench.tree_spec import TreeSpec
 from ratchet.core.config import Settings
@@ -62,7 +63,7 @@ class StationPlace:
 def confirmation(configuration: Configuration, measured: CaseRun, confidence: float, *, late: bool) -> Confirmation:
     found, reason = compare_workers(measured.head, measured.reference, confidence), ""
     # A worker that the end of the time cut off has not failed; whatever else was wrong by then, it was.
-    failure = next((one for one in measured.failures if not (late and one.message.startswith("gave no answer within"))), None)
+    failure = next((one for one in measured.failures if not (late and one.message.startswith(SILENCE))), None)
     if failure is not None:
         found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
     elif measured.unfit is not None:

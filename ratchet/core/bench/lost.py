@@ -16,11 +16,11 @@ from ratchet.core.records.run import SIDES, CaseRun, LostWorker, WorkloadIdentit
 
 REPEATS, _REPEATS_OF_SILENCE = 2, 1
 """Most repeats of one case for each side, and of one pair; fewer where each try holds up all others for ``case_timeout``."""
-_SILENCE = "gave no answer"
+SILENCE = "gave no answer"
 _ADVICE = {
     "was killed": "Free memory on this machine, or find what kills it, and measure again.",
     "ran out of": "Free memory, or make the workload smaller, and measure again.",
-    _SILENCE: "If a step of it may take so long, raise case_timeout (--case-timeout 5m) or make the workload smaller; "
+    SILENCE: "If a step of it may take so long, raise case_timeout (--case-timeout 5m) or make the workload smaller; "
     "if not, find what makes it hang, and measure again.",
 }
 
@@ -41,7 +41,7 @@ def always_on_head(lost: Sequence[LostWorker]) -> bool:
 
 
 def _repeats(lost: LostWorker) -> int:
-    return _REPEATS_OF_SILENCE if lost.how.startswith(_SILENCE) else REPEATS
+    return _REPEATS_OF_SILENCE if lost.how.startswith(SILENCE) else REPEATS
 
 
 def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:
