@@ -481,14 +481,18 @@ def test_an_acceptance_is_recorded_after_the_merge(origin: Origin) -> None:
     assert (entry.steps[-1].by, entry.steps[-1].reason) == ("a-maintainer", "masked rows were wrong")
 
 
+def two_merges_in_one_push(origin: Origin, folder: Path) -> tuple[str, str, dict[str, str]]:
+    """Merge two slower commits after a recorded one; return both, and the variables of a job for the push of both."""
+    origin.push(origin.run(new(), head=origin.commits[0], day=0))
+    first, last = origin.merge("slower on purpose"), origin.merge("slower still")
+    event = {"ref": "refs/heads/main", "before": origin.commits[0], "after": last}
+    (folder / "event.json").write_text(json.dumps(event), encoding="utf-8")
+    return first, last, {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(folder / "event.json"), "GITHUB_SHA": last}
+
+
 def test_several_pull_requests_in_one_push(origin: Origin, tmp_path: Path) -> None:
     """What was accepted in the earlier one of two pull requests that a merge queue pushed together is recorded too."""
-    origin.push(origin.run(new(), head=origin.commits[0], day=0))
-    first = origin.merge("slower on purpose")
-    last = origin.merge("something else")
-    event = {"ref": "refs/heads/main", "before": origin.commits[0], "after": last}
-    (tmp_path / "event.json").write_text(json.dumps(event), encoding="utf-8")
-    env = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_SHA": last}
+    first, last, env = two_merges_in_one_push(origin, tmp_path)
     with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, first, "8" * 40)
         origin.push(origin.run(timed(1.1), head=last), env=api(fake) | env)
@@ -497,12 +501,7 @@ def test_several_pull_requests_in_one_push(origin: Origin, tmp_path: Path) -> No
 
 def test_the_latest_of_two_acceptances_is_recorded(origin: Origin, tmp_path: Path) -> None:
     """Where two pull requests of one push accepted a case, the chain names who accepted the merged commit, and why."""
-    origin.push(origin.run(new(), head=origin.commits[0], day=0))
-    first = origin.merge("slower on purpose")
-    last = origin.merge("slower still")
-    event = {"ref": "refs/heads/main", "before": origin.commits[0], "after": last}
-    (tmp_path / "event.json").write_text(json.dumps(event), encoding="utf-8")
-    env = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_SHA": last}
+    first, last, env = two_merges_in_one_push(origin, tmp_path)
     with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, first, "8" * 40)
         accepted_pull(fake, last, "9" * 40, number=8, writer="another-maintainer")

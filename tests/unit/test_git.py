@@ -108,13 +108,19 @@ def test_shallow_clone(repo: Path, tmp_path: Path) -> None:
     assert "fetch-depth: 0" in refused(caught) + caught.value.hint
 
 
-def test_a_search_begins_on_the_line_that_it_follows(repo: Path) -> None:
-    """Commits beside a merged GOOD lack what GOOD has, so none of them is searched; the commit before them is named instead."""
+def two_branches(repo: Path) -> str:
+    """Give ``topic`` and main one commit each after this one, which is returned."""
     fork = git(repo, "rev-parse", "HEAD")
     git(repo, "switch", "-q", "-c", "topic")
     commit(repo, "b.txt", "topic")
     git(repo, "switch", "-q", "main")
     commit(repo, "c.txt", "main")
+    return fork
+
+
+def test_a_search_begins_on_the_line_that_it_follows(repo: Path) -> None:
+    """Commits beside a merged GOOD lack what GOOD has, so none of them is searched; the commit before them is named instead."""
+    fork = two_branches(repo)
     git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
     found = Repository(repo)
     bad = found.commit_snapshot("main")
@@ -129,13 +135,8 @@ def test_a_search_begins_on_the_line_that_it_follows(repo: Path) -> None:
 
 def test_a_range_follows_first_parents(repo: Path) -> None:
     """A merge is one step of the range; where its branch began and ended is known, and of no other commit."""
-    start = git(repo, "rev-parse", "HEAD")
-    git(repo, "switch", "-q", "-c", "topic")
-    commit(repo, "b.txt", "topic")
-    topic = git(repo, "rev-parse", "HEAD")
-    git(repo, "switch", "-q", "main")
-    commit(repo, "c.txt", "main")
-    before = git(repo, "rev-parse", "HEAD")
+    start = two_branches(repo)
+    before, topic = git(repo, "rev-parse", "HEAD"), git(repo, "rev-parse", "topic")
     git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
     merge = git(repo, "rev-parse", "HEAD")
     assert Repository(repo).commits_after(start, merge) == [before, merge]
@@ -145,11 +146,7 @@ def test_a_range_follows_first_parents(repo: Path) -> None:
 
 def test_merge_base(repo: Path) -> None:
     """The merge base is where the branch left the other; histories without one are a sentence."""
-    left = git(repo, "rev-parse", "HEAD")
-    git(repo, "switch", "-q", "-c", "topic")
-    commit(repo, "b.txt", "topic")
-    git(repo, "switch", "-q", "main")
-    commit(repo, "c.txt", "main")
+    left = two_branches(repo)
     git(repo, "switch", "-q", "topic")
     assert Repository(repo).merge_base("main") == left
     git(repo, "switch", "-q", "--orphan", "alone")
