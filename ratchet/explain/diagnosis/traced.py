@@ -109,7 +109,7 @@ class LaunchChange:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the times differ at all."""
+        """Return whether the times differ at all."""
         return abs(self.cost_s) > (at.SAME_TRACED - 1) * max(self.head.cost_s, self.reference.cost_s)
 
     def times(self, label: str) -> str:
