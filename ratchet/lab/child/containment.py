@@ -38,7 +38,7 @@ CACHES = (
 """Folders of compiled code, which each side has for itself."""
 _NEW_USER = 0x10000000
 _NAMESPACES = {"pid": 0x20000000, "ipc": 0x08000000, "net": 0x40000000, "mount": 0x00020000}
-_PRIVATE_RECURSIVE, _BIND, _MOUNT_READ_ONLY = 0x40000 | 0x4000, 0x1000, 1
+_PRIVATE_RECURSIVE, _BIND = 0x40000 | 0x4000, 0x1000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _READ_ONLY = struct.pack("4Q", 1, 0, 0, 0)
 _WRITABLE = struct.pack("4Q", 0, 1, 0, 0)
@@ -190,9 +190,11 @@ def _mount(writable: Path, visible: Collection[Path], *, own_processes: bool) ->
     kept = os.open(writable, os.O_PATH)
     is_done = _mounted(None, "/", None, _PRIVATE_RECURSIVE) and _set_attributes("/", _READ_ONLY)
     if is_done:
-        if own_processes:
-            # Refused in some containers: then other processes can be seen, not touched. Root could write to /proc/sys.
-            _mounted("proc", "/proc", "proc", _MOUNT_READ_ONLY)
+        if not own_processes or not _mounted("proc", "/proc", "proc", 0):  # refused in some containers
+            _set_attributes("/proc", _WRITABLE, recursive=0)  # other processes can be seen then, not touched
+        for entry in Path("/proc").iterdir():  # root may set the kernel there; CUDA writes to what its own process has there
+            if not entry.name.isdigit() and not entry.is_symlink() and _mounted(str(entry), str(entry), None, _BIND):
+                _set_attributes(str(entry), _READ_ONLY)
         _mounted("tmpfs", "/dev/shm", "tmpfs", 0, f"size={SHARED_BYTES}")  # noqa: S108  a memory of its own
         source = f"/proc/self/fd/{kept}"
         if _mounted(source, source, None, _BIND) or _mounted(str(writable), str(writable), None, _BIND):
@@ -209,8 +211,8 @@ def _mounted(source: str | None, target: str, kind: str | None, flags: int, opti
     return bool(_libc.mount(*words[:3], flags, words[3]) == 0)
 
 
-def _set_attributes(path: str, attributes: bytes) -> bool:
-    status = _libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, attributes, len(attributes))
+def _set_attributes(path: str, attributes: bytes, recursive: int = _AT_RECURSIVE) -> bool:
+    status = _libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), recursive, attributes, len(attributes))
     return bool(status == 0)
 
 
