@@ -246,13 +246,17 @@ class Runner:
         self._tell("go")
 
     def _begin_rest(self) -> None:
-        until, processes = perf_counter() + LONGEST_STOP_S, self._processes()
-        # Until each thread stands still, or has ended, its count of time is not complete.
-        while any(text.rpartition(")")[2].split()[0] not in "TtZX" for _, text in _of_threads(processes, "stat")):
+        until = perf_counter() + LONGEST_STOP_S
+        before, processes = None, self._processes()
+        # Until each thread stands still, or has ended, its count of time is not complete; and a list that was read while a
+        # process ended lacks what that one had started.
+        while processes != before or any(
+            text.rpartition(")")[2].split()[0] not in "TtZX" for _, text in _of_threads(processes, "stat")
+        ):
             if perf_counter() > until:
                 break
             sleep(1e-4)
-            processes = self._processes()
+            before, processes = processes, self._processes()
         self._used_ns, self._rest_since = _threads_ns(processes), perf_counter()
 
     def _check_rest(self) -> None:

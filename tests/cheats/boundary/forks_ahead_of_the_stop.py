@@ -1,7 +1,6 @@
 """A process burns the core and passes that on to a new child each millisecond: who stops a list stops old ones."""
 
 # baseline: softmax
-# caught as: failed
 # claims: 1.5 to 2 times as fast, because the baseline shares its core
 
 import mmap
