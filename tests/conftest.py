@@ -54,10 +54,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Ask for coverage of the unit tests alone: they reach what it looks at, and it makes a test a quarter longer.
 
     Tests that look at one long run come first, so that one worker makes that run while the others have tests of their own; the
-    tests that pytest-xdist hands on from one worker to another are the last ones.
+    tests that pytest-xdist hands on from one worker to another are the last ones. All of them are slow.
     """
     items.sort(key=lambda item: RUNS.isdisjoint(getattr(item, "fixturenames", ())))
     for item in items:
+        if not RUNS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
         if item.path.parent != TESTS / "unit":
             item.add_marker(pytest.mark.no_cover)
 

@@ -83,7 +83,6 @@ def _killed_and_gone_on_with(folder: Path) -> Searched:
     return Searched(play, commits, before, play.ratchet("bisect", "adds/small", "HEAD~8", *QUICK))
 
 
-@pytest.mark.slow
 def test_the_planted_slowdown_is_named(searched: Searched) -> None:
     """The search exits 1 and names the one commit that made the case slower, though no commit of the range had the benchmark."""
     done, found, parent = searched.done, searched.commits["slower"], searched.commits["other code"]

@@ -99,7 +99,6 @@ def _filled(folder: Path) -> Filled:
     return Filled(play, first, play.ratchet("history", "fill", "HEAD~6..HEAD", *QUICK))
 
 
-@pytest.mark.slow
 def test_a_change_is_found_at_its_commit_and_confirmed_against_the_anchor(filled: Filled) -> None:
     """The slower commit and the one that undoes it are named, with the anchor that each was measured against once more."""
     slower, faster = (
@@ -118,7 +117,6 @@ def test_a_change_is_found_at_its_commit_and_confirmed_against_the_anchor(filled
     assert back.ratio == pytest.approx(1, rel=0.01)
 
 
-@pytest.mark.slow
 def test_a_commit_that_cannot_be_measured_is_passed_over(filled: Filled) -> None:
     """It is recorded as failed with its reason, and the next one is compared with the last that could be measured."""
     broken = filled.commit("does not load")
@@ -128,7 +126,6 @@ def test_a_commit_that_cannot_be_measured_is_passed_over(filled: Filled) -> None
     assert filled.commit("loads again").result == "identical"
 
 
-@pytest.mark.slow
 def test_a_walk_goes_on_where_its_time_was_used_up(filled: Filled) -> None:
     """The first call ends with 0 and says what is left; the second measures none of what is done, and leaves nothing."""
     assert filled.first.code == filled.done.code == 0, filled
@@ -138,7 +135,6 @@ def test_a_walk_goes_on_where_its_time_was_used_up(filled: Filled) -> None:
     assert [one.tree.commit for one in filled.record.done] == list(filled.record.commits)
 
 
-@pytest.mark.slow
 def test_a_case_that_fails_before_and_after_is_no_change(filled: Filled) -> None:
     """One benchmark works at no commit: it is no case of any, though it fails at each, and hides no other one."""
     measured = [one for one in filled.record.done if one.machine and one.result != "failed"]
@@ -149,7 +145,6 @@ def test_a_case_that_fails_before_and_after_is_no_change(filled: Filled) -> None
         assert "failed" not in one.reason, one
 
 
-@pytest.mark.slow
 def test_commits_with_the_same_files_are_not_measured(filled: Filled) -> None:
     """The last commit changes nothing but benchmark files, of which all commits have the same."""
     same = filled.commit("the benchmark")
@@ -157,7 +152,6 @@ def test_commits_with_the_same_files_are_not_measured(filled: Filled) -> None:
     assert same.machine is None
 
 
-@pytest.mark.slow
 def test_the_history_and_the_site_show_the_walk(filled: Filled) -> None:
     """The history has a run of each commit that could be measured, whose index rises and falls with the planted change."""
     shown = filled.play.ratchet("history", "adds/small", "--json")
@@ -169,7 +163,6 @@ def test_the_history_and_the_site_show_the_walk(filled: Filled) -> None:
     assert filled.play.ratchet("site").code == 0
 
 
-@pytest.mark.slow
 def test_the_page_lists_changes_and_failures(filled: Filled) -> None:
     """The tables name the two commits that changed the case, and why one failed; the output ends with the path of the page."""
     (page,) = filled.play.repo.glob("results/fill/*/fill.md")

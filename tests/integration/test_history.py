@@ -64,7 +64,6 @@ def series(play: Playground, *words: str) -> Series:
     return Series.model_validate(only)
 
 
-@pytest.mark.slow
 def test_every_run_is_measured_against_the_first_commit(moved: Playground) -> None:
     """The first recorded commit stays the anchor when the baseline moves on: later runs are timed against it once more."""
     first, second, third, last = series(moved).points

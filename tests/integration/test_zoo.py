@@ -24,7 +24,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
 def test_run_of_bad_benchmarks_is_red_and_names_them(zoo: Finished) -> None:
     """A check with failing cases exits 1, and its table, headline and files name them."""
     assert zoo.code == 1
