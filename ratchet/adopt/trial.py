@@ -105,7 +105,8 @@ def try_candidates(
                 answers.append({"imported": False, "error": (*last_lines(ended.output, 1), "it took too long")[0]})
             if not lines or lines[-1].get("outcome") == "end":
                 break
-            first = lines[-1]["candidate"] + 1  # that one ended the child, or was never answered
+            begun = [line["candidate"] for line in lines if "candidate" in line]
+            first = max(begun, default=first) + 1  # that one ended the child
     return _learnt(candidates, answers, built)
 
 

@@ -276,10 +276,11 @@ HARMLESS = "import time\nimport torch\n\n\ndef {name}(x: torch.Tensor) -> torch.
 
 @pytest.mark.slow
 def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Playground]) -> None:
-    """One that changes its input, is slow, exits, or gives its input, a view of it or no tensor is not the first benchmark."""
+    """One that changes its input, is slow, exits, kills its process, or gives its input, a view or no tensor is not written."""
     play = shaped("empty")
-    bodies = {"a_in_place": "x += 1", "b_slow": "time.sleep(1.1)", "c_exits": "raise SystemExit(0)", "d_list": "return [x]"}
-    bodies |= {"d_view": "return x.T", "d_number": "return 3", "d_random": "return torch.rand_like(x)"}
+    bodies = {"a_in_place": "x += 1", "b_slow": "time.sleep(1.1)", "c_exits": "raise SystemExit(0)"}
+    bodies |= {"c_dies": "__import__('os')._exit(0)", "d_list": "return [x]", "d_view": "return x.T", "d_number": "return 3"}
+    bodies |= {"d_random": "return torch.rand_like(x)"}
     play.commit({f"kernels/{name}.py": HARMLESS.format(name=name, body=body) for name, body in bodies.items()})
     play.commit({"kernels/__init__.py": "# a package\n", "kernels/e_good.py": HARMLESS.format(name="e_good", body="pass")})
     plan = only_json(play.ratchet("init", "--yes", "--json").out)
