@@ -99,8 +99,10 @@ def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
     below = [project for project in plan.survey.projects if project != "."]
     found = [*tools, *([f"{plural(len(below), 'Python project')} below this folder"] if below else [])]
     lines = [f"Found: {', '.join(found)}." if found else "Found no Triton, CUDA or build files."]
+    are_set = any(file.path == "pyproject.toml" for file in plan.files)
     lines += [
-        f"Your {each.harness.tool} benchmarks are what a check times: {plural(each.cases, 'case')} ran here."
+        f"Your {each.harness.tool} benchmarks {'are what a check times' if are_set else 'can be timed'}: "
+        f"{plural(each.cases, 'case')} ran here."
         for each in plan.harnesses
         if each.cases
     ]

@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +107,11 @@ def with_ignored(old: str | None, results: str) -> str:
         wanted.insert(0, f"!{results}/")
     missing = [line for line in wanted if line not in present]
     return _with_lines(old, missing) if missing else old or ""
+
+
+def in_toml(value: str | Sequence[str]) -> str:
+    """Return a text, or a list of texts, as TOML has it: like JSON, but for characters that JSON escapes as two halves."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def with_settings(old: str | None, settings: Mapping[str, str], comments: Mapping[str, str]) -> str:

@@ -5,21 +5,22 @@ A command that ran becomes ``command`` and ``format`` of the settings, so the re
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ratchet.adopt.files import has_settings, in_toml
 from ratchet.core.bench.build import build_tree
+from ratchet.core.config import text_of
 from ratchet.core.device.vendor import vendor_here
-from ratchet.core.errors import BuildError, GitError, UsageError
+from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.git import Repository, worktrees
-from ratchet.core.processes import run
+from ratchet.core.request import Request
+from ratchet.core.run import cases_of_checkout
 from ratchet.core.untrusted import clean
 
 _COMMAND_S, _BUILD_S = 180.0, 600.0
@@ -40,8 +41,8 @@ class FoundHarness:
 
     def settings(self, number: int = 0) -> dict[str, str]:
         """Return the lines of the settings, as values in TOML."""
-        found = {"build": json.dumps(list(self.build))} if self.build else {}
-        return found | {"command": json.dumps(list(self.commands[number])), "format": json.dumps(self.format)}
+        found = {"build": in_toml(self.build)} if self.build else {}
+        return found | {"command": in_toml(self.commands[number]), "format": in_toml(self.format)}
 
     def command_line(self) -> str:
         """Return its first command as somebody would type it for ratchet."""
@@ -203,24 +204,39 @@ def _of_perf_report(files: Mapping[str, str]) -> Iterator[FoundHarness]:
 def try_harness(
     harness: FoundHarness, repository: Repository, project: Path, python_path: Sequence[str], environ: Mapping[str, str]
 ) -> TriedHarness:
-    """Build and run a harness once in a fresh checkout of HEAD, as a check will; say how many cases it reports, or why none."""
+    """Build and run a harness once in a copy of the checkout, as a check will; say how many cases it reports, or why none."""
     if missing := next((program for program in harness.needs if not shutil.which(program, path=environ.get("PATH"))), None):
         return TriedHarness(harness, problem=f"there is no {missing} here")
     if harness.needs_gpu and not _has_gpu(environ):
         return TriedHarness(harness, problem="there is no GPU here")
+    if not repository.hash_of("HEAD"):
+        return TriedHarness(harness, problem="there is no commit yet")
+    problem = ""
     try:
-        with worktrees(repository, repository.commit_snapshot("HEAD"), None) as trees:
+        with worktrees(repository, repository.working_snapshot(), None) as trees:
+            folder = trees.head.resolve() / project
+            settings = folder / "pyproject.toml"
+            if not has_settings(text_of(settings)):
+                with settings.open("a", encoding="utf-8") as stream:  # so that the command runs in this folder
+                    stream.write("\n[tool.ratchet]\n")
             if harness.build:
                 build_tree(trees.head, harness.build, (), "", _BUILD_S, environ, cache=False, folder=str(project))
-            problem = ""
-            for number in range(len(harness.commands)):
-                cases, why = _listed(harness, number, trees.head / project, python_path, environ)
-                if cases:
-                    return TriedHarness(harness, number, cases)
-                problem = problem or why
-            return TriedHarness(harness, problem=problem)
-    except (BuildError, GitError) as error:
-        return TriedHarness(harness, problem=clean(str(error.message).rstrip("."), 200))
+            for number, command in enumerate(harness.commands):
+                options = {"command": command, "format": harness.format, "command_timeout": _COMMAND_S}
+                request = Request(folder, (), options=options | {"python_path": tuple(python_path)})
+                try:
+                    cases = cases_of_checkout(request, environ)
+                except RatchetError as error:
+                    problem = problem or clean(str(error), 300)
+                    continue
+                broken = next((failure.message for case in cases for failure in case.failures), "")
+                ran = sum(not case.skipped for case in cases)
+                if ran and not broken:
+                    return TriedHarness(harness, number, ran)
+                problem = problem or clean(broken, 300) or "none of its benchmarks ran here"
+    except RatchetError as error:
+        problem = clean(error.message.rstrip("."), 200)
+    return TriedHarness(harness, problem=problem)
 
 
 def _has_gpu(environ: Mapping[str, str]) -> bool:
@@ -228,18 +244,3 @@ def _has_gpu(environ: Mapping[str, str]) -> bool:
         return bool(vendor_here().visible_gpus(environ))
     except UsageError:  # CUDA_VISIBLE_DEVICES names none that is here
         return False
-
-
-def _listed(
-    harness: FoundHarness, number: int, folder: Path, python_path: Sequence[str], environ: Mapping[str, str]
-) -> tuple[int, str]:
-    """Return how many cases `ratchet doctor cases` finds with a command, or why it finds none."""
-    settings = {"RATCHET_COMMAND": shlex.join(harness.commands[number]), "RATCHET_FORMAT": harness.format}
-    settings |= {"RATCHET_COMMAND_TIMEOUT": f"{_COMMAND_S:.0f}s", "RATCHET_PYTHON_PATH": os.pathsep.join(python_path)}
-    command = [sys.executable, "-P", "-m", "ratchet", "list", "--json", "--repo", str(folder)]
-    ended = run(command, environ={**environ, **settings}, folder=folder, time_limit_s=_COMMAND_S + 60)
-    if ended.status != 0:
-        said = next((line for line in ended.output.splitlines() if line.startswith("ratchet: ")), "it took too long")
-        return 0, clean(said.removeprefix("ratchet: "), 300)
-    cases = json.loads(ended.output[ended.output.index("\n[") if "\n[" in ended.output else 0 :])
-    return sum(not case.get("skipped") for case in cases), "each of its benchmarks is skipped here"

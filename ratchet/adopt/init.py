@@ -7,9 +7,8 @@ there.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ratchet.adopt.files import (
     PlannedFile,
     WorkflowValues,
     has_settings,
+    in_toml,
     with_ignored,
     with_settings,
     workflow_values,
@@ -264,14 +264,15 @@ def _results(files: Sequence[str]) -> str:
 
 
 def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: Sequence[TriedHarness], trials: CallTrials) -> str:
-    values = {"bench": json.dumps(settings.bench), "regression_threshold": '"3%"'}
+    values = {"bench": in_toml(settings.bench), "regression_threshold": '"3%"'}
     comments = {"regression_threshold": "fail above this slowdown; every setting: `ratchet doctor settings`"}
     if settings.results != "results":
-        values["results"] = json.dumps(settings.results)
-    folders = found.python_path([trial.candidate.module for trial in trials.chosen])
-    if folders != PYTHON_PATH:
-        values["python_path"] = json.dumps(folders)
+        values["results"] = in_toml(settings.results)
     chosen = tried[0] if tried and tried[0].cases else None
+    timed = found.candidates if chosen else [trial.candidate for trial in trials.chosen]  # a harness ran with the folders of all
+    folders = found.python_path([each.module for each in timed])
+    if folders != PYTHON_PATH:
+        values["python_path"] = in_toml(folders)
     if chosen:
         del values["bench"]
         values |= chosen.harness.settings(chosen.number)
@@ -304,18 +305,12 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
             steps.append(f"{path} needs {trial.lacks}.")
     if written and not trials.chosen:
         steps.append(f"In {written[0]}, change the lines marked 1 and 2 to your inputs and your call.")
+    steps += _to_set(plan)
     if plan.files:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))
         steps.append(f'Commit: git add {names} && git commit -m "Measure with ratchet"')
     steps.append("Change code that a benchmark times, then run: ratchet check")
-    for each in plan.harnesses:
-        if not each.cases:
-            first = "set build in pyproject.toml, then " if each.harness.build else ""
-            line = f"{first}ratchet check {each.harness.option()}"
-            steps.append(f"Or time your {each.harness.tool} benchmarks ({each.problem}): {line}")
-    if any(each.harness.tool == "pytest-benchmark" for each in plan.harnesses):
-        line = 'ratchet check --command "python -m pytest --ratchet-json={out}" --format json'
-        steps.append(f"Tests may take the fixture ratchet_benchmark, which needs no pytest-benchmark: {line}")
+    steps += _to_choose(plan)
     if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():
         steps.append("If setup.py imports torch: pip install --no-build-isolation; pip isolates builds beside a pyproject.toml")
     if not request.github:
@@ -332,3 +327,24 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     )
     steps += [f"{settings_page}/{page}: {what}" for page, what in pages]
     return (*steps, f"The same with reasons: {guide}")
+
+
+def _to_set(plan: InitPlan) -> Iterator[str]:
+    """Yield the step that makes benchmarks of another harness the ones of a check, where settings are there already."""
+    if not any(file.path == "pyproject.toml" for file in plan.files):
+        for each in plan.harnesses:
+            if each.cases:
+                lines = "; ".join(f"{key} = {value}" for key, value in each.harness.settings(each.number).items())
+                yield f"To time your {each.harness.tool} benchmarks, add to [tool.ratchet] in pyproject.toml: {lines}"
+
+
+def _to_choose(plan: InitPlan) -> Iterator[str]:
+    """Yield the commands that time what no settings name."""
+    for each in plan.harnesses:
+        if not each.cases:
+            first = "set build in pyproject.toml, then " if each.harness.build else ""
+            line = f"{first}ratchet check {each.harness.option()}"
+            yield f"Or time your {each.harness.tool} benchmarks ({each.problem}): {line}"
+    if any(each.harness.tool == "pytest-benchmark" for each in plan.harnesses):
+        line = 'ratchet check --command "python -m pytest --ratchet-json={out}" --format json'
+        yield f"Tests may take the fixture ratchet_benchmark, which needs no pytest-benchmark: {line}"

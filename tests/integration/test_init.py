@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from ratchet.adopt.candidates import BenchmarkIdea
+from ratchet.adopt.harnesses import FoundHarness, TriedHarness, try_harness
 from ratchet.adopt.slices import Slice
 from ratchet.adopt.trial import CallTrials, try_candidates
+from ratchet.core.git import Repository
 from ratchet.core.records.verdict import Outcome
 from tests.integration.playground import Playground, git, only_json
 
@@ -138,6 +140,21 @@ def test_settings_keep_no_output_of_a_harness_that_fails(shaped: Callable[[str],
     written = (play.repo / "pyproject.toml").read_text()
     assert "ratchet_benchmark, in place of bench/ (The command `python -m pytest tests" in written
     assert "printed" not in written
+
+
+def test_a_harness_is_tried_as_a_check_runs_it(shaped: Callable[[str], Playground]) -> None:
+    """It runs in the project's folder, with uncommitted files, whatever the number of cases; before a first commit it cannot."""
+    play = shaped("monorepo")
+    written = '{"unit": "s", "benchmarks": {f"speed.k/{number}": [1e-3] * 5 for number in range(400)}}'
+    script = f"import json, sys\nimport own\njson.dump({written}, open(sys.argv[1], 'w'))\n"
+    for name, text in {"speed.py": script, "more/own.py": "\n"}.items():
+        (play.repo / "libs/a" / name).parent.mkdir(exist_ok=True)
+        (play.repo / "libs/a" / name).write_text(text)
+    harness = FoundHarness("speed", ((sys.executable, "speed.py", "{out}"),), "json")
+    where = Repository(play.repo), Path("libs/a"), ("more",), os.environ
+    assert try_harness(harness, *where) == TriedHarness(harness, cases=400)
+    play.git("checkout", "--quiet", "--orphan", "new")
+    assert try_harness(harness, *where) == TriedHarness(harness, problem="there is no commit yet")
 
 
 def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:

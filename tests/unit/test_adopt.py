@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.adopt import init
+from ratchet.adopt import cli, init
 from ratchet.adopt.candidates import BenchmarkIdea, candidates, example
 from ratchet.adopt.definitions import Definitions
 from ratchet.adopt.files import (
@@ -24,11 +24,12 @@ from ratchet.adopt.files import (
     workflow_values,
 )
 from ratchet.adopt.guesses import Function
-from ratchet.adopt.harnesses import harnesses
+from ratchet.adopt.harnesses import FoundHarness, TriedHarness, harnesses
 from ratchet.adopt.init import InitRequest, drift
 from ratchet.adopt.slices import Slice
 from ratchet.adopt.survey import Survey, survey
 from ratchet.adopt.trial import CallTrials, _learnt
+from ratchet.core.config import Settings
 from ratchet.core.errors import UsageError
 from ratchet.core.workload import Benchmark
 from tests.integration.playground import new_repository
@@ -169,6 +170,31 @@ def test_settings_go_to_the_end() -> None:
         assert tomllib.loads(new)["tool"]["ratchet"] == {"bench": "bench"}
         assert has_settings(new)
         assert new.count("\r\n") in (0, new.count("\n"))
+
+
+@pytest.mark.parametrize("folder", ["libs/a", "böse", "🚀 kernels"])
+def test_settings_name_the_folders_that_a_harness_ran_with(folder: str, tmp_path: Path) -> None:
+    """Else its benchmarks could import nothing in a check; the name of a folder may have any characters."""
+    found = surveyed(tmp_path, {f"{folder}/setup.py": "", f"{folder}/src/inner/__init__.py": TENSORS})
+    harness = FoundHarness("speed", (("./speed", f"{folder}/{{out}}"),), "json", build=("make", folder))
+    text = init._settings("", Settings(), found, [TriedHarness(harness, cases=1)], CallTrials())
+    settings = tomllib.loads(text)["tool"]["ratchet"]
+    assert settings["python_path"] == [".", "src", f"{folder}/src"]
+    assert (settings["command"], settings["build"]) == (["./speed", f"{folder}/{{out}}"], ["make", folder])
+
+
+def test_settings_that_are_there_are_a_person_s_to_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another harness runs, the first step says what to add to them, since no line of theirs is touched."""
+    new_repository(tmp_path / "repo", {"pyproject.toml": "[tool.ratchet]\npairs = 30\n", "asv.conf.json": "{}\n"})
+    monkeypatch.setattr(init, "try_harness", lambda harness, *_: TriedHarness(harness, cases=2))
+    plan = init.plan_init(InitRequest(tmp_path / "repo"), {}, lambda _: True)
+    assert "Your asv benchmarks can be timed: 2 cases ran here." in cli._lines(plan, dry_run=False)
+    step, _, added = plan.to_do[0].partition(" to [tool.ratchet] in pyproject.toml: ")
+    assert step == "To time your asv benchmarks, add"
+    assert tomllib.loads(added.replace("; ", "\n")) == {
+        "command": ["python", "-m", "ratchet.harness.run_asv", "{dir}"],
+        "format": "asv",
+    }
 
 
 @pytest.mark.parametrize("old", ["tool = {other = 1}\n", "[[tool]]\n", "[project\n", "[tool.ratchet]\n"])
