@@ -38,10 +38,10 @@ USUAL_LABELS, USUAL_PYTHON = '["self-hosted", "gpu"]', "python3"
 _FIRST = "first.py"
 NOT_TRIED = "not tried"
 _BUILDS = {
-    "CMake": """build = ["bash", "-c", "cmake -S . -B build && cmake --build build -j"]""",
+    "CMakeLists.txt": """build = ["bash", "-c", "cmake -S . -B build && cmake --build build -j"]""",
     "setup.py": """build = "python setup.py build_ext --inplace\"""",
 }
-"""Tool → the line that a person may want, as a comment: what a build needs is not known here."""
+"""File at the root → the line that a person may want, as a comment: what a build needs is not known here."""
 
 
 @dataclass(frozen=True)
@@ -279,11 +279,11 @@ def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: S
         comments["format"] = f"{chosen.harness.tool}: {plural(chosen.cases, 'case')} when it was tried"
     for each in tried[1 if chosen else 0 :]:
         lines = " ; ".join(f"{key} = {value}" for key, value in each.harness.settings().items())
-        why = each.problem.partition(" It printed:")[0]  # what it printed names folders that are gone
+        why = re.sub(r"(with status -?\d+): .*| It printed: .*", r"\1", each.problem)  # that would name folders that are gone
         comments[each.harness.tool] = f"{each.harness.tool}, in place of bench/ ({why or NOT_TRIED}): {lines}"
     if not (chosen and chosen.harness.build):
         comments |= {
-            tool: f"{line}  # run in each tree before anything is timed" for tool, line in _BUILDS.items() if tool in found.tools
+            file: f"{line}  # run in each tree before anything is timed" for file, line in _BUILDS.items() if file in found.texts
         }
     return with_settings(pyproject, values, comments)
 

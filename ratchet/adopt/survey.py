@@ -23,10 +23,10 @@ _MOST_BYTES = 500_000
 _MARKS = (
     ("Triton", (".py",), r"^\s*(import triton\b|from triton\b)"),
     ("CUDA", (".cu",), ""),
-    ("CMake", ("CMakeLists.txt",), ""),
-    ("setup.py", ("setup.py",), ""),
+    ("CMake", ("/CMakeLists.txt",), ""),
+    ("setup.py", ("/setup.py",), ""),
 )
-"""A tool, endings of the files that show it, and the text that they hold then."""
+"""A tool, endings of the paths of files that show it, and the text that they hold then."""
 _READ = (".py", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml", ".json", ".jsonc", ".cu", ".cpp", ".cc", ".cxx")
 _ASIDE = {
     "test",
@@ -81,7 +81,7 @@ def survey(root: Path, files: Sequence[str]) -> Survey:
     tools: dict[str, list[str]] = {}
     for file in files:
         for tool, endings, pattern in _MARKS:
-            if file.endswith(endings) and (not pattern or re.search(pattern, texts[file], re.MULTILINE)):
+            if f"/{file}".endswith(endings) and (not pattern or re.search(pattern, texts[file], re.MULTILINE)):
                 tools.setdefault(tool, []).append(file)
     projects = sorted({str(PurePosixPath(file).parent) for file in files if PurePosixPath(file).name in PROJECT_FILES})
     homes = _homes(files, projects)

@@ -61,8 +61,28 @@ def surveyed(folder: Path, files: dict[str, str]) -> Survey:
     ],
 )
 def test_tools_are_seen(tool: str, name: str, text: str, tmp_path: Path) -> None:
-    """Each tool is known by a file that shows it."""
-    assert surveyed(tmp_path, {name: text}).tools[tool] == (name,)
+    """Each tool is known by a file that shows it, and by none whose name only ends like that."""
+    assert surveyed(tmp_path, {name: text, "tests/test_setup.py": "", "OldCMakeLists.txt": ""}).tools == {tool: (name,)}
+
+
+@pytest.mark.parametrize(
+    ("problem", "shown"),
+    [
+        ("The build `make` failed with status 2: /tmp/gone/k.cu: no", "The build `make` failed with status 2"),
+        ("The command `k` ended with status -6. It printed: /tmp/gone | no.", "The command `k` ended with status -6."),
+        ("there is no GPU here", "there is no GPU here"),
+    ],
+)
+def test_settings_say_why_another_harness_is_not_the_one(problem: str, shown: str, tmp_path: Path) -> None:
+    """They leave out what it printed; and a build is offered where its file is at the root, as the command takes it."""
+    harness = FoundHarness("speed", (("./speed", "{out}"),), "json")
+    offered = {}
+    for folder in ("", "libs/"):
+        found = surveyed(tmp_path, {f"{folder}setup.py": "", f"{folder}CMakeLists.txt": ""})
+        text = init._settings("", Settings(), found, [TriedHarness(harness, problem=problem)], CallTrials())
+        assert f"# speed, in place of bench/ ({shown}): command = " in text
+        offered[folder] = re.findall(r"^# build = .*(setup\.py|cmake) ", text, re.MULTILINE)
+    assert offered == {"": ["cmake", "setup.py"], "libs/": []}
 
 
 def test_functions_are_found_where_they_are_imported_from(tmp_path: Path) -> None:
