@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ratchet.adopt.candidates import example, snake
 from ratchet.adopt.files import (
@@ -26,7 +26,7 @@ from ratchet.adopt.files import (
 )
 from ratchet.adopt.harnesses import TriedHarness, harnesses, try_harness
 from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Survey, survey
-from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, CallTrials, try_candidates
+from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, CallTrials, Trial, try_candidates
 from ratchet.common.installation import installed_commit
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
@@ -82,7 +82,7 @@ class InitPlan:
     @property
     def times_torch(self) -> bool:
         """Return whether the example is written since the repository has no function to try."""
-        return not self.survey.candidates and any(file.path.endswith(f"/{_FIRST}") for file in self.files)
+        return not self.survey.candidates and any(Path(file.path).name == _FIRST for file in self.files)
 
 
 def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callable[[Sequence[str]], bool]) -> InitPlan:
@@ -104,11 +104,12 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     pyproject, ignored = _read(root / "pyproject.toml"), _read(root / ".gitignore")
     settings = load_settings(root, environ, {})
     is_set = has_settings(pyproject or "")
-    if not is_set:
-        settings = settings.model_copy(update={"bench": _bench(root, files), "results": _results(files)})
+    folders_of_ours = (settings.bench, settings.results) if is_set else (_bench(found.texts, files), _results(files))
+    bench, results = (str(PurePosixPath(folder)) for folder in folders_of_ours)  # a person may write ./perf/
+    settings = settings.model_copy(update={"bench": bench, "results": results})
     planned: list[PlannedFile] = []
     folders = settings.python_path if is_set else found.python_path([each.module for each in found.candidates])
-    is_new = not settings.command and not _has_benchmarks(root, files, settings.bench)
+    is_new = not settings.command and not _has_benchmarks(found.texts, settings.bench)
     tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
     if is_new and not any(each.cases for each in tried):
         planned += _benchmarks(root, settings.bench, trials, found)
@@ -162,7 +163,7 @@ def _benchmarks(root: Path, bench: str, trials: CallTrials, found: Survey) -> li
         else:
             state = f"Not run here: this machine lacks {trial.lacks}."
         text = trial.candidate.text(trial.number, state, gpu_only=trial.lacks in (NEEDS_GPU, TOO_LARGE), bench=bench)
-        planned.append(PlannedFile(f"{bench}/{snake(trial.candidate.name)}.py", None, text))
+        planned.append(PlannedFile(_path_of(trial, bench), None, text))
     if not planned:
         reasons = []
         if trials.missing:
@@ -174,8 +175,12 @@ def _benchmarks(root: Path, bench: str, trials: CallTrials, found: Survey) -> li
             reasons.append(f"These did not run here with guessed inputs: {shown}.")
         if "CUDA" in found.tools:
             reasons.append("How to time CUDA C++: `ratchet explain cuda-c`.")
-        planned.append(PlannedFile(f"{bench}/{_FIRST}", None, example(reasons)))
+        planned.append(PlannedFile(str(PurePosixPath(bench, _FIRST)), None, example(reasons)))
     return [file for file in planned if not (root / file.path).exists()]
+
+
+def _path_of(trial: Trial, bench: str) -> str:
+    return str(PurePosixPath(bench, f"{snake(trial.candidate.name)}.py"))
 
 
 def write_plan(plan: InitPlan) -> None:
@@ -246,16 +251,16 @@ def _read(path: Path) -> str | None:
         raise UsageError(f"{path} cannot be read: {error}.", "Fix the file and try again.") from None
 
 
-def _bench(root: Path, files: Sequence[str]) -> str:
+def _bench(texts: Mapping[str, str], files: Sequence[str]) -> str:
     """Return the usual folder of benchmarks; another where the repository has other files in it."""
-    is_taken = any(file == "bench" or file.startswith("bench/") for file in files) and not _has_benchmarks(root, files, "bench")
+    is_taken = any(file == "bench" or file.startswith("bench/") for file in files) and not _has_benchmarks(texts, "bench")
     return "ratchet_bench" if is_taken else "bench"
 
 
-def _has_benchmarks(root: Path, files: Sequence[str], bench: str) -> bool:
+def _has_benchmarks(texts: Mapping[str, str], bench: str) -> bool:
     """Return whether a file of the folder imports the decorator."""
-    texts = (_read(root / file) or "" for file in files if file.startswith(f"{bench}/") and file.endswith(".py"))
-    return any(re.search(r"^\s*(from ratchet import|import ratchet\b)", text, re.MULTILINE) for text in texts)
+    inside = (text for file, text in texts.items() if file.endswith(".py") and PurePosixPath(file).is_relative_to(bench))
+    return any(re.search(r"^\s*(from ratchet import|import ratchet\b)", text, re.MULTILINE) for text in inside)
 
 
 def _results(files: Sequence[str]) -> str:
@@ -291,14 +296,15 @@ def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: S
 def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository: Repository) -> tuple[str, ...]:
     """Return what only a person can do, with links where the remote says where the repository is."""
     steps = []
-    written = [file.path for file in plan.files if file.path.startswith(f"{settings.bench}/")]
+    written = [file.path for file in plan.files if file.path.endswith(".py")]
     again = f"delete {' '.join(written)} and run `ratchet init` again."
     trials = plan.trials
     if written and trials.missing:
         steps.append(f"Install {trials.missing}, which your code imports; {again}")
     elif written and trials.failure:
         steps.append(f"Your code cannot be imported here ({trials.failure}): fix that, {again}")
-    for path, trial in zip(written, trials.chosen, strict=False):
+    for trial in trials.chosen:
+        path = _path_of(trial, settings.bench)
         if trial.ran and not trial.candidate.origins[trial.number]:
             steps.append(f"Set the sizes in {path} to yours.")
         elif trial.lacks and trial.lacks not in (NEEDS_GPU, TOO_LARGE):

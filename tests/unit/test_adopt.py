@@ -7,7 +7,7 @@ import json
 import re
 import tomllib
 import types
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -215,6 +215,26 @@ def test_settings_that_are_there_are_a_person_s_to_change(tmp_path: Path, monkey
         "command": ["python", "-m", "ratchet.harness.run_asv", "{dir}"],
         "format": "asv",
     }
+
+
+@pytest.mark.parametrize("bench", ["./perf/bench/", "."])
+def test_folders_may_be_written_in_any_way(bench: str, tmp_path: Path) -> None:
+    """Benchmarks that are there are seen, those that are not are written and named as git has them, and so are results."""
+    files = {"pyproject.toml": f'[tool.ratchet]\nbench = "{bench}"\nresults = "./out/"\n'}
+    files |= {"perf/bench/old.py": "# caf\udce9\n", "perf/bench/scale.py": "x = 1\n"}
+    new_repository(tmp_path / "repo", {"a.py": "x = 1\n"})
+    for name, text in files.items():
+        (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repo" / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    request = InitRequest(tmp_path / "repo")
+    plan = init.plan_init(request, {}, lambda _: False)
+    first = str(PurePosixPath(bench, "first.py"))
+    assert [file.path for file in plan.files] == [first, ".gitignore"]
+    assert plan.files[1].new.endswith("out/*\n!out/baseline.json\n")
+    assert (plan.to_do[0].startswith(f"In {first}, change the lines"), plan.times_torch) == (True, True)
+    assert f" {first.partition('/')[0]} " in plan.to_do[1]
+    init.write_plan(plan)
+    assert init.plan_init(request, {}, lambda _: False).files == ()
 
 
 @pytest.mark.parametrize("old", ["tool = {other = 1}\n", "[[tool]]\n", "[project\n", "[tool.ratchet]\n"])
