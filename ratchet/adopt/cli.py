@@ -120,7 +120,8 @@ def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
         return [*lines, *(line for file in plan.files for line in file.diff().splitlines())]
     lines += [f"{'Written' if file.old is None else 'Added to'}: {file.path}" for file in plan.files] or ["Nothing to write."]
     lines += [f"Kept as it is: {path} (`ratchet init --check` shows how it differs)" for path in plan.kept]
-    return [*lines, "Next steps:", *(f"{number}. {step}" for number, step in enumerate(plan.to_do, 1))]
+    where = "" if plan.root == Path.cwd() else f", in {plan.root}"
+    return [*lines, f"Next steps{where}:", *(f"{number}. {step}" for number, step in enumerate(plan.to_do, 1))]
 
 
 @click.command("doctor")

@@ -321,6 +321,15 @@ def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playgroun
     assert "ratchet_bench/first.py" in play.ratchet("init", "--yes").out
 
 
+def test_steps_are_those_of_the_project_s_folder(shaped: Callable[[str], Playground]) -> None:
+    """Where a person stands elsewhere, they say in which folder their paths begin."""
+    play = shaped("empty")
+    inside = play.repo / "src"
+    inside.mkdir()
+    assert f"\nNext steps, in {play.repo}:\n" in play.ratchet("init", "--yes", cwd=inside).out
+    assert "\nNext steps:\n" in play.ratchet("init", "--yes").out
+
+
 def test_a_package_of_numpy_s_arrays_is_told_that_none_of_it_is_timed(shaped: Callable[[str], Playground]) -> None:
     """Where no function takes tensors, the output says that the example times torch."""
     play = shaped("empty")
