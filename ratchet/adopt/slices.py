@@ -13,6 +13,7 @@ import copy
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +66,15 @@ class Source:
             for name in _bound(node):
                 scope.setdefault(name, []).append(node)
         return scope
+
+
+def parsed(text: str) -> ast.Module | None:
+    """Return the syntax tree of somebody's file, whatever Python would warn of in it; None where it is no Python of today."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def straightened(body: Sequence[ast.stmt], call: ast.Call) -> list[ast.stmt] | None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from ratchet.adopt.candidates import BenchmarkIdea, candidates, problems
 from ratchet.adopt.definitions import definitions
 from ratchet.adopt.guesses import Function, functions_of
-from ratchet.adopt.slices import Source
+from ratchet.adopt.slices import Source, parsed
 from ratchet.adopt.usages import order_of, sources_of, usages
 
 _MOST_BYTES = 500_000
@@ -116,7 +115,7 @@ def _candidates(texts: Mapping[str, str], homes: Mapping[str, str]) -> tuple[Ben
     own = {
         file: text for file, text in texts.items() if file.endswith(".py") and order_of(file) is None and _COMPUTES.search(text)
     }
-    trees = {file: tree for file, text in own.items() if (tree := _parsed(text))}
+    trees = {file: tree for file, text in own.items() if (tree := parsed(text))}
     defined = definitions({file: (own[file], tree) for file, tree in trees.items()})
     offered: set[str] = set()
     for package, home in homes.items():
@@ -156,13 +155,6 @@ def _module_of(file: str, homes: Mapping[str, str]) -> tuple[str, bool] | None:
         if all(part.isidentifier() and part[0] != "_" for part in parts):
             return ".".join(parts), is_private
     return None
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 def _text(path: Path) -> str:

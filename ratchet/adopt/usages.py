@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ratchet.adopt.definitions import Definitions
-from ratchet.adopt.slices import MODULE, CannotCut, Slice, Source, cut, straightened, values_of_arguments
+from ratchet.adopt.slices import MODULE, CannotCut, Slice, Source, cut, parsed, straightened, values_of_arguments
 
 _HELPING = re.compile(
     r"^(_|assert|check|get_|set_|is_|has_|infer_|make_|create_|build_|init_|load_|save_|print|log|seed|compare|verify|supports"
@@ -195,8 +195,5 @@ def sources_of(file: str, text: str) -> Iterator[Source]:
         else [(found[1], text.count("\n", 0, found.start(1))) for found in _BLOCK.finditer(text)]
     )
     for block, before in blocks:
-        try:
-            tree = ast.parse(block)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
-        yield Source(file, ast.increment_lineno(tree, before) if before else tree)
+        if tree := parsed(block):
+            yield Source(file, ast.increment_lineno(tree, before) if before else tree)

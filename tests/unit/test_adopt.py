@@ -447,10 +447,11 @@ def test_it(rows, yielded, opened):
     assert seen == ([(body, call)] if call else [])
 
 
-def test_blocks_of_the_readme_are_read(tmp_path: Path) -> None:
-    """Their calls come with the line of the README."""
-    readme = "# Pack\n\n```python\nimport torch\nfrom pack import norm\nx = torch.randn(8, 8)\nnorm(x, x[0], 1e-6)\n```\n"
-    (text,) = written(tmp_path, {**PACKAGE, "README.md": readme}, "pack.norm")
+def test_blocks_of_the_readme_are_read(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """Their calls come with the line of the README; what Python would warn of in somebody's files is not for here."""
+    readme = "# Pack\n\n```python\nimport torch\nfrom pack import norm\nx = torch.randn(8, 8)\nnorm(x, x[0], 1e-6)\n'\\d'\n```\n"
+    (text,) = written(tmp_path, {**PACKAGE, "README.md": readme, "pack/old.py": "import torch\n'\\d'\n"}, "pack.norm")
+    assert not recwarn.list
     assert "from README.md:7." in text
     assert "return lambda: norm(x, x[0], 1e-06)" in text
 
