@@ -130,8 +130,7 @@ def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
 @common
 def doctor_command(*, strict: bool, **options: Any) -> int:
     """Say what this machine can and cannot do, and what to do about it."""
-    root = options["repo"].resolve()
-    checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
+    checks = doctor.examine(options["repo"].resolve(), options["gpu"], results=options["results"])
     print_result([asdict(check) for check in checks], doctor.check_lines(checks), as_json=options["as_json"])
     unfit = [check for check in checks if check.unfit and (check.name == "torch" or options["device"] != "cpu")]
     return int(Exit.NOT_MEASURED if strict and unfit else Exit.PASS)

@@ -24,6 +24,7 @@ from ratchet.core.device.fitness import inspect, problems_before, warnings_befor
 from ratchet.core.device.gpu import Gpu, Vendor
 from ratchet.core.device.vendor import vendor_here
 from ratchet.core.errors import CudaBuildError, RatchetError, UsageError
+from ratchet.core.request import Request, results_folder
 from ratchet.core.untrusted import clean
 from ratchet.nvcc import find_nvcc
 
@@ -71,7 +72,8 @@ def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, v
         checks += [] if vendor.no_counters else [check_profiling()]
         checks += [check_card(gpu), *check_fitness(gpu)]
     checks.append(check_containment(Path(tempfile.gettempdir())))
-    return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
+    checks.append(check_settings(Request(root, (), options={"results": str(results.absolute()) if results else None})))
+    return [*checks, check_space(Path(tempfile.gettempdir()))]
 
 
 def check_git(root: Path) -> list[Check]:
@@ -207,6 +209,14 @@ def check_fitness(gpu: Gpu) -> list[Check]:
 def _from_sentence(name: str, note: str, *, unfit: bool = False) -> Check:
     what, _, todo = note.partition("; ")
     return Check(name, "warning", what, todo[:1].upper() + todo[1:], unfit)
+
+
+def check_settings(request: Request) -> Check:
+    """Check the settings, and whether the results can be written where these say."""
+    try:
+        return check_results(results_folder(request, os.environ))
+    except UsageError as error:
+        return Check("settings", "warning", error.message, error.hint)
 
 
 def check_results(folder: Path) -> Check:

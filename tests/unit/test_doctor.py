@@ -14,6 +14,7 @@ from ratchet.adopt.doctor import Check, check_lines, examine
 from ratchet.core.cli import main
 from ratchet.core.device.environment import ask, program_version
 from ratchet.core.device.vendor import Nvidia, NvidiaGpu
+from ratchet.core.request import Request
 from tests import fake_nvml
 from tests.integration.playground import commit, git, new_repository
 
@@ -215,6 +216,22 @@ def test_results(tmp_path: Path) -> None:
     assert doctor.check_results(tmp_path / "a" / "b").state == "ok"
     (tmp_path / "file").write_text("")
     assert doctor.check_results(tmp_path / "file" / "results").state == "missing"
+
+
+@pytest.mark.usefixtures("quick_torch")
+def test_results_are_where_the_settings_say(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any folder of the repository; an option wins, and settings that cannot be read are a line of their own."""
+    (repository / "sub").mkdir()
+    (repository / "pyproject.toml").write_text('[tool.ratchet]\nresults = "out"\n')
+    monkeypatch.chdir(repository / "sub")
+    assert doctor.check_settings(Request(repository / "sub", ())).detail == f"{repository / 'out'} can be written"
+    assert by_name(examine(repository / "sub", None, results=Path("there")))["results"].detail.startswith(
+        f"{repository / 'sub/there'} "
+    )
+    (repository / "pyproject.toml").write_text("[tool.ratchet]\nresultz = 1\n")
+    found = by_name(examine(repository, None))
+    assert (found["settings"].state, "results" in found) == ("warning", False)
+    assert "resultz in pyproject.toml: there is no such setting" in found["settings"].detail
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
