@@ -99,11 +99,14 @@ def workflow_values(github: str, labels: str, python: str, branch: str) -> Workf
     return WorkflowValues(named[1], named[2], json.dumps(listed), python, branch)
 
 
-def with_ignored(old: str | None, results: str) -> str:
-    """Return .gitignore with the lines that keep reports out of git and the baseline in it."""
+def with_ignored(old: str | None, results: str, *, is_hidden: bool) -> str:
+    """Return .gitignore with the lines that keep reports out of git and the baseline in it.
+
+    ``is_hidden``: git ignores the folder as a whole, so it looks at none of its files until the folder is taken in again.
+    """
     wanted = [f"{results}/*", f"!{results}/baseline.json"]
     present = {re.sub(r"^(!?)(\*\*)?/", r"\1", line.strip()) for line in (old or "").splitlines()}
-    if present & {results, f"{results}/"}:  # git looks at no file of a folder that is ignored as a whole
+    if is_hidden:
         wanted.insert(0, f"!{results}/")
     missing = [line for line in wanted if line not in present]
     return _with_lines(old, missing) if missing else old or ""

@@ -30,6 +30,7 @@ from ratchet.adopt.trial import NEEDS_GPU, TOO_LARGE, CallTrials, Trial, try_can
 from ratchet.common.installation import installed_commit
 from ratchet.core.bench.build import without_secrets
 from ratchet.core.config import Settings, load_settings
+from ratchet.core.device.environment import ask
 from ratchet.core.errors import OutputError, UsageError
 from ratchet.core.git import Repository
 from ratchet.core.units import plural
@@ -113,7 +114,10 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
     if is_new and not any(each.cases for each in tried):
         planned += _benchmarks(root, settings.bench, trials, found)
-    planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results)))
+    # A line anywhere may do so: of a folder above, of the user, of the clone. One for *.json ignores the first of these alone.
+    inside = (f"{settings.results}/{name}" for name in ("baseline.json", "other"))
+    hidden = len(ask(["git", "check-ignore", *inside], folder=root).stdout.splitlines()) == 2
+    planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results, is_hidden=hidden)))
     if not is_set:
         planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found, tried, trials)))
     kept = []

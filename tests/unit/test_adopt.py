@@ -32,7 +32,7 @@ from ratchet.adopt.trial import CallTrials, _learnt
 from ratchet.core.config import Settings
 from ratchet.core.errors import UsageError
 from ratchet.core.workload import Benchmark
-from tests.integration.playground import new_repository
+from tests.integration.playground import git, new_repository
 
 pytestmark = pytest.mark.no_cover
 
@@ -246,17 +246,30 @@ def test_a_file_that_takes_no_table_is_left_alone(old: str) -> None:
 
 def test_ignored_lines_are_added_once() -> None:
     """Lines that are there, also with a slash before them, are not added again."""
-    once = with_ignored("*.o", "results")
+    once = with_ignored("*.o", "results", is_hidden=False)
     assert once == "*.o\nresults/*\n!results/baseline.json\n"
-    assert with_ignored(once, "results") == once
-    assert with_ignored("/results/*\n!/results/baseline.json\n", "results").count("results") == 2
+    assert with_ignored(once, "results", is_hidden=False) == once
+    assert with_ignored("/results/*\n!/results/baseline.json\n", "results", is_hidden=False).count("results") == 2
+    assert with_ignored("*.json\n", "results", is_hidden=False) == "*.json\nresults/*\n!results/baseline.json\n"
 
 
-def test_a_baseline_gets_out_of_an_ignored_folder() -> None:
-    """git looks at no file of a folder that is ignored as a whole, so the folder is taken in again first."""
-    for folder in ("results/", "/results", "**/results/"):
-        assert with_ignored(f"{folder}\n", "results") == f"{folder}\n!results/\nresults/*\n!results/baseline.json\n"
-    assert with_ignored("*.json\n", "results") == "*.json\nresults/*\n!results/baseline.json\n"
+@pytest.mark.parametrize("folder", ["results/", "/results", "**/results/", "res*", "results/*"])
+@pytest.mark.parametrize("place", [".gitignore", "../.gitignore", "../.git/info/exclude"])
+def test_a_baseline_gets_out_of_an_ignored_folder(folder: str, place: str, tmp_path: Path) -> None:
+    """git looks at no file of a folder that any of its files ignores as a whole, so the folder is taken in again first."""
+    new_repository(tmp_path / "repo", {"project/setup.py": "# a project\n"})
+    root = tmp_path / "repo/project"
+    (root / place).write_text(f"{folder}\n")
+    request = InitRequest(root)
+    init.write_plan(init.plan_init(request, {}, lambda _: False))
+    text = (root / ".gitignore").read_text()
+    if place == ".gitignore" and not folder.endswith("*"):
+        assert text == f"{folder}\n!results/\nresults/*\n!results/baseline.json\n"
+    (root / "results").mkdir()
+    for name in ("baseline.json", "report.json"):
+        (root / "results" / name).write_text("{}")
+    assert git(root, "ls-files", "--others", "--exclude-standard", "results").split() == ["results/baseline.json"]
+    assert init.plan_init(request, {}, lambda _: False).files == ()
 
 
 @pytest.mark.parametrize(
