@@ -278,7 +278,7 @@ def _settings(pyproject: str | None, settings: Settings, found: Survey, tried: S
     if settings.results != "results":
         values["results"] = in_toml(settings.results)
     chosen = tried[0] if tried and tried[0].cases else None
-    timed = found.candidates if chosen else [trial.candidate for trial in trials.chosen]  # a harness ran with the folders of all
+    timed = [trial.candidate for trial in trials.chosen] or found.candidates  # a harness ran, and the next init runs, with all
     folders = found.python_path([each.module for each in timed])
     if folders != PYTHON_PATH:
         values["python_path"] = in_toml(folders)
@@ -303,7 +303,10 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     written = [file.path for file in plan.files if file.path.endswith(".py")]
     again = f"delete {' '.join(written)} and run `ratchet init` again."
     trials = plan.trials
-    if written and trials.missing:
+    if written and trials.missing in plan.survey.homes:
+        place = plan.survey.homes[trials.missing]
+        steps.append(f"Add {place} to python_path in [tool.ratchet], where {trials.missing} is; {again}")
+    elif written and trials.missing:
         steps.append(f"Install {trials.missing}, which your code imports; {again}")
     elif written and trials.failure:
         steps.append(f"Your code cannot be imported here ({trials.failure}): fix that, {again}")

@@ -276,6 +276,22 @@ def test_a_package_that_is_not_installed_is_named(shaped: Callable[[str], Playgr
 
 
 @pytest.mark.slow
+def test_the_second_init_finds_what_the_first_did(shaped: Callable[[str], Playground]) -> None:
+    """Its settings name the folders of what could not run yet; where a person's do not, no package of their own is to install."""
+    play = shaped("monorepo")
+    package = play.repo / "libs/a/src/pack_a/ops.py"
+    package.write_text(f"import surely_not_installed\n{SCALE}")
+    assert calls_of(only_json(play.ratchet("init", "--yes", "--json").out)) == []
+    package.write_text(SCALE)
+    (play.repo / "bench/first.py").unlink()
+    assert calls_of(only_json(play.ratchet("init", "--yes", "--json").out)) == ["pack_a.ops.scale(x)"]
+    (play.repo / "bench/scale.py").unlink()
+    (play.repo / "pyproject.toml").write_text("[tool.ratchet]\n")
+    step = "Add libs/a/src to python_path in [tool.ratchet], where pack_a is; delete bench/first.py and run `ratchet init` again."
+    assert only_json(play.ratchet("init", "--yes", "--json").out)["to_do"][0] == step
+
+
+@pytest.mark.slow
 def test_why_nothing_can_be_imported_is_said(shaped: Callable[[str], Playground]) -> None:
     """Where a package's own import fails, the first step names the error, and so does the example."""
     play = shaped("empty")
