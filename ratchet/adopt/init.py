@@ -176,7 +176,7 @@ def _benchmarks(root: Path, bench: str, trials: CallTrials, found: Survey) -> li
             reasons.append(f"No function of this repository ran here, since it cannot be imported: {trials.failure}")
         elif found.candidates:
             shown = "; ".join(each.shown for each in found.candidates[:3])
-            reasons.append(f"These did not run here with guessed inputs: {shown}.")
+            reasons.append(f"These did not run here: {shown}.")
         if "CUDA" in found.tools:
             reasons.append("How to time CUDA C++: `ratchet explain cuda-c`.")
         planned.append(PlannedFile(str(PurePosixPath(bench, _FIRST)), None, example(reasons)))

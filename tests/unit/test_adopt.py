@@ -217,6 +217,16 @@ def test_settings_that_are_there_are_a_person_s_to_change(tmp_path: Path, monkey
     }
 
 
+def test_a_person_may_let_nothing_run(tmp_path: Path) -> None:
+    """The question names what would run; what is written then says that it did not, and blames no inputs."""
+    new_repository(tmp_path / "repo", {"k/__init__.py": TENSORS, "asv.conf.json": "{}\n"})
+    words: list[str] = []
+    plan = init.plan_init(InitRequest(tmp_path / "repo"), {}, words.extend)  # type: ignore[arg-type]
+    assert words == ["python -m ratchet.harness.run_asv {dir}", "k.scale(x)"]
+    assert "\n# These did not run here: k.scale(x).\n" in plan.files[0].new
+    assert any("Or time your asv benchmarks (not tried): " in step for step in plan.to_do)
+
+
 @pytest.mark.parametrize("bench", ["./perf/bench/", "."])
 def test_folders_may_be_written_in_any_way(bench: str, tmp_path: Path) -> None:
     """Benchmarks that are there are seen, those that are not are written and named as git has them, and so are results."""
