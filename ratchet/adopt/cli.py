@@ -56,7 +56,7 @@ def init_command(
         lines = [line for file in differing for line in file.diff().splitlines()] or ["All workflows are as today's templates."]
         print_result([file.path for file in differing], lines, as_json=as_json)
         return int(Exit.USAGE if differing else Exit.PASS)
-    asks = not (yes or as_json or dry_run) and sys.stdin.isatty()
+    asks = not (yes or as_json) and sys.stdin.isatty()
 
     def may_run(words: Sequence[str]) -> bool:
         shown = "; ".join(words[:4])

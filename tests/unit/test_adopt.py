@@ -227,6 +227,20 @@ def test_a_person_may_let_nothing_run(tmp_path: Path) -> None:
     assert any("Or time your asv benchmarks (not tried): " in step for step in plan.to_do)
 
 
+@pytest.mark.parametrize(
+    ("words", "asks"), [("", True), ("--dry-run", True), ("--yes", False), ("--yes --dry-run", False), ("--json", False)]
+)
+def test_who_is_asked_before_code_runs(words: str, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person at a terminal, unless an option says otherwise: a dry run writes nothing, but runs the same code."""
+    new_repository(tmp_path / "repo", {"asv.conf.json": "{}\n"})
+    questions: list[str] = []
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("click.confirm", lambda question, **_: questions.append(question))
+    monkeypatch.setattr(init, "try_harness", lambda harness, *_: TriedHarness(harness, problem="no"))
+    cli.init_command.main([*words.split(), "--repo", str(tmp_path / "repo")], standalone_mode=False)
+    assert bool(questions) == asks
+
+
 @pytest.mark.parametrize("bench", ["./perf/bench/", "."])
 def test_folders_may_be_written_in_any_way(bench: str, tmp_path: Path) -> None:
     """Benchmarks that are there are seen, those that are not are written and named as git has them, and so are results."""
