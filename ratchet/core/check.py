@@ -22,17 +22,17 @@ from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.command_result import record_of, save_files
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.environment import installed_version
-from ratchet.core.errors import GitError, OutputError, UsageError
+from ratchet.core.errors import ForeignModuleError, GitError, HostError, OutputError, UsageError
 from ratchet.core.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.core.judge.drift import Drift, by_commit, drifting
 from ratchet.core.judge.gates import gated_overheads, with_case_gates
-from ratchet.core.judge.rule import EveryPair, GateRule, looks, suspects
+from ratchet.core.judge.rule import EveryPair, GateRule, Rule, looks, suspects
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, SidePythons, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.environment import summary
 from ratchet.core.records.files import loads
-from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Policy, Shard, Side, Tree
+from ratchet.core.records.run import CaseRun, Config, Failure, Plan, Shard, Side, Tree
 from ratchet.core.report.progress import Progress
 from ratchet.core.report.words import commit_label
 from ratchet.core.request import (
@@ -46,7 +46,7 @@ from ratchet.core.request import (
     writable,
 )
 from ratchet.core.trees import build, cases_of, differing_settings, measure, need_benchmarks, tree_specs, unmeasured
-from ratchet.core.units import plural
+from ratchet.core.units import listed, plural
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,8 @@ class Comparer:
             return self._against_baseline(stored)
         drifts = drifting(stored, plan.reference.tree, plan.head.tree)
         suite = self.compare(plan.reference, trees.reference, plan.patterns, drifts=drifts, shard=plan.shard, explained="early")
-        return CheckSuite(suite, plan.reference.tree, self._against_best(suite.cases, drifts))
+        best, notes = self._against_best(suite.cases, drifts)
+        return CheckSuite(replace(suite, notes=(*suite.notes, *notes)), plan.reference.tree, best)
 
     def _variables(self, side: Side) -> Mapping[str, str]:
         return self._machines[0].pythons.variables(side, self._plan.environ)
@@ -250,30 +251,28 @@ class Comparer:
             anchors = tools.part("anchors").against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
         return CheckSuite(suite, reference, anchors=anchors)
 
-    def _against_commit(self, commit: str, names: Sequence[str], pairs: int) -> list[CaseRun]:
-        """Measure these cases against a commit, with so many pairs of each.
+    def _against_commit(self, commit: str, names: Sequence[str], pairs: int | None = None, share: float = 1.0) -> list[CaseRun]:
+        """Measure these cases against a commit, as `compare` says.
 
-        Raises BuildError, GitError, HostError and UsageError where that cannot be done.
+        Raises BuildError, ForeignModuleError, GitError, HostError and UsageError where that cannot be done.
         """
         reference = self._plan.snapshot(commit)
         with worktree(self._plan.repository, self._trees, reference) as tree:
-            suite = self.compare(reference, tree, names, pairs=pairs)
+            suite = self.compare(reference, tree, names, pairs=pairs, share=share)
         return [case.model_copy(update={"reference_tree": reference.tree}) for case in suite.cases]
 
-    def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
-        """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
+    def _against_best(self, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> tuple[list[CaseRun], list[str]]:
+        """Measure the cases that this change slowed a little against their best commits. Return those and why others were not."""
         measured: list[CaseRun] = []
+        notes: list[str] = []
         compared = sum(bool(case.reference) for case in cases)
         for commit, names in suspects(cases, self.policy, self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
-            try:
-                best = self._plan.snapshot(commit)
-            except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
-                continue
-            with worktree(self._plan.repository, self._trees, best) as tree:
-                suite = self.compare(best, tree, names, share=1 / compared)  # some of them may be the same in both trees
-            measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
-        return measured
+            try:  # some of them may be the same in both trees
+                measured += self._against_commit(commit, names, share=1 / compared)
+            except (ForeignModuleError, GitError, HostError, UsageError) as error:  # it was lost; all that was measured stands
+                notes.append(f"Not compared with the best commit {commit[:10]}: {listed(names, 3)}. {error.message}")
+        return measured, notes
 
     def compare(
         self,
@@ -299,14 +298,15 @@ class Comparer:
             raise unbuilt
         built = None if unbuilt else tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        # All machines together may be falsely red no more often than one.
-        policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm * share / len(machines)})
+        share /= len(machines)  # all together may be falsely red no more often than one
+        policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm * share})
+        rule: Rule = GateRule(policy, timing.pairs, drifts or {})
         explainer = self._explainer if explained != "no" else None
         early = explained == "early" and len(machines) == 1 and built is not None
 
         def measure_part(machine: Machine, shard: Shard, progress: Progress) -> Suite:
             task = replace(
-                task_of(settings, machine, timing, patterns, policy, drifts or {}),
+                task_of(settings, machine, timing, patterns, EveryPair(looks(min(pairs, timing.pairs))) if pairs else rule),
                 compared=not unbuilt,
                 time_identical=settings.time_identical,
                 shard=shard,
@@ -314,8 +314,6 @@ class Comparer:
                 observer=explainer.observer(policy, timing.pairs, early=early) if explainer else Observer(),
                 overheads=gated_overheads(policy) if explained != "no" else (),
             )
-            if pairs:
-                task = replace(task, rule=EveryPair(looks(min(pairs, timing.pairs))))
             specs = tree_specs(settings, machine, plan.repository.root, self._trees.head, built)
             return measure(settings, specs, task, progress, plan.environ)
 
@@ -358,15 +356,6 @@ def _empty(shard: Shard) -> UsageError:
     return UsageError(f"Shard {shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
 
 
-def task_of(
-    settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
-) -> CaseTask:
-    """Return what a check, and `ratchet doctor soak`, measures on one machine, and after how many pairs it asks the judge."""
-    return CaseTask(
-        timing,
-        patterns,
-        settings.confidence,
-        GateRule(policy, timing.pairs, drifts),
-        gpu=machine.gpu,
-        idle=machine.idle,
-    )
+def task_of(settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], rule: Rule) -> CaseTask:
+    """Return what a check, and `ratchet doctor soak`, measures on one machine."""
+    return CaseTask(timing, patterns, settings.confidence, rule, gpu=machine.gpu, idle=machine.idle)

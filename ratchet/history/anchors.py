@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ratchet.core.errors import BuildError, GitError, HostError, UsageError
+from ratchet.core.errors import BuildError, ForeignModuleError, GitError, HostError, UsageError
 from ratchet.core.records.baseline import BaselineEntry, StepKind
 from ratchet.core.records.run import CaseRun, Tree
 from ratchet.core.report.progress import Progress
@@ -41,7 +41,7 @@ def against_anchors(
                 waiting[name] = waiting[name][1:]
             try:
                 against = compare(commit, names, ANCHOR_PAIRS)
-            except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
+            except (BuildError, ForeignModuleError, GitError, HostError, UsageError) as error:  # the check itself is complete
                 progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
                 continue
             for case in against:

@@ -275,8 +275,8 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
             specs = tree_specs(site.settings, machine, site.repository.root, tree, trees.reference)
             if is_bad:
                 _require_one_case(search, site, specs["head"])
-            task = task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {})
-            task = replace(task, rule=_SearchRule(search, site.settings, is_bad=is_bad))
+            rule = _SearchRule(search, site.settings, is_bad=is_bad)
+            task = task_of(site.settings, site.machine, search.plan, (search.case,), rule)
             suite = measure(site.settings, specs, task, site.progress, site.environ)
         except (BuildError, ForeignModuleError, HostError, UsageError) as error:
             if is_bad:

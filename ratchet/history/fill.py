@@ -355,7 +355,7 @@ class _Walk:
                 with worktree(self.repository, trees, anchor) as tree:
                     comparer = Comparer(self.plan(head, anchor), (self.site.device(),), trees, self.progress)
                     cases = comparer.compare(anchor, tree, names, pairs=ANCHOR_PAIRS).cases
-            except (BuildError, GitError, HostError, UsageError) as error:
+            except (BuildError, ForeignModuleError, GitError, HostError, UsageError) as error:
                 self.progress.announce(f"{commit[:10]} cannot be measured any more: {error.message}")
                 continue
             against = [case.model_copy(update={"reference_tree": anchor.tree}) for case in cases]

@@ -31,6 +31,7 @@ from ratchet.core.config import Settings, load_settings
 from ratchet.core.device.lock import Preempted
 from ratchet.core.errors import BusyError, Exit, UnfitError
 from ratchet.core.git import Repository, Trees, worktrees
+from ratchet.core.judge.rule import GateRule
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.machine import Machine, machine_of, plan_of
 from ratchet.core.records.baseline import Baseline
@@ -175,7 +176,7 @@ class _Soak:
             update={"order_seed": secrets.randbelow(2**31), "budget": budget}  # each check draws its own
         )
         timing = plan_of(settings, machine.device, sessions=True)
-        task = task_of(settings, machine, timing, self.request.patterns, settings.policy, {})
+        task = task_of(settings, machine, timing, self.request.patterns, GateRule(settings.policy, timing.pairs, {}))
         task = replace(task, time_identical=True)
         suite = measure_suite(specs, task, self.progress, self.environ, sessions, planted)
         seconds = time.monotonic() - clock

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from ratchet.core import check
 from ratchet.core.bench.suite import CaseTask, Suite
 from ratchet.core.check import CheckSuite, Comparer
+from ratchet.core.errors import ForeignModuleError, GitError, HostError, UsageError
 from ratchet.core.judge.drift import Drift
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
@@ -31,7 +33,7 @@ def named(name: str, ratio: float, pairs: int) -> CaseRun:
 
 @pytest.fixture
 def comparer(monkeypatch: pytest.MonkeyPatch) -> Comparer:
-    """A comparer that measures each case, which is 4.5 % slower, until its rule has no question left."""
+    """A comparer that measures each case until its rule has no question left; it is 4.5 % slower."""
 
     def measure(_settings: object, _specs: object, task: CaseTask, *_: object) -> Suite:
         for pairs in task.rule.looks:
@@ -69,10 +71,19 @@ def comparer(monkeypatch: pytest.MonkeyPatch) -> Comparer:
 def test_a_case_held_to_its_best_commit_gets_the_pairs_that_a_proof_takes_beside_the_others(comparer: Comparer) -> None:
     """Eleven cases take seven sessions; with the five of a run of this case alone, its slowdown would pass."""
     cases = [named("a/slower", 1.012, 40), *(named(f"a/{number}", 1.0, 6) for number in range(10))]
-    best = comparer._against_best(cases, {"a/slower": Drift(BEST, 1.03)})
+    best, notes = comparer._against_best(cases, {"a/slower": Drift(BEST, 1.03)})
+    assert not notes
     report = judge_run(examples.run_of(*cases, best=tuple(best)), Baseline())
     assert [(case.name, case.outcome) for case in report.cases if case.best] == [("a/slower", Outcome.REGRESSED)]
     assert report.exit_code == 1
+
+
+@pytest.mark.parametrize("error", [ForeignModuleError("Why."), GitError("Why."), HostError("Why."), UsageError("Why.")])
+def test_a_best_commit_that_cannot_be_measured_costs_nothing_that_was(comparer: Comparer, error: Exception) -> None:
+    """What was measured is judged, and a sentence names the cases that were not held to their best commit."""
+    comparer.compare = Mock(side_effect=error)  # type: ignore[method-assign]
+    found = comparer._against_best([named("a/slower", 1.012, 40)], {"a/slower": Drift(BEST, 1.03)})
+    assert found == ([], ["Not compared with the best commit bbbbbbbbbb: a/slower. Why."])
 
 
 def test_cases_of_several_baseline_commits_get_the_pairs_that_a_proof_takes_together(comparer: Comparer) -> None:
