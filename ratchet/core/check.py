@@ -265,11 +265,11 @@ class Comparer:
         """Measure the cases that this change slowed a little against their best commits. Return those and why others were not."""
         measured: list[CaseRun] = []
         notes: list[str] = []
-        compared = sum(bool(case.reference) for case in cases)
+        judged = len(cases) if self._plan.shard else sum(bool(case.reference) for case in cases)
         for commit, names in suspects(cases, self.policy, self._settings.pairs, drifts).items():
             self._progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
-            try:  # some of them may be the same in both trees
-                measured += self._against_commit(commit, names, share=1 / compared)
+            try:
+                measured += self._against_commit(commit, names, share=len(names) / (judged + 1))
             except (ForeignModuleError, GitError, HostError, UsageError) as error:  # it was lost; all that was measured stands
                 notes.append(f"Not compared with the best commit {commit[:10]}: {listed(names, 3)}. {error.message}")
         return measured, notes
@@ -300,7 +300,7 @@ class Comparer:
         timing = plan_of(settings, machines[0].device, sessions=True)
         share /= len(machines)  # all together may be falsely red no more often than one
         policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm * share})
-        rule: Rule = GateRule(policy, timing.pairs, drifts or {})
+        rule: Rule = GateRule(policy, timing.pairs, drifts or {}, is_part=share < 1 or plan.shard is not None)
         explainer = self._explainer if explained != "no" else None
         early = explained == "early" and len(machines) == 1 and built is not None
 

@@ -21,10 +21,12 @@ from ratchet.core.records.baseline import Baseline
 from ratchet.core.records.run import CaseRun, Policy, Shard
 from ratchet.core.records.verdict import Outcome
 from ratchet.core.report.progress import Progress
+from ratchet.shards.judge import joined
 from tests import examples, history_examples
 
 QUIET = history_examples.STEADY * 13
 BEST = "b" * 40
+SAME = examples.compared().model_copy(update={"host_same": True})
 
 
 def named(name: str, ratio: float, pairs: int) -> CaseRun:
@@ -33,11 +35,13 @@ def named(name: str, ratio: float, pairs: int) -> CaseRun:
 
 @pytest.fixture
 def comparer(monkeypatch: pytest.MonkeyPatch) -> Comparer:
-    """A comparer that measures each case until its rule has no question left; it is 4.5 % slower."""
+    """A comparer that measures each case until its rule has no question left: 4.5 % slower, or the same and not timed."""
 
     def measure(_settings: object, _specs: object, task: CaseTask, *_: object) -> Suite:
+        assert task.shard
         for pairs in task.rule.looks:
-            cases = [named(name, 1.045, pairs) for name in task.patterns]
+            names = task.shard.part(task.patterns)
+            cases = [SAME.model_copy(update={"name": name}) if "same" in name else named(name, 1.045, pairs) for name in names]
             if not task.rule.undecided(cases):
                 break
         return Suite(tuple(cases), torch="", cuda=None, triton=None)
@@ -84,6 +88,22 @@ def test_a_best_commit_that_cannot_be_measured_costs_nothing_that_was(comparer: 
     comparer.compare = Mock(side_effect=error)  # type: ignore[method-assign]
     found = comparer._against_best([named("a/slower", 1.012, 40)], {"a/slower": Drift(BEST, 1.03)})
     assert found == ([], ["Not compared with the best commit bbbbbbbbbb: a/slower. Why."])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_red_in_its_part_is_red_in_the_whole_run(comparer: Comparer, count: int) -> None:
+    """Of two shards, and of two GPUs, one times 18 cases and the other 2: together they have the evidence that 20 cases take."""
+    timed = [[f"a/{few}_{number}" if number < few else f"same/{few}_{number}" for number in range(20)] for few in (18, 2)]
+    names = [name for both in zip(*timed, strict=True) for name in both]
+    comparer.policy = Policy(false_alarm=0.001 / count)
+    comparer._machines *= 3 - count
+    runs = []
+    for number in range(1, count + 1):
+        comparer._plan.shard = shard = Shard(number=number, of=count) if count > 1 else None  # type: ignore[misc]
+        suite = comparer.compare(comparer._plan.snapshot(BEST), Path(), names, shard=shard)
+        runs.append(examples.run_of(*suite.cases, policy=comparer.policy, shard=shard))
+    report = judge_run(joined(runs) if count > 1 else runs[0], Baseline())
+    assert report.counts == {Outcome.REGRESSED: 20, Outcome.IDENTICAL: 20}
 
 
 def test_cases_of_several_baseline_commits_get_the_pairs_that_a_proof_takes_together(comparer: Comparer) -> None:

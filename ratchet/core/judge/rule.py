@@ -127,9 +127,12 @@ def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparis
     return {case.name: compared(case, policy.confidence) for case in cases if case.reference}
 
 
-def thresholds_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> CaseThresholds:
-    """Return the thresholds for each of these cases, if each may take up to ``pairs`` pairs."""
-    return with_persistence(thresholds_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
+def thresholds_of_run(
+    comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int, fewest: int = 0
+) -> CaseThresholds:
+    """Return the thresholds for each of these cases, or of ``fewest`` where that is more, if each may take ``pairs`` pairs."""
+    cases = max(fewest, len(comparisons))
+    return with_persistence(thresholds_for(policy, cases, looks_for_change(pairs)), comparisons.values())
 
 
 def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift | None) -> bool:
@@ -166,17 +169,19 @@ class GateRule(Rule):
 
     processes: tuple[int, ...] = PROCESSES
 
-    def __init__(self, policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> None:
+    def __init__(self, policy: Policy, pairs: int, drifts: Mapping[str, Drift], *, is_part: bool = False) -> None:
         """Take at most ``pairs`` pairs of a case.
 
         ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
+        ``is_part``: the cases are judged together with those of other parts, of which nobody knows here how many are timed.
         """
         super().__init__(looks(pairs), policy)
-        self.policy, self.pairs, self._drifts = policy, pairs, drifts
+        self.policy, self.pairs, self._drifts, self._is_part = policy, pairs, drifts, is_part
 
     def _compared(self, cases: Sequence[CaseRun]) -> tuple[dict[str, Comparison | None], CaseThresholds]:
         comparisons = _comparisons(cases, self.policy)
-        return comparisons, thresholds_of_run(comparisons, self.policy, self.pairs)
+        fewest = len(cases) + 1 if self._is_part else 0  # as if all were timed, in each part; another may have one case more
+        return comparisons, thresholds_of_run(comparisons, self.policy, self.pairs, fewest)
 
     def undecided(self, cases: Sequence[CaseRun]) -> Collection[str]:
         comparisons, thresholds = self._compared(cases)
