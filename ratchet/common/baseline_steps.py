@@ -247,9 +247,11 @@ class Observation:
 def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     """Return every case of a run of a commit.
 
-    Raises UsageError for a dirty tree, or one without a commit, since no commit could reproduce its figures; and for a run
-    whose end is past the last date that Python knows.
+    Raises UsageError for a dirty tree, or one without a commit, since no commit could reproduce its figures; for two
+    environments; and for a run whose end is past the last date that Python knows.
     """
+    if run.environment.differs:
+        raise UsageError("This run compared two environments, so it says nothing of a commit.", "Check without --env first.")
     when = f"The run of {run.started_at:%Y-%m-%d %H:%M}"
     if not HASH.fullmatch(run.head.commit):
         raise UsageError(

@@ -21,7 +21,7 @@ from ratchet.common.baseline_steps import (
     observations,
     with_digest,
 )
-from ratchet.core.errors import RecordError, UsageError
+from ratchet.core.errors import RecordError
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import likely_renames
 from ratchet.core.records.baseline import (
@@ -58,8 +58,6 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     renames: dict[str, str] = {}
     uncertain: dict[str, Uncertainty] = {}
     for run, report in sorted(measured, key=lambda pair: pair[0].started_at):
-        if run.environment.differs:
-            raise UsageError("This run compared two environments, so it says nothing of a commit.", "Check without --env first.")
         machine = run.environment.fingerprint
         entries, carried = baseline.entries(machine), baseline.carried(machine)
         for seen in observations(run, report):

@@ -12,7 +12,7 @@ from ratchet.core.errors import UsageError
 from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import judge_run, likely_renames
 from ratchet.core.records.baseline import Baseline, BaselineEntry
-from ratchet.core.records.environment import Fingerprint
+from ratchet.core.records.environment import Fingerprint, PackageDifference
 from ratchet.core.records.run import CaseRun, Failure, RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
@@ -136,6 +136,14 @@ def test_what_cannot_be_accepted(case: CaseRun, commits: tuple[int, int | None],
     with pytest.raises(UsageError) as caught:
         accepted(FIRST, check_of(case, day=1, head=commits[0], reference=commits[1]))
     assert str(caught.value) == f"{NAME}{said}"
+
+
+def test_a_run_of_two_environments_moves_nothing() -> None:
+    """Its head has the packages of an environment that no commit names."""
+    run = check_of(timed(1.1), day=1, head=2, reference=1)
+    apart = {"differs": (PackageDifference(name="triton", head="3.6.0", reference="3.5.1"),)}
+    with pytest.raises(UsageError, match="two environments"):
+        accepted(FIRST, run.model_copy(update={"environment": run.environment.model_copy(update=apart)}))
 
 
 @pytest.mark.parametrize("reason", ["", "  ", None])
