@@ -115,7 +115,9 @@ def append_check(path: Path, check: SoakCheck) -> None:
         try:
             size = os.fstat(descriptor).st_size
             cut = b"" if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n" else b"\n"  # after a kill, or a full disk
-            os.write(descriptor, cut + check.model_dump_json(exclude_none=True).encode() + b"\n")
+            line = cut + check.model_dump_json(exclude_none=True).encode() + b"\n"
+            while line:  # a full disk takes a part of it, and refuses the rest
+                line = line[os.write(descriptor, line) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -132,12 +134,12 @@ def load_checks(path: Path) -> list[SoakCheck]:
     checks = []
     for number, line in enumerate(lines[:-1], 1):
         try:
-            checks.append(SoakCheck.model_validate_json(line, strict=True))
+            checks.append(SoakCheck.model_validate_json(line.decode(errors="replace"), strict=True))
         except ValidationError as error:
             first = error.errors()[0]
-            if first["type"] == "json_invalid":  # cut off by a kill; the next line was begun anew
+            if "EOF while parsing" in first["msg"]:  # cut off by a kill; the next line was begun anew
                 continue
             field = ".".join(map(str, first["loc"]))
-            message = f"{path}, line {number}: {field}: {first['msg']}."
+            message = f"{path}, line {number}: {field}{': ' if field else ''}{first['msg']}."
             raise RecordError(message, "Restore the file, or delete the line.") from None
     return checks

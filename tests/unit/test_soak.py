@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.core.errors import RecordError
+from ratchet.core.errors import OutputError, RecordError
 from ratchet.core.judge.estimate import share_bounds
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Policy
@@ -168,6 +170,21 @@ def test_lines_survive_a_kill(tmp_path: Path) -> None:
     assert load_checks(path) == [check(0), check(1)]
 
 
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes a part of a line refuses the rest, which is an error, and not a check that nobody counts."""
+    parts = iter([100])
+
+    def write(descriptor: int, content: bytes, real: Any = os.write) -> int:
+        for part in parts:
+            return int(real(descriptor, content[:part]))
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(OutputError, match="No space left"):
+        append_check(tmp_path / "x.jsonl", check(0))
+    assert load_checks(tmp_path / "x.jsonl") == []
+
+
 def test_a_line_of_an_earlier_release(tmp_path: Path) -> None:
     """A field that is no longer written is still taken."""
     path = tmp_path / "x.jsonl"
@@ -184,6 +201,9 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
     path.write_text(path.read_text(encoding="utf-8").replace('"wall_s":30.0', '"wall_s":-1', 1), encoding="utf-8")
     with pytest.raises(RecordError, match=r"x\.jsonl, line 1: wall_s: "):
+        load_checks(path)
+    path.write_text("{," + path.read_text(encoding="utf-8")[1:], encoding="utf-8")
+    with pytest.raises(RecordError, match=r"x\.jsonl, line 1: Invalid JSON: "):
         load_checks(path)
 
 
