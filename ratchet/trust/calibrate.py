@@ -19,13 +19,13 @@ from ratchet.core.errors import UnfitError
 from ratchet.core.git import Repository, worktrees
 from ratchet.core.judge.rule import EveryPair, looks
 from ratchet.core.machine import machine_of, plan_of
-from ratchet.core.records.files import save
+from ratchet.core.records.files import dumps, save_together
 from ratchet.core.records.run import RunRecord
 from ratchet.core.report.progress import Progress
 from ratchet.core.request import Request, own_output_globs, watched, writable
 from ratchet.core.trees import build_twice, measure, tree_specs
 from ratchet.trust.records import Calibration
-from ratchet.trust.replay_rule import FEWEST
+from ratchet.trust.replay_rule import FEWEST, pool_of
 from ratchet.trust.replay_rule import calibrate as judge
 
 MOST_PAIRS = 200
@@ -77,7 +77,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     run = run.model_copy(update={"plan": plan})
     calibration = judge(run, plan_of(settings, machine.device), settings.policy)
     if calibration is None:
-        fewest = min((len(case.head) for case in run.cases if case.head), default=0)
+        fewest = min((len(pool) for case in run.cases if (pool := pool_of(case))), default=0)
         enough = f"about {math.ceil(took * FEWEST / fewest * 1.2)} s would do" if fewest else "see the failures of `ratchet run`"
         raise UnfitError(
             f"{seconds:g} s gave {fewest} pairs of each case, and {FEWEST} are needed to say anything.",
@@ -89,6 +89,5 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
 def write_calibration(done: CalibrationFiles) -> list[Path]:
     """Write the calibration and its samples. Returns their paths."""
     paths = [done.results / "calibration.json", done.results / "calibration_samples.json"]
-    save(paths[0], done.calibration)
-    save(paths[1], done.run)
+    save_together(dict(zip(paths, (dumps(done.calibration), dumps(done.run)), strict=True)))
     return paths

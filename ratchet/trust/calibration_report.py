@@ -53,7 +53,7 @@ def _sentences(done: Calibration) -> list[str]:
         f"a slowdown of {slower} would be caught as often as the column Caught says.",
     ]
     lines += [f"{name}: one side is favoured beyond chance, so something here is not symmetric." for name in done.biased]
-    lines += [f"{name}: too few pairs to say anything; give it more time with --time." for name in done.unmeasured]
+    lines += [f"{name}: too few pairs that count; see `ratchet run`, or give it more --time." for name in done.unmeasured]
     noisy = [case.name for case in done.cases if not case.holds]
     if noisy:
         lines.append(

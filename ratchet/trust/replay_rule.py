@@ -127,7 +127,7 @@ CHECKS = 3000
 
 def calibrate(run: RunRecord, plan: Plan, policy: Policy, checks: int = CHECKS) -> Calibration | None:
     """Judge a run of unchanged code against itself, for checks by ``plan``; None where no case has enough pairs."""
-    pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
+    pools = {case.name: pool_of(case) for case in run.cases if case.skipped is None}
     enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
     unmeasured = tuple(name for name in pools if name not in enough)
     if not enough:

@@ -10,7 +10,7 @@ import pytest
 from ratchet.common.auto_gate import smallest_gate
 from ratchet.core.judge.comparison import Pair, pairs_of
 from ratchet.core.judge.evidence import needed_change
-from ratchet.core.records.run import CaseRun, Policy
+from ratchet.core.records.run import CaseRun, Failure, Policy
 from ratchet.trust.calibration_report import calibration_lines
 from ratchet.trust.records import Calibration
 from ratchet.trust.replay_rule import calibrate, simulate
@@ -124,10 +124,17 @@ def test_a_calibration_can_be_repeated() -> None:
 
 
 def test_too_few_pairs_bless_nothing() -> None:
-    """A case with fewer than twelve pairs is named as unmeasured; with none that has more, there is nothing to say."""
+    """A case with fewer than twelve pairs is named as unmeasured; with none that has more, there is nothing to say.
+
+    The pairs of a case that failed or was unfit do not count.
+    """
     skipped = noisy("c", 0.003).model_copy(update={"skipped": "needs x"})
     found = calibration(noisy("a", 0.003), noisy("b", 0.003, pairs=11), skipped)
     assert (found.unmeasured, found.holds) == (("b",), False)
+    failures = (Failure(side="head", stage="check", message="wrong result"),)
+    for broken in ({"failures": failures}, {"unfit": "Hot."}):
+        found = calibration(noisy("a", 0.003), noisy("b", 0.003).model_copy(update=broken))
+        assert (found.unmeasured, found.holds) == (("b",), False)
     run = examples.run_of(noisy("b", 0.003, pairs=11))
     assert calibrate(run, run.plan, POLICY, CHECKS) is None
 
