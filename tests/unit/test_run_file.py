@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,6 +67,7 @@ def test_other_layouts(text: str, tmp_path: Path) -> None:
 
 CASES = json.loads(TEXT)["cases"]
 HEAD = CASES[0]["head"]
+BEST = re.compile(r'  "best": \[\n(.*}),?\n')
 BROKEN: dict[str, Callable[[str], str]] = {
     "a field twice in a case": lambda text: text.replace('"benchmark": ', '"benchmark": "x", "benchmark": ', 1),
     "a field twice around the cases": lambda text: text.replace('  "kind":', '  "kind": "run",\n  "kind":', 1),
@@ -87,6 +89,8 @@ BROKEN: dict[str, Callable[[str], str]] = {
     "a comma too many": lambda text: text.replace("},\n    {", "},,\n    {", 1),
     "a comma too few": lambda text: text.replace("},\n    {", "}\n    {", 1),
     "a comma after the last case": lambda text: text.replace("}\n  ]", "},\n  ]", 1),
+    "a case twice": lambda text: text.replace(CASES[1]["name"], CASES[0]["name"], 1),
+    "a case twice against the best commit": lambda text: BEST.sub(r"\g<0>\g<1>,\n", text),
     "an end too early": lambda text: text[: len(text) // 2],
     "something after the end": lambda text: text + "{}",
     "a name that is no UTF-8": lambda text: text.replace(CASES[0]["name"], CASES[0]["name"] + "\\ud800", 1),

@@ -42,16 +42,21 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     kind, written by a newer ratchet, or holds values that cannot be.
     """
     with _gc_paused():
+        record: Record | None = None
         if record_type is RunRecord:
             with contextlib.suppress(OSError), path.open("rb") as stream:  # the second try explains the error
-                if run := run_of_lines(stream, str(path), LARGEST_BYTES):
-                    gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
-                    return cast(AnyRecord, run)
-        with reading(path), path.open("rb") as stream:
-            content = stream.read(LARGEST_BYTES + 1)
-        if len(content) > LARGEST_BYTES:
-            raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
-        return loads(content, str(path), record_type)
+                record = run_of_lines(stream, str(path), LARGEST_BYTES)
+                gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
+        if record is None:
+            with reading(path), path.open("rb") as stream:
+                content = stream.read(LARGEST_BYTES + 1)
+            if len(content) > LARGEST_BYTES:
+                raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
+            record = loads(content, str(path), record_type)
+    for cases in (record.cases, record.best, record.anchors) if isinstance(record, RunRecord) else ():
+        if twins := [name for name, count in Counter(case.name for case in cases).items() if count > 1]:
+            raise RecordError(f"{path}: two of its cases have the same name, {_quoted(twins[0])}.", _UNDO)
+    return cast(AnyRecord, record)
 
 
 def loads(content: bytes, name: str, record_type: type[AnyRecord], context: Mapping[str, object] | None = None) -> AnyRecord:
