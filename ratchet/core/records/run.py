@@ -17,6 +17,8 @@ from ratchet.core.workload import Parameter
 
 __all__ = ["Block", "SampleMs", "Side", "WorkerSamples", "packed_samples"]
 """Parts of a run that stand in a file of their own."""
+Work = Annotated[float, Field(ge=0, lt=1e200)]
+Rate = Annotated[float, Field(ge=0, lt=1e250)]  # work in the shortest time is less
 UNSEEN = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 """The fillers of Hangul and Khmer: letters to Unicode, which nobody sees."""
 CASE_LETTER = rf"(?![{UNSEEN}])[\w.+-]"
@@ -186,9 +188,9 @@ class WorkloadIdentity(Record):
     parameters: dict[str, Parameter]
     device: str
     dtype: str
-    flops: NotNegative | None = None
+    flops: Work | None = None
     """None: not declared, and so for bytes."""
-    bytes: NotNegative | None = None
+    bytes: Work | None = None
     clock: str
     cache: Literal["cold", "warm"]
 
@@ -213,14 +215,14 @@ class Performance(Record):
 
     samples: Count
     workers: Count
-    mean_time_ms: Positive
-    median_time_ms: Positive
-    min_time_ms: Positive
+    mean_time_ms: SampleMs
+    median_time_ms: SampleMs
+    min_time_ms: SampleMs
     std_time_ms: NotNegative
     ci_95_low: Positive
     ci_95_high: Positive
-    throughput_gflops: NotNegative
-    bandwidth_gb_s: NotNegative
+    throughput_gflops: Rate
+    bandwidth_gb_s: Rate
     peak_memory_bytes: Count
 
 
