@@ -78,11 +78,10 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     calibration = judge(run, plan_of(settings, machine.device), settings.policy)
     if calibration is None:
         fewest = min((len(pool) for case in run.cases if (pool := pool_of(case))), default=0)
-        enough = f"about {math.ceil(took * FEWEST / fewest * 1.2)} s would do" if fewest else "see the failures of `ratchet run`"
-        raise UnfitError(
-            f"{seconds:g} s gave {fewest} pairs of each case, and {FEWEST} are needed to say anything.",
-            f"Give it more time with --time: {enough}.",
-        )
+        hint = next((case.unfit for case in run.cases if case.unfit), "See the failures of `ratchet run`.")
+        if fewest:
+            hint = f"Give it more time with --time: about {math.ceil(took * FEWEST / fewest * 1.2)} s would do."
+        raise UnfitError(f"{seconds:g} s gave {fewest} pairs of each case, and {FEWEST} are needed to say anything.", hint)
     return CalibrationFiles(calibration, run, results)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from ratchet.core.bench.duet import KERNEL_PAIRS, Observer
+from ratchet.core.bench.duet import KERNEL_PAIRS, Duet, Observer
 from ratchet.core.bench.lost import repeats
 from ratchet.core.bench.turns import order_of_pair
 from ratchet.core.errors import HostError
@@ -522,6 +522,30 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
         f"After 8 pairs its processes could not be started anew: {why.replace('head', side)}" for side in SIDES
     }
     assert pairs(cases[CASE]) == list(range(8))
+
+
+def test_a_host_that_is_lost_costs_the_open_cases_only() -> None:
+    """What was decided before stays, and no worker; without hosts that can be renewed, and in the first round, it is an error."""
+    for looks, sessions, pair in (((6, 12), True, 7), ((6, 12), False, 7), ((12,), True, 3)):
+        machine = Machine()
+        more: dict[str, Any] = {"sessions": Renewed(machine)} if sessions else {}
+        duet = duet_of(machine, plan(12), **more)
+
+        def fork(*, of: Duet = duet, real: Any = duet.hosts["reference"].fork, after: int = pair, **words: bool) -> Any:
+            if len(of.so_far()[0].head) == after:
+                raise HostError("The reference's process died.")
+            return real(**words)
+
+        duet.hosts["reference"].fork = fork  # type: ignore[method-assign]  # a host that ends in the middle
+        rule = Told(*looks, undecided=[CASE])
+        if pair < looks[0] or not sessions:
+            with pytest.raises(HostError):
+                measured(duet, [CASE, OTHER], rule)
+            continue
+        cases = measured(duet, [CASE, OTHER], rule)
+        assert (cases[OTHER].unfit, pairs(cases[OTHER]), pairs(cases[CASE])) == (None, list(range(6)), list(range(7)))
+        assert cases[CASE].unfit == "After 7 pairs its processes could not be started anew: The reference's process died."
+        assert machine.alive == 0
 
 
 def test_an_observer_looks_before_hosts_are_renewed() -> None:

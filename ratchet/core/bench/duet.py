@@ -128,7 +128,7 @@ class Duet:
         ``cases`` are all that the rule is asked about, ``sides`` those that are timed, and on which sides. The first round is
         always finished; beyond the budget only urgent cases go on. A case whose head fails is left out from then on; so is a
         reference that fails. While a case looks changed, all hosts start anew every few pairs, if the plan has several sessions.
-        Raises HostError and ForeignModuleError as `survey` does.
+        Raises HostError, with `Sessions` in the first round alone, and ForeignModuleError as `survey` does.
         """
         self._cases = cases
         self._measured = {case.name: Measured(case, sides[case.name]) for case in cases if case.name in sides}
@@ -155,16 +155,24 @@ class Duet:
             pair, self._round_end = first, last
             while pair < last:
                 order = [case for case in going if case.remaining_sides and has_time(case.name)]
-                if renew and pair >= next_session and order and self._sessions:
-                    order = self._restarted(self._sessions, observer or Observer(), pair, order)
-                    next_session = pair + SESSION_PAIRS
-                stop = min(last, next_session) if renew and pair < next_session else last
-                numbers = range(pair, min(pair + self.ready.together, stop))
-                batch = [NumberedPair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
-                for name in self._measured_batch(batch, has_time):
-                    done += 1
-                    self.progress.case(name, numbers[-1], done)
-                pair = numbers.stop
+                try:
+                    if renew and pair >= next_session and order and self._sessions:
+                        self._restart(self._sessions, observer or Observer(), order)
+                        next_session = pair + SESSION_PAIRS
+                    stop = min(last, next_session) if renew and pair < next_session else last
+                    numbers = range(pair, min(pair + self.ready.together, stop))
+                    batch = [NumberedPair(number=number, order=self._random.sample(order, len(order))) for number in numbers]
+                    for name in self._measured_batch(batch, has_time):
+                        done += 1
+                        self.progress.case(name, numbers[-1], done)
+                    pair = numbers.stop
+                except HostError as error:
+                    for one in batch:
+                        self.workers.stop_workers(one)
+                    if not (first and self._sessions):
+                        raise
+                    for case in order:  # what was decided before stands
+                        case.unfit = f"After {pair} pairs its processes could not be started anew: {error}"
             first = last
         with contextlib.suppress(HostError):  # what was found stands, and says of how many processes
             self._measure_light(rule, first)
@@ -226,26 +234,19 @@ class Duet:
         for pair in batch:  # not before: the end of a process would disturb the next pair, which is ready
             self.workers.stop_workers(pair)
 
-    def _restarted(self, sessions: Sessions, observer: Observer, pair: int, order: list[Measured]) -> list[Measured]:
-        """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
+    def _restart(self, sessions: Sessions, observer: Observer, order: Sequence[Measured]) -> None:
+        """Start new hosts, which measure these cases from now on. Raises HostError."""
         self.workers.wait_for_ends()  # the hosts that end now are asked how their workers ended
         self._session += 1
-        try:
-            observer.between_sessions(self, self.so_far(), [case.name for case in order])
-            look = "looks" if len(order) == 1 else "look"
-            what = f"{plural(len(order), 'case')} that {look} changed or undecided"
-            self.progress.stage(f"Starting fresh processes for {what}")
-            again = sessions.renew(self.hosts)
-            for side, host in again.items():
-                offered = {case.name for case in host.listing().cases if not case.skipped}
-                if gone := next((case.name for case in order if side in case.sides and case.name not in offered), None):
-                    raise HostError(f"The {side} no longer offers {gone}.", "Its benchmarks must be the same at every import.")
-            self.workers.hosts = again
-        except HostError as error:
-            for case in order:
-                case.unfit = f"After {pair} pairs its processes could not be started anew: {error}"
-            return []
-        return order
+        observer.between_sessions(self, self.so_far(), [case.name for case in order])
+        look = "looks" if len(order) == 1 else "look"
+        self.progress.stage(f"Starting fresh processes for {plural(len(order), 'case')} that {look} changed or undecided")
+        again = sessions.renew(self.hosts)
+        for side, host in again.items():
+            offered = {case.name for case in host.listing().cases if not case.skipped}
+            if gone := next((case.name for case in order if side in case.sides and case.name not in offered), None):
+                raise HostError(f"The {side} no longer offers {gone}.", "Its benchmarks must be the same at every import.")
+        self.workers.hosts = again
 
     def _measure_pair(self, pair: NumberedPair, case: Measured) -> None:
         """Measure one pair of one case: again where a worker was lost, with the head alone where the reference failed in it."""

@@ -69,11 +69,10 @@ class Measured:
         return () if self.unfit or "head" in failed else tuple(side for side in self.sides if side not in failed)
 
     def record(self, sampler: Sampler | None) -> CaseRun:
-        sides = {side: tuple(one.marked(sampler) for one in self.workers[side]) for side in SIDES}
+        sides: dict[str, Any] = {side: tuple(one.marked(sampler) for one in self.workers[side]) for side in SIDES}
         return self.case.model_copy(
             update={
-                "head": sides["head"],
-                "reference": sides["reference"],
+                **sides,
                 "failures": (*self.case.failures, *self.failures),
                 "pair_s": self.seconds / max(1, len(self.workers["head"])),
                 "lost": (*self.case.lost, *self.lost_ahead, *self.lost),
