@@ -234,22 +234,22 @@ class Comparer:
             raise _empty(plan.shard)
         suites: list[Suite] = []
         cases: list[CaseRun] = []
-        reference = plan.snapshot(most).tree
-        for commit, group in (by_commit(names, stored) or {most: names}).items():
+        groups = by_commit(names, stored) or {most: names}
+        snapshots = {commit: plan.snapshot(commit) for commit in (most, *groups)}  # one may be gone: know it before measuring
+        for commit, group in groups.items():
             self._progress.stage(f"Comparing {plural(len(group), 'case')} with the baseline commit {commit[:10]}")
-            snapshot = plan.snapshot(commit)
-            with worktree(plan.repository, self._trees, snapshot) as tree:
-                suites.append(self.compare(snapshot, tree, group, explained="late", share=len(group) / len(names)))
-            other = {"reference_tree": snapshot.tree} if commit != most else {}
+            with worktree(plan.repository, self._trees, snapshots[commit]) as tree:
+                suites.append(self.compare(snapshots[commit], tree, group, explained="late", share=len(group) / len(names)))
+            other = {"reference_tree": snapshots[commit].tree} if commit != most else {}
             cases += [case.model_copy(update=other) for case in suites[-1].cases]
         missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
         notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
         suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
         anchors: list[CaseRun] = []
         if not plan.head.tree.dirty:
-            sides = plan.head.tree, reference
+            sides = plan.head.tree, snapshots[most].tree
             anchors = tools.part("anchors").against_anchors(suite.cases, stored, sides, self._against_commit, self._progress)
-        return CheckSuite(suite, reference, anchors=anchors)
+        return CheckSuite(suite, snapshots[most].tree, anchors=anchors)
 
     def _against_commit(self, commit: str, names: Sequence[str], pairs: int | None = None, share: float = 1.0) -> list[CaseRun]:
         """Measure these cases against a commit, as `compare` says.

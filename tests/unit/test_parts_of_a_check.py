@@ -117,6 +117,21 @@ def test_cases_of_several_baseline_commits_get_the_pairs_that_a_proof_takes_toge
     assert report.counts == {Outcome.REGRESSED: 11}
 
 
+def test_a_baseline_commit_that_is_gone_is_said_before_anything_is_measured(comparer: Comparer) -> None:
+    """The times of the other commits would be lost."""
+    commits = {"a/0": BEST, "a/1": BEST, "a/2": "c" * 40}
+    stored = {name: examples.first_entry(name).model_copy(update={"git_commit": commit}) for name, commit in commits.items()}
+    comparer._plan.snapshot = Mock(side_effect=lambda commit: gone(commit) if commit != BEST else None)  # type: ignore[misc]
+    comparer.compare = Mock()  # type: ignore[method-assign]
+    with pytest.raises(GitError):
+        comparer._against_baseline(stored)
+    assert not comparer.compare.called
+
+
+def gone(commit: str) -> None:
+    raise GitError(f"There is no commit {commit}.")
+
+
 def test_all_shards_of_a_check_against_the_baseline_have_one_reference(comparer: Comparer) -> None:
     """It is the commit of most cases of all shards; a case of another says so, and a shard may have new cases alone."""
     commits = dict.fromkeys((0, 2, 4, 6), BEST) | dict.fromkeys((1, 3, 5), "c" * 40)
