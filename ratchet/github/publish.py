@@ -178,7 +178,8 @@ def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: 
         pages = {}
         for model in rules.settings.models:
             of_model = replace(material, model=model, static=None)
-            place = _find_artifact(request.models / of_model.artifact) if request.models else None
+            places = [request.models / f"{of_model.artifact}{end}" for end in ("", ".zip")] if request.models else []
+            place = next(filter(None, map(_find_artifact, places)), None)
             pages[model] = page_of(replace(of_model, place=place), rules, github, environ)
         return replace(done, page=joined(pages))
     except RatchetError as error:

@@ -100,8 +100,10 @@ def download(inputs: Inputs, run: int, store: Store, workspace: Path) -> None:
             raise StepFailed(f"Unable to download artifact(s): Artifact not found for name: {inputs['name']}")
         _unpack(found[inputs["name"]], target, inputs)
         return
-    for name in fnmatch.filter(found, inputs.get("pattern") or "*"):
-        _unpack(found[name], target / name, inputs)
+    names = fnmatch.filter(found, inputs.get("pattern") or "*")
+    is_flat = inputs.get("merge-multiple") == "true" or len(names) == 1  # one alone gets no folder of its name
+    for name in names:
+        _unpack(found[name], target if is_flat else target / name, inputs)
 
 
 def _unpack(source: Path, target: Path, inputs: Inputs) -> None:
