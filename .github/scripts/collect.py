@@ -19,7 +19,7 @@ LARGEST = 256 * 2**20
 
 
 def collect(results: Path, folder: Path) -> list[str]:
-    """Copy the run, its profiles or decisions, and its tuning records into ``folder``; return their names."""
+    """Copy the run with its profiles or decisions, or the records of a search, into ``folder``; return their names."""
     names = []
     for path, name in _files(results):
         target = folder / name
@@ -41,13 +41,15 @@ def _files(results: Path) -> Iterator[tuple[Path, str]]:
     for name, path in records.items():
         if _plain(path):
             yield path, name
-    kept = "soak" if os.environ["COMMAND"] == "soak" else "nsight"
-    for top in (results / kept, Path("tuning")):
-        for parent, folders, files in os.walk(top, followlinks=False):
-            folders.sort()
-            for path in sorted(Path(parent, name) for name in files):
-                if _plain(path):
-                    yield path, path.relative_to(top.parent).as_posix()
+    top = {"soak": results / "soak", "tune": Path("tuning")}.get(os.environ["COMMAND"], results / "nsight")
+    since = 0.0
+    if os.environ["COMMAND"] == "tune":  # what the checkout brought is older than the environment in which the search ran
+        since = Path(os.environ["RUNNER_TEMP"], "ratchet", "before.json").stat().st_mtime
+    for parent, folders, files in os.walk(top, followlinks=False):
+        folders.sort()
+        for path in sorted(Path(parent, name) for name in files):
+            if _plain(path) and path.lstat().st_mtime >= since:
+                yield path, path.relative_to(top.parent).as_posix()
 
 
 def _bench() -> Path:

@@ -246,12 +246,24 @@ def test_builds_are_kept_by_pushes_to_main_alone(event: str, ref: str, lines: li
     assert lines_of(tmp_path / "GITHUB_ENV") == lines
 
 
-def test_an_artifact_holds_plain_files_alone(tmp_path: Path) -> None:
-    """The run, the profiles and the tuning records are taken; links, devices and whatever else lies about are not."""
+@pytest.mark.parametrize(
+    ("command", "own"), [("check", "nsight/a.ncu-rep"), ("tune", "tuning/suggestions.md"), ("soak", "soak/a.jsonl")]
+)
+def test_an_artifact_holds_plain_files_alone(command: str, own: str, tmp_path: Path) -> None:
+    """The run, and the profiles, the records or the decisions of its command are taken; links, devices, records that were there
+    before a search, and whatever else lies about are not.
+    """
     results = tmp_path / "results"
     (results / "nsight").mkdir(parents=True)
+    (results / "soak").mkdir()
     (tmp_path / "tuning").mkdir()
+    (tmp_path / "ratchet").mkdir()
+    earlier = tmp_path / "tuning" / "earlier, by somebody else.json"
+    earlier.write_text("{}")
+    os.utime(earlier, (1, 1))
+    (tmp_path / "ratchet" / "before.json").write_text("{}")
     (results / "current.json").write_text("{}")
+    (results / "soak" / "a.jsonl").write_text("{}")
     (results / "nsight" / "a.ncu-rep").write_text("profile")
     (results / "nsight" / "passwords").symlink_to("/etc/passwd")
     (results / "nsight" / "everything").symlink_to("/etc")
@@ -260,11 +272,13 @@ def test_an_artifact_holds_plain_files_alone(tmp_path: Path) -> None:
     (tmp_path / "tuning" / "suggestions.md").write_text("faster")
     report = {"cases": [{"outcome": each} for each in ("REGRESSED", "FAILED", "IMPROVED", "UNCHANGED")]}
     (results / "report.json").write_text(json.dumps(report))
-    done = run("collect.py", tmp_path, STATUS="1", FOLDER=str(tmp_path / "artifact"), COMMAND="check")
+    given = {"STATUS": "1", "FOLDER": str(tmp_path / "artifact"), "COMMAND": command, "RUNNER_TEMP": str(tmp_path)}
+    done = run("collect.py", tmp_path, **given)
     assert done.returncode == 0, done.stderr
     taken = {path.relative_to(tmp_path / "artifact").as_posix() for path in (tmp_path / "artifact").rglob("*") if path.is_file()}
-    assert taken == {"current.json", "nsight/a.ncu-rep", "tuning/suggestions.md"}
-    assert lines_of(tmp_path / "GITHUB_OUTPUT")[:3] == ["verdict=regressed", "regressions=2", "improvements=1"]
+    assert taken == {"current.json", own}
+    counted = ["regressions=2", "improvements=1"] if command == "check" else ["regressions=0", "improvements=0"]
+    assert lines_of(tmp_path / "GITHUB_OUTPUT")[:3] == ["verdict=regressed", *counted]
 
 
 def test_a_link_of_several_lines_adds_no_output(tmp_path: Path) -> None:
