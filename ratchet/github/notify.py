@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from ratchet import tools
 from ratchet.common.git_push import Remote
 from ratchet.core import units, untrusted
-from ratchet.core.config import load_settings
+from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import RatchetError, UsageError
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import Baseline
+from ratchet.core.records.files import loads
 from ratchet.core.records.profile import CaseProfile
 from ratchet.core.records.run import CASE_NAME, Policy
-from ratchet.core.request import Request, load_baseline
+from ratchet.core.request import BASELINE, Request, load_baseline
 from ratchet.core.untrusted import clean
 from ratchet.github.artifact import Intake
 from ratchet.github.baseline_push import run_of_main, taken_in, unrecorded_acceptances
@@ -91,7 +92,7 @@ def notify(
     job = run_of_main(None, github, environ)
     clone = Remote(request.folder, "origin")
     settings = load_settings(clone.root, environ, request.options, request.folder)
-    baseline = load_baseline(clone.root / settings.results)
+    baseline = _baseline(clone, settings)
     intakes = [taken_in(artifact, job, environ) for artifact in artifacts]
     reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
     acceptances = unrecorded_acceptances(github, clone, [one.run for one in intakes], job, environ)
@@ -122,6 +123,15 @@ def notify(
     except RatchetError as error:
         return replace(notified, failed=notified.failed or error)
     return replace(notified, done=(*notified.done, f"Told the webhook at {host}."))
+
+
+def _baseline(clone: Remote, settings: Settings) -> Baseline:
+    """Return the baseline of the checkout; in the mode ``branch`` that of its branch as it was fetched. Raises RecordError."""
+    side = f"refs/remotes/{clone.name}/{settings.baseline_branch}"
+    if settings.baseline_mode == "branch" and clone.hash_of(f"{side}^{{tree}}"):
+        content = clone.file_in(side, name := f"{settings.results}/{BASELINE}")
+        return Baseline() if content is None else loads(content, f"{name} of {settings.baseline_branch}", Baseline)
+    return load_baseline(clone.root / settings.results)
 
 
 def _headline(causes: Sequence[SlowCause]) -> str:

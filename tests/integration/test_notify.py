@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from ratchet.github.errors import UnreachableError
 from ratchet.github.notify import BISECT, LABEL, Notified, notify
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.history_examples import new, timed
-from tests.integration.playground import git
-from tests.integration.test_baseline_push import NAME, Origin, accepted_pull, job_of
+from tests.integration.playground import commit, git
+from tests.integration.test_baseline_push import FILE, NAME, SIDE, Origin, accepted_pull, job_of
 
 ADDRESS = "https://hooks.example/services/SECRET"
 
@@ -224,6 +225,22 @@ def test_what_is_muted_is_not_told(main: Main) -> None:
     main.notify(*main.pushed(1.1))
     main.notify(*main.pushed(1.1), RATCHET_MUTE=mutes)
     assert [state for _, state, _ in main.issues] == ["open"]
+
+
+def test_gates_that_follow_the_history_are_those_of_the_baselines_branch(main: Main) -> None:
+    """In the mode `branch` main has no such file: what a check calls unchanged by them opens no issue."""
+    stored = json.loads(git(main.origin.bare, "show", f"main:{FILE}"))
+    [machine] = stored["fingerprints"].values()
+    machine["configs"][NAME]["gate"] = 0.2
+    main.origin.pull()
+    git(main.origin.work, "branch", SIDE)
+    for branch, content in ((SIDE, json.dumps(stored)), ("main", "")):
+        git(main.origin.work, "switch", "--quiet", branch)
+        commit(main.origin.work, f"The baseline of {branch}", {FILE: content})
+        git(main.origin.work, "push", "--quiet", "origin", branch)
+    auto = {"RATCHET_REGRESSION_THRESHOLD": "auto"}
+    assert main.notify(*main.pushed(1.1), **auto, RATCHET_BASELINE_MODE="branch").notice is None
+    assert main.notify(*main.pushed(1.1), **auto).notice
 
 
 @pytest.mark.slow
