@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.playground import commit
 from tests.workflows.results import Run
 from tests.workflows.scene import ADDS, FAST, QUIET, Scene, git
 
@@ -45,8 +46,11 @@ def test_the_gpu_machine_installs_wheels_with_known_digests_alone(slow: tuple[Sc
 
 @pytest.mark.slow
 def test_the_head_is_measured_against_where_it_left_its_base(scene: Scene) -> None:
-    """What main did since is neither measured nor held against the pull request."""
-    event = scene.open_pull(QUIET)
+    """What main did since is neither measured nor held against the pull request; nor is what an earlier push to it had."""
+    before = scene.open_pull(FAST)["pull_request"]["head"]["sha"]
+    sha = commit(scene.repo, "another change", {"bench/adds.py": QUIET})
+    git(scene.repo, "push", "--quiet", "origin", "HEAD:refs/heads/topic")
+    event = scene.announce(sha) | {"action": "synchronize", "before": before, "after": sha}
     event["pull_request"]["base"]["sha"] = scene.push({"bench/adds.py": FAST})
     run = scene.measure(event)
     assert run.jobs["measure"].result == "success", run.log
