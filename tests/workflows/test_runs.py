@@ -96,3 +96,15 @@ def test_a_push_is_measured_against_the_commit_before_the_push(scene: Scene) -> 
     scene.actions.edited = {"BASELINE_PATH": "/nowhere"}  # which ends the job before it measures
     for start, named in ((before, {"before": before}), ("0" * 40, {})):
         assert scene.pushed("cuda_benchmark_ratchet.yml", sha, start).jobs["measure"].steps["base"].outputs == named
+
+
+def test_a_branch_is_measured_by_hand_as_its_pull_request_is(scene: Scene) -> None:
+    """Against the commit where it left main, not against its own one before; main itself against the one before."""
+    scene.open_pull(FAST)
+    sha = commit(scene.repo, "another change", {"bench/adds.py": QUIET})
+    git(scene.repo, "push", "--quiet", "origin", "HEAD:refs/heads/topic")
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}  # which ends the job before it measures
+    for branch, head, left in (("topic", sha, {"left": "origin/main"}), ("main", scene.main, {})):
+        event = {"ref": f"refs/heads/{branch}", "inputs": {}, "sender": {"login": "octocat"}}
+        run = scene.run("cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=head, ref=event["ref"], inputs={})
+        assert run.jobs["measure"].steps["base"].outputs == left
