@@ -248,8 +248,8 @@ class GitHub(Connection):
         )
 
     def has_artifact(self, run_id: int, name: str) -> bool:
-        """Return whether a run has an artifact of this name that can still be fetched."""
-        return any(artifact.name == name and not artifact.expired for artifact in self.artifacts(run_id))
+        """Return whether a run has an artifact of this name, or of a GPU model's, that can still be fetched."""
+        return any(f"{artifact.name}-".startswith(f"{name}-") and not artifact.expired for artifact in self.artifacts(run_id))
 
     def file_at(self, path: str, ref: str) -> bytes | None:
         """Return a UTF-8 file of up to 100 MB at a branch or commit; None if there is none. GoneError if the ref is unknown."""

@@ -180,6 +180,14 @@ def test_a_failed_case_is_not_accepted(scene: Scene, cases: str) -> None:
     scene.refused("`copy/wrong` failed: it gave a wrong result or did not run. Only a slowdown can be accepted.")
 
 
+def test_the_artifacts_of_several_models_can_be_judged_again(scene: Scene) -> None:
+    """Each has the name of its model at its end, and none has the plain one; another artifact is none of them."""
+    scene.measured.artifacts = ["benchmark-ratchet-resultsets"]
+    assert "have expired, or there were none" in scene.say(ACCEPT).sentence
+    scene.measured.artifacts = ["benchmark-ratchet-results-h200", "benchmark-ratchet-results-l4"]
+    assert scene.say(ACCEPT).done
+
+
 def test_an_expired_artifact_leaves_nothing_to_judge(scene: Scene) -> None:
     """Where the measurements are gone, nothing is accepted or published again: the verdict stays, and the reply says so."""
     scene.measured.expired = True
