@@ -361,6 +361,11 @@ def test_clocks_that_are_none_are_refused(clocks: str, tmp_path: Path) -> None:
         ('{"cases": [{"name": "a/b", "identical": false}]}', "gpu=true\nneeded=\n"),
         ('{"cases": [{"name": "a/b", "identical": true}, {"name": "x\\ngpu=false", "identical": false}]}', "gpu=true\nneeded=\n"),
         ('{"cases": [{"name": "a/b", "identical": "true"}]}', "gpu=true\nneeded=\n"),
+        pytest.param(
+            json.dumps({"cases": [{"name": f"a/{number:060}", "identical": not number} for number in range(3000)]}),
+            "gpu=true\nneeded=\n",
+            id="more names than a variable holds",
+        ),
     ],
 )
 def test_only_a_whole_report_spares_the_gpu(tmp_path: Path, report: str | None, said: str) -> None:
