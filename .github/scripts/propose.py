@@ -52,7 +52,8 @@ def propose(artifact: Path, clone: Path) -> str:
     if not verdicts:
         return "The branch has these results already: there is nothing to propose."
     write_suggestions(clone / "tuning")
-    branch = f"ratchet/tune-{os.environ['GITHUB_RUN_ID']}"
+    attempt = os.environ.get("GITHUB_RUN_ATTEMPT", "1")  # the branch of an earlier one holds another commit
+    branch = f"ratchet/tune-{os.environ['GITHUB_RUN_ID']}{f'-{attempt}' if attempt != '1' else ''}"
     cases = sorted({case for case, _ in verdicts})
     title = f"tune: {', '.join(cases[:MOST_NAMED])}{' and more' if len(cases) > MOST_NAMED else ''}"
     _git("add", "--", "tuning", *([f"{settings.bench}/{TUNED_FILE}"] if applied else []))

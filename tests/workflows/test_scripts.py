@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.core.records.files import dumps
+from ratchet.core.records.run import Tree
+from tests import tuning_examples
+from tests.fake_github import FakeGitHub, State
 from tests.integration.playground import commit, git, new_repository
 from tests.workflows.reading import ROOT
 
@@ -405,3 +409,27 @@ def test_a_commit_brings_no_record_and_no_report_of_its_own(tmp_path: Path) -> N
     words = {"COMMAND": "static", "CASES": "", "BASE": "", "MERGE_BASE": "main", "PACKAGES": "", "RUNNER_TEMP": str(tmp_path)}
     assert run("static.sh", tmp_path, **words).returncode == 0
     assert lines_of(tmp_path / "GITHUB_OUTPUT") == ["status=3", "gpu=true", "needed="]
+
+
+def test_a_proposal_that_got_no_pull_request_is_made_again(tmp_path: Path) -> None:
+    """The branch of the first attempt is there, and the next one, which commits at another time, pushes one of its own."""
+    new_repository(tmp_path / "work", {"kernel.cu": "first\n"})
+    git(tmp_path, "clone", "--quiet", "--bare", "work", "origin.git")
+    head = git(tmp_path / "work", "rev-parse", "HEAD")
+    artifact = tmp_path / "artifact" / "tuning" / "x.json"
+    artifact.parent.mkdir(parents=True)
+    artifact.write_text(dumps(tuning_examples.record(head=Tree(commit=head))))
+    with FakeGitHub(State(origin=tmp_path / "origin.git")) as fake:
+        environ = {"GITHUB_TOKEN": fake.token, "GITHUB_API_URL": fake.url, "GITHUB_REPOSITORY": fake.state.repository}
+        environ |= {"GITHUB_RUN_ID": "901", "BASE": "main", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+        ends = []
+        for attempt, rights in (("1", set[str]()), ("2", {"pull_requests"})):
+            clone = tmp_path / attempt
+            git(tmp_path, "clone", "--quiet", "origin.git", str(clone))
+            fake.state.tokens[fake.token].rights = frozenset(rights)
+            dates = {"GIT_COMMITTER_DATE": f"2026-01-0{attempt}T00:00:00Z", "GITHUB_RUN_ATTEMPT": attempt}
+            command = [sys.executable, "-P", str(SCRIPTS / "propose.py"), str(tmp_path / "artifact")]
+            known = {"PATH": os.environ["PATH"], **environ, **dates}
+            ends.append(subprocess.run(command, cwd=clone, env=known, capture_output=True, text=True, check=False))
+    assert [end.returncode for end in ends] == [2, 0], ends
+    assert [pull.head_ref for pull in fake.state.pulls.values()] == ["ratchet/tune-901-2"]
