@@ -32,7 +32,7 @@ from ratchet.common.git_push import (
 from ratchet.core.config import Settings, load_settings
 from ratchet.core.errors import GitError, RecordError, UsageError
 from ratchet.core.judge.verdict import judge_run
-from ratchet.core.records.baseline import Baseline, StepKind
+from ratchet.core.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.core.records.files import dumps, loads
 from ratchet.core.records.run import Policy, RunRecord
 from ratchet.core.records.verdict import ReportRecord
@@ -247,7 +247,7 @@ def with_accepted(
 ) -> tuple[Baseline, tuple[Move, ...], tuple[str, ...]]:
     """Move each accepted case to the head that was measured; return the baseline, the moves, and why others did not move.
 
-    A case that this commit's acceptance moved before stays, so that a job may run again.
+    A case that the same acceptance moved before stays: a job may run again, or look back further than the last that recorded.
     """
     accepted: list[Move] = []
     notes: list[str] = []
@@ -256,6 +256,8 @@ def with_accepted(
             entry = baseline.entries(run.environment.fingerprint).get(acceptance.case)
             taken = [step.commit for step in entry.steps if step.kind is StepKind.ACCEPTED] if entry else []
             if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
+                continue
+            if is_of_another(acceptance, entry, run.head.commit):
                 continue
             try:
                 baseline, moved = accept(
@@ -266,6 +268,13 @@ def with_accepted(
             else:
                 accepted += moved
     return baseline, tuple(accepted), tuple(dict.fromkeys(notes))
+
+
+def is_of_another(acceptance: Acceptance, entry: BaselineEntry | None, commit: str) -> bool:
+    """Return whether the acceptance moved its case to another commit before, so that it says nothing of this one."""
+    own = (StepKind.ACCEPTED, acceptance.by, acceptance.reason, acceptance.at)
+    steps = entry.steps if entry else ()
+    return any((step.kind, step.by, step.reason, step.timestamp) == own and step.commit != commit for step in steps)
 
 
 # The record for verdicts without a GPU (``static.json``), which stands beside the baseline.

@@ -28,7 +28,7 @@ from ratchet.core.records.run import CASE_NAME, Policy
 from ratchet.core.request import BASELINE, Request, load_baseline
 from ratchet.core.untrusted import clean
 from ratchet.github.artifact import Intake
-from ratchet.github.baseline_push import run_of_main, taken_in, unrecorded_acceptances
+from ratchet.github.baseline_push import is_of_another, run_of_main, taken_in, unrecorded_acceptances
 from ratchet.github.client import GitHub
 from ratchet.github.errors import ArtifactError, UnreachableError
 from ratchet.github.judge_again import by_case, with_sent_profiles
@@ -96,7 +96,9 @@ def notify(
     intakes = [taken_in(artifact, job, environ) for artifact in artifacts]
     reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
     acceptances = unrecorded_acceptances(github, clone, [one.run for one in intakes], job, environ)
-    accepted = {one.case for report in reports for one in by_case(acceptances, report)}
+    stored, head = baseline.entries(reports[0].environment.fingerprint), reports[0].head.commit
+    taken = [one for report in reports for one in by_case(acceptances, report)]
+    accepted = {one.case for one in taken if not is_of_another(one, stored.get(one.case), head)}
     slow = [case for case in confirmed(reports) if case.name not in accepted and not case.is_silenced]
     profiles = {profile.case: profile for report in reversed(reports) for profile in report.profiles}
     references = {case.name: case.reference_tree for case in intakes[0].run.cases if case.reference_tree}

@@ -528,6 +528,23 @@ def test_an_acceptance_of_a_push_that_no_run_recorded(origin: Origin) -> None:
     assert len(asked) == 4  # the three merges, and the commit of the baseline
 
 
+def test_an_acceptance_is_recorded_once(origin: Origin) -> None:
+    """A run that recorded it may have failed in another job, so that the next one looks back to it: what came since stays red."""
+    merged, run = slower(origin)
+    main = {"event": "push", "head_branch": "main", "path": ".github/workflows/ratchet_baseline.yml"}
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        accepted_pull(fake, merged, "8" * 40)
+        fake.state.add_run(800, head_sha=origin.commits[0], **main)
+        environ = job_of(fake, head_sha=merged, **main)
+        origin.push(run, env=environ)
+        fake.state.add_run(900, head_sha=merged, **main | {"conclusion": "failure"})
+        last = origin.merge("slower by mistake")
+        fake.state.add_run(901, head_sha=last, **main)
+        again = origin.run(timed(1.1), head=last, reference=merged, day=2)
+        origin.push(again, env=environ | {"GITHUB_RUN_ID": "901", "GITHUB_SHA": last})
+    assert origin.steps() == [("first", origin.commits[0]), ("accepted", merged)]
+
+
 def test_a_branch_that_somebody_else_wrote_is_not_carried_along(origin: Origin) -> None:
     """What a writer put on the branch of the baseline's pull request would be merged under our name: nothing is pushed."""
     mode = ("--mode", "pull-request")

@@ -19,7 +19,7 @@ from ratchet.github.notify import BISECT, LABEL, Notified, notify
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.history_examples import new, timed
 from tests.integration.playground import commit, git
-from tests.integration.test_baseline_push import FILE, NAME, SIDE, Origin, accepted_pull, job_of
+from tests.integration.test_baseline_push import FILE, NAME, SIDE, Origin, accepted_pull, api, job_of
 
 ADDRESS = "https://hooks.example/services/SECRET"
 
@@ -210,11 +210,14 @@ def test_an_issue_of_somebody_else_is_left_alone(main: Main) -> None:
 
 
 def test_what_a_pull_request_accepted_is_not_told(main: Main) -> None:
-    """The baseline moves to it in the same job."""
+    """The baseline moves to it in the same job; a later slowdown is told, though a job may look back to what was accepted."""
     runs, head = main.pushed(1.1)
     accepted_pull(main.fake, head, git(main.origin.work, "rev-parse", "HEAD"))
     assert main.notify(runs, head).notice is None
     assert main.issues == []
+    main.origin.push(*runs, env=api(main.fake))
+    main.fake.state.add_run(800, event="push", head_branch="main", head_sha=main.origin.commits[0])  # the last that succeeded
+    assert main.notify(*main.pushed(1.1)).notice
 
 
 def test_what_is_muted_is_not_told(main: Main) -> None:
