@@ -26,7 +26,7 @@ MOST_VALUES = 2**15
 
 
 class Space:
-    """Parameters, the values that each may take, and which combinations can work.
+    """Parameters, the values that each may take, and which combinations can work; a `Workload` holds that they fit together.
 
     ``constraints`` are functions whose arguments are names of parameters; all must say yes. ``default`` is the configuration of
     today, tried first.
@@ -39,11 +39,7 @@ class Space:
         default: Configuration | None = None,
     ) -> None:
         self.parameters, self.constraints, self.default = parameters, constraints, default
-        if not parameters:
-            raise UsageError("There is nothing to tune: the space has no parameters.", "Name some in the workload's tune.")
         for name, values in parameters.items():
-            if not values:
-                raise UsageError(f"{name} has no values to try.", "Give it one or more, or take it out of tune.")
             if len(values) > MOST_VALUES:
                 raise UsageError(f"{name} has {len(values)} values, more than {MOST_VALUES}.", "Give it fewer.")
             if len(set(values)) < len(values):
@@ -162,7 +158,7 @@ Mask = NDArray[np.bool_]
 def candidates(space: Space, limit: int = LIMIT) -> Candidates:
     """Return the valid configurations of ``space``, in the order of its values; a random sample of more than ``limit``.
 
-    Raises UsageError where a constraint leaves nothing, fails, or does not fit the space, and for a default that is not valid.
+    Raises UsageError where a constraint leaves nothing, or fails.
     """
     rng = np.random.default_rng(0)
     rules = [_Rule(space, constraint, rng) for constraint in space.constraints]
@@ -178,7 +174,7 @@ def candidates(space: Space, limit: int = LIMIT) -> Candidates:
         if len(codes) > limit:
             codes, exact = codes[rng.choice(len(codes), limit, replace=False)], False
     codes = codes[:, np.argsort(order)]
-    codes = _with_default(space, codes, rules, exact=exact)
+    codes = _with_default(space, codes, exact=exact)
     return Candidates(space, codes[np.lexsort(codes.T[::-1])], exact=exact)
 
 
@@ -187,13 +183,8 @@ class _Rule:
 
     def __init__(self, space: Space, constraint: Callable[..., bool], rng: np.random.Generator) -> None:
         self.text, self._constraint, self._rng = constraint_text(constraint), constraint, rng
-        try:
-            self._names = constraint_names(constraint)
-        except ValueError as error:
-            raise UsageError(f"{error}.", "Write one as lambda BLOCK_M, BLOCK_N: BLOCK_M >= BLOCK_N.") from None
+        self._names = constraint_names(constraint)
         everything = list(space.parameters)
-        if strangers := [name for name in self._names if name not in space.parameters]:
-            raise UsageError(f"A constraint takes {strangers[0]}, which is not a parameter: {self.text}", "Use names of tune.")
         self._at = [everything.index(name) for name in self._names]
         self._values = [space.parameters[name] for name in self._names]
         self.columns = frozenset(self._at)
@@ -303,17 +294,9 @@ def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng
     return np.concatenate(kept), True
 
 
-def _with_default(space: Space, codes: Codes, rules: list[_Rule], *, exact: bool) -> Codes:
-    """Add the default, which a sample may have missed. Raises UsageError where it is not valid."""
-    if space.default is None:
-        return codes
-    code = space.encode(space.default)
-    if code is None:
-        raise UsageError(f"The default {dict(space.default)} is not in the space.", "Give each parameter a value of its own.")
-    everything = list(range(len(space.sizes)))
-    for rule in rules:
-        if not rule.holds(code[None, :], everything)[0]:
-            raise UsageError(f"The default {dict(space.default)} does not hold the constraint: {rule.text}", "Correct one.")
-    if exact or bool((codes == code).all(axis=1).any()):
+def _with_default(space: Space, codes: Codes, *, exact: bool) -> Codes:
+    """Add the default, which a sample may have missed."""
+    code = None if space.default is None else space.encode(space.default)
+    if code is None or exact or bool((codes == code).all(axis=1).any()):
         return codes
     return np.concatenate([codes, code[None, :]])
