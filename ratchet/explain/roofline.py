@@ -5,7 +5,8 @@ Called by ``ratchet variants --roofline`` and for each profiled case; checks use
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -14,7 +15,7 @@ from ratchet.core.judge.roofs import Roofs, cached, is_warm
 from ratchet.core.records.environment import Fingerprint, Peaks
 from ratchet.core.records.profile import Profile
 from ratchet.core.records.run import Side, WorkloadIdentity
-from ratchet.explain.metrics import bare
+from ratchet.explain.traces import MATTERS, kernel_times, launches_by_name
 
 # Roofs and points.
 
@@ -23,8 +24,6 @@ FAR = 0.5
 """Below this share of every roof, neither memory nor arithmetic limits a case: too little is in flight, or it does other work."""
 AGREEMENT = 0.05
 """Fraction by which declared and counted FLOPs may differ."""
-NEARLY_ALL = 0.95
-"""Part of a call's time on the GPU whose kernels stand for the call: without a second side, a profile counts so many."""
 PRECISIONS = {
     "float64": "fp64",
     "float32": "fp32",
@@ -96,13 +95,9 @@ def is_of_whole_call(profile: Profile) -> bool:
     if activity is None or not activity.ran:
         return True
     counted = Counter(kernel.function for kernel in profile.kernels)
-    times, ran = defaultdict[str, float](float), Counter[str]()
-    for name, seconds in activity.kernels.items():
-        if not name.startswith(("Memset", "Memcpy")):
-            times[bare(name)] += seconds
-            ran[bare(name)] += activity.ran.get(name, 0)
-    is_every_launch = all(count >= ran[name] // max(1, activity.calls) for name, count in counted.items())
-    return is_every_launch and sum(times[name] for name in counted) >= NEARLY_ALL * sum(times.values())
+    times, launches = kernel_times(activity), launches_by_name(activity, counted)
+    is_every_launch = all(count >= math.floor(launches.get(name, 0)) for name, count in counted.items())
+    return is_every_launch and sum(times.get(name, 0.0) for name in counted) >= MATTERS * sum(times.values())
 
 
 def counted(
