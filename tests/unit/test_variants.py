@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import click
@@ -19,7 +18,7 @@ from ratchet.core.cli import main
 from ratchet.core.errors import Exit, UnfitError, UsageError
 from ratchet.core.records.files import load
 from ratchet.core.records.run import CaseRun, Config, Failure, Side
-from ratchet.lab.records.variants import Claim, Claims, VariantsRecord
+from ratchet.lab.records.variants import Claim, Claims
 from ratchet.lab.report.variants import against_claim, averages, factor, variants_csv, variants_lines
 from ratchet.lab.variants import SHIPPED, swept_case, timed_variants
 from ratchet.lab.variants_cli import _over
@@ -63,15 +62,6 @@ def test_the_average_is_geometric() -> None:
     assert averages(variants_examples.variants(cases=tuple(pair))) == [
         "ours is 1.00× as fast as torch on average (0.500× to 2.00×)."
     ]
-
-
-@pytest.mark.parametrize("kind", ["quickwins", "study", "sweep"])
-def test_files_of_earlier_versions(kind: str) -> None:
-    """What the three commands wrote that this one replaces is still read."""
-    text = variants_examples.quickwins().model_dump(mode="json", exclude={"roofline"})
-    roofs = [roof.model_dump(mode="json") for roof in variants_examples.ROOFS]
-    record = VariantsRecord.model_validate_json(json.dumps(text | {"kind": kind, "roofs": roofs}))
-    assert record.cases == variants_examples.quickwins().cases
 
 
 @pytest.mark.parametrize("words", ["variants", "variants --quickwins --over n=1,2", "variants a --over n"])

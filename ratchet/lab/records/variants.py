@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from ratchet.common.rooflines import Roof, Roofline
+from ratchet.common.rooflines import Roofline
 from ratchet.core.records import Count, NotNegative, Positive, Record
 from ratchet.core.records.environment import Environment
 from ratchet.core.records.run import Config, Plan, WorkloadIdentity
@@ -106,8 +106,7 @@ class VariantsRecord(Record):
     """Variants of some cases, measured in pairs of processes in one run."""
 
     schema_version: Literal[1] = 1
-    kind: Literal["variants", "quickwins", "study", "sweep"] = "variants"
-    """Earlier versions wrote the three others."""
+    kind: Literal["variants"] = "variants"
     started_at: AwareDatetime
     wall_s: NotNegative
     command: tuple[str, ...]
@@ -121,8 +120,6 @@ class VariantsRecord(Record):
     """The parameter that changes from case to case, where one does."""
     roofline: Roofline | None = None
     """A point for each variant of each config, called ``VARIANT/CONFIG``; None: quick wins."""
-    roofs: tuple[Roof, ...] = ()
-    """Written by earlier versions, in place of `roofline`."""
     warnings: tuple[str, ...] = ()
 
     @property
