@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, AwareDatetime, Field
+from pydantic import AwareDatetime, Field
 
 from ratchet.common.records import ChecklistAnswer
 from ratchet.core.records import Count, NotNegative, Positive, Record
@@ -265,7 +265,7 @@ class Luck(Record):
 
     best: Annotated[int, Field(ge=1)]
     of: Annotated[int, Field(ge=1)]
-    p_value: Annotated[float, Field(ge=0, le=1, validation_alias=AliasChoices("p_value", "chance"))]
+    p_value: Annotated[float, Field(ge=0, le=1)]
 
 
 class Rotation(Record):
