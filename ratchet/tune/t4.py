@@ -19,8 +19,6 @@ from ratchet.tune.records import Ending, Evaluation, TuningRecord
 
 SCHEMA = "1.0.0"
 CORRECT = "correct"
-_ERRORS = {"compile": "CompilationFailedConfig", "constraints": "InvalidConfig"}
-"""Words that Kernel Tuner writes in place of a time; every other failure is its ``RuntimeFailedConfig``."""
 _INVALIDITY: dict[Ending, str] = {
     "correct": CORRECT,
     "dropped": CORRECT,
@@ -30,7 +28,7 @@ _INVALIDITY: dict[Ending, str] = {
     "timeout": "timeout",
     "crash": "runtime",
 }
-"""T4 knows timeout, compile, runtime, correctness and constraints."""
+"""T4 knows timeout, compile, runtime and correctness; also constraints, whose configurations a search never tries."""
 
 
 def export_tuning(record_path: Path, out: Path) -> Path:
@@ -85,7 +83,7 @@ def entry(
     timestamp: str = "",
 ) -> dict[str, Any]:
     """Return one configuration with its time; ``ms`` is None where it failed."""
-    failed = _ERRORS.get(invalidity, "RuntimeFailedConfig")
+    failed = "CompilationFailedConfig" if invalidity == "compile" else "RuntimeFailedConfig"  # Kernel Tuner's, in place of a time
     return {
         "timestamp": timestamp,
         "configuration": dict(configuration),
