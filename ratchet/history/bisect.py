@@ -163,32 +163,35 @@ def bisect(
             progress.announce("Another run needs the device. This search pauses and continues when that run is done.")
 
 
-def merged_in(repository: Repository, commit: str, first: str, name: str = "it") -> str:
-    """Return what to name instead of a commit that was merged into the line whose first commit after it is ``first``.
+def commits_of_line(repository: Repository, older: Snapshot, newer: Snapshot, names: tuple[str, str] = ("", "")) -> list[str]:
+    """Return the commits after the older one, up to the newer one, along first parents. ``names``: what to call both.
 
-    Empty where it is the parent of ``first``. Else the line lacks what it has, and a difference is none of the line's doing.
-    ``name``: what to call the commit.
+    Raises UsageError where the newer one does not come after the older one in this line. Where the line merged it, the line lacks
+    what it has, and a difference is none of the line's doing.
     """
-    start = repository.hash_of(f"{first}^1")
-    if start == commit:
-        return ""
-    return f"Name {start[:10]}, the last commit of that line which {name} has too." if start else "Name another commit."
+    one, other = older.tree.commit, newer.tree.commit
+    first, last = (f"{name} {commit_label(end.tree)}".lstrip() for name, end in zip(names, (older, newer), strict=True))
+    if not repository.is_ancestor(one, other):
+        hint = f"Name a commit that {other[:10]} comes from, such as that of `git merge-base {one[:10]} {other[:10]}`."
+        hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
+        hint = "Swap them: the older commit comes first." if repository.is_ancestor(other, one) else hint
+        raise UsageError(f"{first} is not an ancestor of {last}.", hint)
+    commits = repository.commits_after(one, other)
+    start = repository.hash_of(f"{commits[0]}^1") if commits else one
+    if start != one:
+        common = f"Name {start[:10]}, the last commit of that line which {names[0] or one[:10]} has too."
+        raise UsageError(
+            f"{first} is not on the line of first parents of {names[1] or other[:10]}, which merged it.",
+            common if start else "Name another commit.",
+        )
+    return commits
 
 
 def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
-    """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD in one line."""
-    older, newer = good.tree.commit, bad.tree.commit
-    if older == newer:
+    """Return the commits to search. Raises UsageError where there are none, and as `commits_of_line`."""
+    if good.tree.commit == bad.tree.commit:
         raise UsageError(f"GOOD and BAD are the same commit, {commit_label(good.tree)}.", "Name an older commit first.")
-    if not repository.is_ancestor(older, newer):
-        hint = f"Name a commit that {newer[:10]} comes from, such as that of `git merge-base {older[:10]} {newer[:10]}`."
-        hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
-        hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
-        raise UsageError(f"GOOD {commit_label(good.tree)} is not an ancestor of BAD {commit_label(bad.tree)}.", hint)
-    commits = repository.commits_after(older, newer)
-    if instead := merged_in(repository, older, commits[0], "GOOD"):
-        raise UsageError(f"GOOD {commit_label(good.tree)} is not on the line of first parents of BAD, which merged it.", instead)
-    return commits
+    return commits_of_line(repository, good, bad, ("GOOD", "BAD"))
 
 
 def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: bool) -> SearchRecord:

@@ -38,7 +38,7 @@ from ratchet.core.request import CommandResult, Request, own_output_globs, watch
 from ratchet.core.trees import build
 from ratchet.core.untrusted import clean
 from ratchet.history.anchors import ANCHOR_PAIRS
-from ratchet.history.bisect import merged_in
+from ratchet.history.bisect import commits_of_line
 from ratchet.history.command import HISTORY
 from ratchet.history.fill_records import FilledCase, FilledCommit, FillRecord, commit_line, fill_page
 from ratchet.history.judge import history_run, ratio_to
@@ -125,17 +125,10 @@ def _ends(span: str) -> tuple[str, str]:
 
 
 def _range(repository: Repository, older: Snapshot, newer: Snapshot, paths: Sequence[str]) -> list[str]:
-    """Return the commits to look at. Raises UsageError where there are none, or where the ends are in another order."""
-    one, other = older.tree.commit, newer.tree.commit
-    if not repository.is_ancestor(one, other):
-        hint = "Swap them: the older commit comes first." if repository.is_ancestor(other, one) else ""
-        hint = hint or ("Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else "Name an older commit.")
-        raise UsageError(f"{commit_label(older.tree)} is not an ancestor of {commit_label(newer.tree)}.", hint)
-    commits = repository.commits_after(one, other, paths)
-    if commits and (instead := merged_in(repository, one, repository.commits_after(one, other)[0])):
-        raise UsageError(
-            f"{commit_label(older.tree)} is not on the line of first parents of {other[:10]}, which merged it.", instead
-        )
+    """Return the commits to look at. Raises UsageError where there are none, and as `commits_of_line`."""
+    commits, (one, other) = commits_of_line(repository, older, newer), (older.tree.commit, newer.tree.commit)
+    if paths:
+        commits = repository.commits_after(one, other, paths)
     if not commits:
         what = f" that changes {clean(' '.join(paths))}" if paths else ""
         raise UsageError(

@@ -133,6 +133,16 @@ def test_a_search_begins_on_the_line_that_it_follows(repo: Path) -> None:
     assert len(fill._range(found, start, bad, ["c.txt"])) == 1
 
 
+def test_ends_in_the_wrong_order_are_to_be_swapped(repo: Path, tmp_path: Path) -> None:
+    """In a shallow clone too, where both commits are there: fetching more would not help."""
+    git(tmp_path, "clone", "-q", "--depth=2", repo.as_uri(), "shallow")
+    found = Repository(tmp_path / "shallow")
+    older, newer = (found.commit_snapshot(name) for name in ("HEAD~1", "HEAD"))
+    with pytest.raises(UsageError, match="is not an ancestor") as caught:
+        bisect._range(found, newer, older)
+    assert caught.value.hint == "Swap them: the older commit comes first."
+
+
 def test_a_range_follows_first_parents(repo: Path) -> None:
     """A merge is one step of the range; where its branch began and ended is known, and of no other commit."""
     start = two_branches(repo)
