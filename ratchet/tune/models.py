@@ -31,8 +31,6 @@ class SearchHistory:
 
     def take(self, place: int) -> None:
         """Hand a candidate out."""
-        if self.taken[place]:
-            raise ValueError(f"candidate {place} was handed out before")
         self.pending[place] = None
         self._mark(place)
 
