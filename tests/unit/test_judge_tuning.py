@@ -14,10 +14,8 @@ from ratchet.core.records.run import SIDES, CaseRun, Config, Failure, Policy
 from ratchet.core.records.verdict import Outcome
 from ratchet.tune.judge import (
     Recommendation,
-    ValueEffect,
     best_so_far,
     compares_with_default,
-    effects,
     fastest_confirmed,
     ranked,
     recommend,
@@ -114,13 +112,6 @@ def test_finalists_share_the_false_alarms() -> None:
     assert recommend([one, other], POLICY).best is None
 
 
-@pytest.mark.parametrize(("pairs", "recommended"), [(5, False), (6, True)])
-def test_a_suggestion_takes_six_pairs(pairs: int, recommended: bool) -> None:
-    """A finalist needs six pairs, fewer than a change in a check: a person looks at it, and no build fails."""
-    found = recommend([sample.confirmation(sample.WINNER, 0.8, pairs=pairs)], POLICY)
-    assert (found.best is not None) is recommended
-
-
 @pytest.mark.parametrize(("finalists", "fewest"), [(1, 6), (2, 6), (3, 6), (4, 7), (7, 8)])
 def test_the_fewest_pairs_of_a_suggestion_can_prove_it(finalists: int, fewest: int) -> None:
     """With the fewest pairs that a suggestion takes, pairs that all agree pass the level shared among the finalists."""
@@ -129,15 +120,6 @@ def test_the_fewest_pairs_of_a_suggestion_can_prove_it(finalists: int, fewest: i
     assert found is not None
     assert rule.fewest == fewest
     assert decide(found, rule)[0] is Outcome.IMPROVED
-
-
-def test_a_finalist_that_is_slower_in_stalled_pairs() -> None:
-    """Few pairs of which some stalled, so that the two halves of the evidence disagree, end without a recommendation."""
-    found = compare_pairs(pair_examples.pairs([0.0, 0.001, -0.001, 0.0005, 0.0, 3.0, 3.0]), 0.95)
-    recommendation = recommend([Confirmation(configuration=sample.WINNER, config="c", comparison=found)], POLICY)
-    assert recommendation == Recommendation(
-        None, "No change recommended: in interleaved pairs nothing was faster than the default."
-    )
 
 
 def test_fastest_confirmed() -> None:
@@ -150,31 +132,6 @@ def test_fastest_confirmed() -> None:
     assert fastest_confirmed(sample.record(confirmations=alike)) == sample.SECOND
     unconfirmed = Confirmation(configuration=sample.WINNER, config="training_512", reason="crashed")
     assert fastest_confirmed(sample.record(best=None, confirmations=(unconfirmed,))) is None
-
-
-def test_effects_of_little() -> None:
-    """A parameter that was tried with one value has no effect to show; where nothing was timed, no share is claimed."""
-    assert effects(sample.record(evaluations=sample.evaluations()[:1])) == ()
-    failed = [sample.evaluation(each, 0, "crash") for each in (sample.DEFAULT, sample.WINNER)]
-    assert {each.explains for each in effects(sample.record(evaluations=tuple(failed)))} == {None}
-
-
-def test_each_value_has_its_counts_and_times() -> None:
-    """How often a value was tried and timed, with its best and median time; the parameter that explains most is first."""
-    tried = [(64, 4, 1.0), (64, 8, 1.2), (64, 4, 1.1), (128, 8, 2.0), (128, 4, 2.5)]
-    timed = [
-        sample.evaluation(sample.DEFAULT | {"BLOCK_M": block, "NUM_WARPS": warps}, normalised=cost)
-        for block, warps, cost in tried
-    ]
-    wide = sample.DEFAULT | {"BLOCK_N": 128}
-    record = sample.record(evaluations=(*timed, sample.evaluation(wide, 0, "crash"), sample.evaluation(wide, 0, "compile")))
-    found = {effect.name: effect for effect in effects(record)}
-    assert next(iter(found)) == "BLOCK_M"
-    assert set(found) == {"BLOCK_M", "BLOCK_N", "NUM_WARPS"}
-    assert found["BLOCK_M"].values == (ValueEffect(64, 5, 3, 1.0, 1.1), ValueEffect(128, 2, 2, 2.0, 2.25))
-    assert found["BLOCK_N"].values[1:] == (ValueEffect(64, 5, 5, 1.0, 1.2), ValueEffect(128, 2, 0, None, None))
-    assert found["BLOCK_M"].explains == variance_explained({64: [1.0, 1.1, 1.2], 128: [2.0, 2.5]})
-    assert (found["NUM_WARPS"].explains, found["BLOCK_N"].explains) == (0.0, None)
 
 
 @given(st.dictionaries(st.integers(0, 5), COSTS, max_size=5))
