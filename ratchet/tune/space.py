@@ -76,7 +76,7 @@ class Candidates:
     def __init__(self, space: Space, codes: Codes, *, exact: bool) -> None:
         """Keep ``codes``, shape (n, d), distinct rows. ``exact``: these are all that are valid, not a sample."""
         self.space, self.codes, self.exact = space, codes, exact
-        self._index = _Index(space.sizes, codes)
+        self._row_of = {code.tobytes(): row for row, code in enumerate(codes)}
 
     @property
     def count(self) -> int:
@@ -90,10 +90,7 @@ class Candidates:
     def index(self, configuration: Configuration) -> int | None:
         """Return the row of a configuration; None where it is not among them."""
         code = self.space.encode(configuration)
-        if code is None:
-            return None
-        place = int(self._index.find(code[None, :])[0])
-        return place if place >= 0 else None
+        return None if code is None else self._row_of.get(code.tobytes())
 
     def neighbours(self, place: int) -> Places:
         """Return the rows that differ from this one in one parameter."""
@@ -103,33 +100,8 @@ class Candidates:
         for column, size in enumerate(self.space.sizes):
             moved[row : row + size, column] = np.arange(size)
             row += size
-        places = self._index.find(moved)
-        return np.asarray(places[(places >= 0) & (places != place)])
-
-
-class _Index:
-    """An index from rows of codes to their places. A row is one number in mixed radix; where that passes 62 bits, its bytes."""
-
-    def __init__(self, sizes: tuple[int, ...], codes: Codes) -> None:
-        combinations = functools.reduce(lambda product, size: product * size, sizes, 1)
-        self._radix: NDArray[np.int64] | None = None
-        if combinations < 2**62:
-            self._radix = np.append(np.cumprod(np.array(sizes[:0:-1], dtype=np.int64))[::-1], 1).astype(np.int64)
-            keys = codes.astype(np.int64) @ self._radix
-            self._order = np.argsort(keys, kind="stable")
-            self._keys = keys[self._order]
-        else:
-            self._rows = {row.tobytes(): place for place, row in enumerate(codes)}
-
-    def find(self, rows: Codes) -> Places:
-        """Return the place of each row, -1 where there is none."""
-        if self._radix is None:
-            return np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.intp)
-        if not len(self._keys):
-            return np.full(len(rows), -1, dtype=np.intp)
-        wanted = rows.astype(np.int64) @ self._radix
-        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.where(self._keys[at] == wanted, self._order[at], -1)
+        rows = (self._row_of.get(code.tobytes()) for code in moved)
+        return np.array([row for row in rows if row not in (None, place)], dtype=np.intp)
 
 
 # The valid configurations of a space: parameter by parameter, each constraint as soon as its names are bound.
@@ -138,8 +110,6 @@ class _Index:
 # few, which is exact whatever it does. For more, it is tried on whole arrays, and the answers are compared with single calls on a
 # sample of rows; where they differ, or it does not take arrays, it is called for every row.
 
-
-__all__ = ["Candidates", "Configuration", "Space", "Value", "candidates"]
 
 LIMIT = 2**20
 """Most configurations that are kept; of more, a random sample."""
