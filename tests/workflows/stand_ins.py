@@ -100,10 +100,11 @@ def download(inputs: Inputs, run: int, store: Store, workspace: Path) -> None:
             raise StepFailed(f"Unable to download artifact(s): Artifact not found for name: {inputs['name']}")
         _unpack(found[inputs["name"]], target, inputs)
         return
-    names = fnmatch.filter(found, inputs.get("pattern") or "*")
-    is_flat = inputs.get("merge-multiple") == "true" or len(names) == 1  # one alone gets no folder of its name
+    before, _, rest = (inputs.get("pattern") or "*").partition("{")
+    choices, _, after = rest.partition("}")
+    names = [name for choice in choices.split(",") for name in fnmatch.filter(found, f"{before}{choice}{after}")]
     for name in names:
-        _unpack(found[name], target if is_flat else target / name, inputs)
+        _unpack(found[name], target if len(names) == 1 else target / name, inputs)  # one alone gets no folder of its name
 
 
 def _unpack(source: Path, target: Path, inputs: Inputs) -> None:
