@@ -68,7 +68,7 @@ APP = "kernels-gate[bot]"
 
 def app_token(inputs: Inputs, run: int, state: State) -> dict[str, str]:
     """A token of the App with the rights that are asked for. Raises StepFailed for another key."""
-    if (inputs["app-id"], inputs["private-key"]) != (APP_ID, APP_KEY):
+    if (inputs["client-id"], inputs["private-key"]) != (APP_ID, APP_KEY):
         raise StepFailed("A JSON web token could not be decoded")
     rights = {name.removeprefix("permission-").replace("-", "_") for name, level in inputs.items() if level == "write"}
     token = f"ghs_app{run}{'x' * 30}"
