@@ -34,6 +34,7 @@ def test_the_story_of_a_slow_pull_request(slow: Slow) -> None:
     report = scene.report(run)
     job = report.jobs["publish"]
     assert job.result == "success", job.log
+    assert "##[error]" not in job.log
     assert job.outputs == {"verdict": "regressed", "regressions": "1"}
     assert "adds/small" in job.summary
     check = scene.check()
