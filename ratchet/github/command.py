@@ -173,7 +173,9 @@ def _accept(order: CommandContext, comment: Comment, command: Accept) -> None:
 def _profile(order: CommandContext, comment: Comment, command: ProfileWanted) -> None:
     """Have both sides of the cases profiled at the present head, once the reviewers of the GPU's environment agree."""
     _refuse_unknown_cases(order, command.cases)
-    inputs = {"case": " ".join(command.cases), "base": order.pull.base_sha, "sha": order.pull.head_sha}
+    pull = order.pull  # GitHub's base is where that branch stood when the head was pushed, with what others did meanwhile
+    base = order.github.merge_base(pull.base_ref, pull.head_sha) or pull.base_sha
+    inputs = {"case": " ".join(command.cases), "base": base, "sha": pull.head_sha}
     order.github.dispatch(PROFILE, order.github.default_branch(), inputs)
     first = f"<!-- ratchet:reply:comment:{comment.id} -->"
     text = f"Profiling {', '.join(map(name, command.cases))} at {order.pull.head_sha} in the workflow {name(PROFILE)}."

@@ -156,10 +156,12 @@ def test_two_acceptances_one_after_the_other(scene: Scene) -> None:
 
 
 def test_profile(scene: Scene) -> None:
-    """The profile workflow is started at the present head, beside the base, and an answer says so."""
+    """The profile workflow is started at the present head, beside where it left the base, and an answer says so."""
+    left = "c" * 40
+    scene.state.parents |= {HEAD: (left,), scene.pull.base_sha: (left,)}
     assert scene.say(f"{PROFILE} copy/new").done
     [dispatched] = scene.state.dispatches
-    inputs = {"case": f"{NAME} copy/new", "base": scene.pull.base_sha, "sha": HEAD}
+    inputs = {"case": f"{NAME} copy/new", "base": left, "sha": HEAD}
     assert (dispatched["workflow"], dispatched["inputs"]) == ("cuda_profile.yml", inputs)
     assert f"Profiling `{NAME}`, `copy/new` at {HEAD}" in scene.replies()[0]
 
