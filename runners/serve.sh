@@ -38,7 +38,8 @@ ask() {
 # → name, id and configuration of a new runner, each on a line. Fails where GitHub gave none, and says why.
 new_runner() {
   local name answer status hint=
-  name="$(hostname)-$(od -An -N6 -tx1 /dev/urandom | tr -d ' \n')"
+  name=$(hostname)
+  name="${name:0:51}-$(od -An -N6 -tx1 /dev/urandom | tr -d ' \n')" # GitHub takes 64 characters
   answer=$(ask POST "$api/generate-jitconfig" "{\"name\": \"$name\", \"runner_group_id\": 1, \"labels\": $LABELS}") || answer=$'\n000'
   status=${answer##*$'\n'}
   if [ "$status" != 201 ]; then

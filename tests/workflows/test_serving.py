@@ -38,8 +38,13 @@ def serving(fake: FakeGitHub, folder: Path, then: str = "exit 0") -> Iterator[su
     (folder / "token").write_text(f"{TOKEN}\n")
     program = folder / "run.sh"
     program.write_text(RUNNER.format(folder=folder, then=then))
-    program.chmod(0o755)
-    environ = {"PATH": os.environ["PATH"], "REPOSITORY": fake.state.repository, "LABELS": '["self-hosted", "gpu"]',
+    host = folder / "bin" / "hostname"
+    host.parent.mkdir()
+    host.write_text("#!/bin/sh\necho ratchet-gpu-0123456789.europe-west4-a.c.a-project-of-ours.internal\n")
+    for each in (program, host):
+        each.chmod(0o755)
+    path = f"{host.parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {"PATH": path, "REPOSITORY": fake.state.repository, "LABELS": '["self-hosted", "gpu"]',
                "TOKEN_FILE": str(folder / "token"), "GITHUB_API_URL": fake.url, "PAUSE_S": "0"}  # fmt: skip
     log = folder / "log"
     with log.open("w") as out:
@@ -66,6 +71,7 @@ def test_each_job_has_a_runner_of_its_own(tmp_path: Path) -> None:
         asked = [request.body for request in fake.sent("POST", PATH)]
     assert {json.dumps(each["labels"]) for each in asked} == {'["self-hosted", "gpu"]'}
     assert len({each["name"] for each in asked}) == len(asked) >= 3
+    assert {len(each["name"]) for each in asked} == {64}  # of a longer one GitHub makes no runner
     names = [json.loads(base64.b64decode(each))["name"] for each in jobs(tmp_path)]
     assert names[:3] == [each["name"] for each in asked][:3]
     assert not fake.state.runners
