@@ -23,6 +23,8 @@ class Job:
 
     name: str
     result: str = "skipped"
+    after_skip: bool = False
+    """Whether a job before it, however far, or within it was skipped: what needs it then runs by a condition of its own alone."""
     outputs: dict[str, str] = field(default_factory=dict)
     log: str = ""
     summary: str = ""

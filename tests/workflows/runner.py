@@ -120,7 +120,9 @@ class Actions:
                 "needs": {need: {"result": done[need].result, "outputs": done[need].outputs} for need in needs},
             }
             done[name] = run.jobs[f"{prefix}{name}"] = Job(name)
-            ok = all(done[need].result == "success" for need in needs)
+            done[name].after_skip = any(done[need].result == "skipped" or done[need].after_skip for need in needs)
+            # https://github.com/actions/runner/issues/2205: `success()` asks all jobs before, not only those that are needed.
+            ok = all(done[need].result == "success" for need in needs) and not done[name].after_skip
             if self._condition(spec.get("if"), contexts, ok=ok):
                 permissions = permitted(spec.get("permissions", workflow.get("permissions")), allowed)
                 if "uses" in spec:
@@ -154,6 +156,7 @@ class Actions:
         outputs = workflow["on"]["workflow_call"].get("outputs", {})
         job.outputs = {name: str(self._text(each["value"], {"jobs": inner})) for name, each in outputs.items()}
         results = {each.result for each in jobs.values()}
+        job.after_skip |= any(each.result == "skipped" or each.after_skip for each in jobs.values())
         job.result = "failure" if "failure" in results else "success" if "success" in results else "skipped"
 
     def _job(
