@@ -29,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RESULTS] = {}
+    if config.getoption("--ratchet-json") and config.getoption("numprocesses", None):  # of pytest-xdist
+        raise pytest.UsageError("Tests that run beside each other cannot be timed: add -n 0 to the command.")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -59,3 +59,13 @@ def test_without_the_option_nothing_is_timed(tmp_path: Path) -> None:
     """The call runs once, and no file is written."""
     done = run(tmp_path)
     assert (done.returncode, [each.name for each in tmp_path.glob("*.json")]) == (0, []), done.stdout + done.stderr
+
+
+def test_tests_beside_each_other_are_not_timed(tmp_path: Path) -> None:
+    """Each process of pytest-xdist would write the one file, the last of them without any sample: the error says what to add."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -n 2\n")
+    done = run(tmp_path, "--ratchet-json=out.json")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "add -n 0 to the command" in done.stderr
+    assert run(tmp_path, "--ratchet-json=out.json", "-n", "0").returncode == 0
+    assert run(tmp_path).returncode == 0
