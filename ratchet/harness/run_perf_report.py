@@ -1,13 +1,17 @@
 """Run a script with `triton.testing.perf_report` and write its tables into a folder.
 
-Where the script calls ``run`` itself, each call gets the folder as its ``save_path``; what it never runs is run afterwards.
+Where the script calls ``run`` itself, each call gets a ``save_path``; what it never runs is run afterwards. Of several tables of
+one name, each after the first has its number.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import runpy
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +24,18 @@ def main() -> None:
     given = parser.parse_args()
     from triton.testing import Mark
 
-    run, done = Mark.run, set[int]()
+    run, done, folder = Mark.run, set[int](), given.folder.resolve()
 
     def run_into_folder(mark: Any, *_: object, **options: Any) -> Any:
         done.add(id(mark))
         others = {key: value for key, value in options.items() if key not in ("show_plots", "print_data", "save_path")}
-        return run(mark, show_plots=False, print_data=False, save_path=str(given.folder), **others)
+        with tempfile.TemporaryDirectory() as place:
+            result = run(mark, show_plots=False, print_data=False, save_path=place, **others)
+            for table in sorted(Path(place).glob("*.csv")):
+                numbered = (f"{table.stem}-{number}.csv" for number in itertools.count(2))
+                places = (folder / name for name in itertools.chain([table.name], numbered))
+                shutil.move(table, next(free for free in places if not free.exists()))
+        return result
 
     Mark.run = run_into_folder
     sys.argv = [str(given.script), *given.arguments]
