@@ -312,6 +312,15 @@ def test_every_step_reads_the_artifact_of_its_model() -> None:
     assert [step["env"]["RATCHET_BASELINE_MODE"] for step in read] == 2 * ["${{ inputs.mode }}"]
 
 
+def test_a_schedule_takes_its_rules_from_the_default_branch(bridge: Bridge) -> None:
+    """Its event has nothing but the times, and GitHub runs it on that branch."""
+    named = [step["env"]["BASE_BRANCH"] for path in ACTIONS for step in steps_of(path) if "BASE_BRANCH" in step.get("env", {})]
+    assert len(named) == 2
+    for expression in named:
+        github = {"event": {"schedule": "17 3 * * *"}, "ref_name": "main"}
+        assert bridge.evaluate(expression.removeprefix("${{").removesuffix("}}"), {"github": github}, {})["value"] == "main"
+
+
 def test_a_search_without_a_draft_writes_nothing(bridge: Bridge) -> None:
     """Unless a draft is asked for, the job that could write does not run, and it is the only one that could."""
     jobs = jobs_of(ROOT / ".github" / "workflows" / "cuda_autotune.yml")
