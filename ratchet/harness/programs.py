@@ -189,7 +189,7 @@ def _nvbench_case(name: str, config: str, axes: Mapping[str, str], state: _State
 def _nvbench_samples(bulk: Mapping[str, Any], folder: Path) -> array[float]:
     """Return the samples in the file of little-endian float32 beside the JSON."""
     # Older releases name the file by the path that was given to them: only its own folder and name count.
-    parts = Path(str(bulk["filename"])).parts[-2:]
+    parts = Path(str(bulk["filename"]).lstrip("/")).parts[-2:]
     if ".." in parts:
         raise FormatError("its samples lie in another folder.", "Keep them beside it.")
     place, count = folder.joinpath(*parts), int(bulk["size"])

@@ -134,7 +134,7 @@ def test_samples_of_nvbench_that_cannot_be_read_cost_their_state_alone(tmp_path:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "0.bin").write_bytes(bytes.fromhex("6f12833a") * 2)
     places = [("bin/0.bin", "2"), ("bin/0.bin", -1), ("bin/0.bin", 10**15), ("bin/0.bin", math.inf), ("bin/0.bin", [])]
-    places += [("bin", 2), ("../../bin/0.bin", 2), ("/etc/passwd", 2), ([1], 2), ("a\0b", 2)]
+    places += [("bin", 2), ("../../bin/0.bin", 2), ("/etc/passwd", 2), ([1], 2), ("a\0b", 2), ("/none.bin", 2)]
     states = [
         {
             "axis_values": [{"name": "n", "value": number}],
@@ -151,6 +151,7 @@ def test_samples_of_nvbench_that_cannot_be_read_cost_their_state_alone(tmp_path:
     assert said.pop("b/n_0") == said.pop("b/n_6") == "2", "older releases give the path from where the program ran"
     assert len(said) == len(places) - 2
     assert all(words.startswith("untimed: ") for words in said.values())
+    assert f"{tmp_path.name}/none.bin" in said["b/n_10"], "nothing outside of the file's own folder is read"
 
 
 def test_means_alone_say_which_option_made_them() -> None:
