@@ -80,7 +80,7 @@ def _of_fixture(files: Mapping[str, str]) -> Iterator[FoundHarness]:
     tests = [file for file, text in files.items() if file.endswith(".py") and _OUR_FIXTURE.search(text)]
     if tests:
         words = ("python", "-m", "pytest", *_places(tests, files), "--ratchet-json={out}")
-        yield FoundHarness("ratchet_benchmark", (words,), "json")
+        yield FoundHarness("ratchet_benchmark", (words, (*words, "-o", "addopts=")), "json")
 
 
 def _of_pytest(files: Mapping[str, str]) -> Iterator[FoundHarness]:

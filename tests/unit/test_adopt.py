@@ -549,9 +549,13 @@ CODE = {"tests/test_speed.py": "def test_k(benchmark):\n    benchmark(sum, [1])\
     ],
 )
 def test_other_harnesses_are_offered_with_their_command(files: dict[str, str], tool: str, command: str, kind: str) -> None:
-    """The command names what the repository has, and the format is the one that the tool writes."""
+    """The command names what the repository has, and the format is the one that the tool writes.
+
+    Where pytest's settings keep the first from timing anything, such as `addopts = -n 4`, it is tried without them.
+    """
     (found,) = harnesses(files)
     assert (found.tool, found.command_line(), found.format) == (tool, command, kind)
+    assert found.commands[1:] == (((*found.commands[0], "-o", "addopts="),) if " pytest " in command else ())
     if "cpp/CMakeLists.txt" in files:  # the outermost above the program
         assert found.build[-1].startswith("cmake -S cpp -B build ")
 
