@@ -7,7 +7,9 @@ in the history, too. `ratchet.github.baseline_push` changes the file on the remo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,11 +43,11 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
 
     Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
     """
-    path, before = _verified(request, environ)
-    done = [judge_again(run, request, environ) for run in recorded or (None,)]
-    after = record(before, [(result.run, result.report) for result in done])
-    _save(path, before, after.baseline)
-    tools.part("kept_runs").keep_runs(path.parent, [(result.run, result.report) for result in done], after.baseline)
+    with _moving(request, environ) as (path, before):
+        done = [judge_again(run, request, environ) for run in recorded or (None,)]
+        after = record(before, [(result.run, result.report) for result in done])
+        _save(path, before, after.baseline)
+        tools.part("kept_runs").keep_runs(path.parent, [(result.run, result.report) for result in done], after.baseline)
     return path, after
 
 
@@ -56,10 +58,10 @@ def accept_cases(
 
     Raises as `record_baseline` does, and UsageError where it is unknown who does this.
     """
-    path, before = _verified(request, environ)
-    done = judge_again(recorded, request, environ)
-    after, moved = accept(before, done.run, done.report, names, _person(by, reason, request, environ))
-    _save(path, before, after)
+    with _moving(request, environ) as (path, before):
+        done = judge_again(recorded, request, environ)
+        after, moved = accept(before, done.run, done.report, names, _person(by, reason, request, environ))
+        _save(path, before, after)
     return path, moved
 
 
@@ -67,10 +69,10 @@ def rename_case(
     old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
 ) -> tuple[Path, list[Move]]:
     """Continue a case's chain under another name. Raises as `accept_cases` does."""
-    path, before = _verified(request, environ)
-    commit = Repository(request.folder).head()
-    after, moved = rename(before, old, new, commit, _person(by, reason, request, environ))
-    _save(path, before, after)
+    with _moving(request, environ) as (path, before):
+        commit = Repository(request.folder).head()
+        after, moved = rename(before, old, new, commit, _person(by, reason, request, environ))
+        _save(path, before, after)
     return path, moved
 
 
@@ -87,9 +89,16 @@ def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, B
     return results / BASELINE, load_baseline(results)
 
 
-def _verified(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
-    path, stored = show_baseline(request, environ)
-    return path, intact(stored, str(path))
+@contextlib.contextmanager
+def _moving(request: Request, environ: Mapping[str, str]) -> Iterator[tuple[Path, Baseline]]:
+    """Yield the file and what it holds. Another command that moves it waits until the body has ended, else one move is lost."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # there is no folder yet, or its file system has no locks
+            descriptor = os.open(results_folder(request, environ), os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        path, stored = show_baseline(request, environ)
+        yield path, intact(stored, str(path))
 
 
 def _save(path: Path, before: Baseline, after: Baseline) -> None:

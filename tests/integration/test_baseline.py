@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ratchet.baseline import local
 from ratchet.core.judge.chain import problems
 from ratchet.core.records.baseline import Baseline, BaselineEntry
 from ratchet.core.records.files import load, save
 from ratchet.core.records.run import CaseRun, RunRecord, Tree
+from ratchet.core.request import Request
 from tests import examples
 from tests.history_examples import gone, new, timed
 from tests.integration.playground import Playground, only_json
@@ -70,6 +74,25 @@ def ledger(play: Playground) -> Ledger:
     made.run(timed(1.0), timed(1.0, "copy/a"), day=0, head=0, reference=0)
     made.do("record")
     return made
+
+
+def test_two_commands_at_once_both_move_the_baseline(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one waits for the first, in place of writing over what that has entered."""
+    paths = [ledger.run(timed(1.0, name), day=1, head=1, reference=0, name=name[0]) for name in ("x/a", "y/a")]
+    request = Request(ledger.play.repo, ("ratchet",))
+    second = threading.Thread(target=lambda: local.record_baseline(paths[1:], request, {}))
+    judge = local.judge_again
+
+    def judge_beside_another(path: Path | None, *more: Any) -> Any:
+        if path == paths[0]:
+            second.start()
+            second.join(2)  # it ends by then, unless it waits
+        return judge(path, *more)
+
+    monkeypatch.setattr(local, "judge_again", judge_beside_another)
+    local.record_baseline(paths[:1], request, {})
+    second.join()
+    assert {"x/a", "y/a"} <= set(load(ledger.path, Baseline).entries(examples.FINGERPRINT))
 
 
 def test_two_runs_move_the_baseline(ledger: Ledger) -> None:
