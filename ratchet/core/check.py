@@ -233,7 +233,7 @@ class Comparer:
         if plan.shard and not (names := plan.shard.part(names)):
             raise _empty(plan.shard)
         suites: list[Suite] = []
-        cases: list[CaseRun] = []
+        cases: dict[str, CaseRun] = {}  # a broken file, as `file/*`, brings its cases of other groups, too
         groups = by_commit(names, stored) or {most: names}
         snapshots = {commit: plan.snapshot(commit) for commit in (most, *groups)}  # one may be gone: know it before measuring
         for commit, group in groups.items():
@@ -241,10 +241,10 @@ class Comparer:
             with worktree(plan.repository, self._trees, snapshots[commit]) as tree:
                 suites.append(self.compare(snapshots[commit], tree, group, explained="late", share=len(group) / len(names)))
             other = {"reference_tree": snapshots[commit].tree} if commit != most else {}
-            cases += [case.model_copy(update=other) for case in suites[-1].cases]
+            cases |= {case.name: case.model_copy(update=other) for case in suites[-1].cases}
         missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
         notes = tuple(dict.fromkeys(note for suite in suites for note in suite.notes))
-        suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, notes=notes)
+        suite = replace(suites[0], cases=tuple(cases.values()), reference_missing=missing, notes=notes)
         anchors: list[CaseRun] = []
         if not plan.head.tree.dirty:
             sides = plan.head.tree, snapshots[most].tree

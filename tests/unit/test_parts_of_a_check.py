@@ -128,6 +128,20 @@ def test_a_baseline_commit_that_is_gone_is_said_before_anything_is_measured(comp
     assert not comparer.compare.called
 
 
+def test_a_case_of_two_groups_comes_once(comparer: Comparer) -> None:
+    """The stand-in for a broken file is among the cases of the first commit, and matches those of others, too."""
+    commits = {"a/0": BEST, "a/1": BEST, "a/2": "c" * 40}
+    stored = {name: examples.first_entry(name).model_copy(update={"git_commit": commit}) for name, commit in commits.items()}
+
+    def compare(_reference: object, _tree: object, group: list[str], **_: object) -> Suite:
+        return Suite(tuple(named(name, 1.0, 6) for name in {*group, "a/2"}), torch="", cuda=None, triton=None)
+
+    comparer.compare = compare  # type: ignore[assignment, method-assign]
+    cases = comparer._against_baseline(stored).suite.cases
+    assert sorted(case.name for case in cases) == sorted(f"a/{number}" for number in range(11))
+    assert [case.name for case in cases if case.reference_tree and case.reference_tree.commit != BEST] == ["a/2"]
+
+
 def gone(commit: str) -> None:
     raise GitError(f"There is no commit {commit}.")
 
