@@ -13,7 +13,7 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -248,7 +248,7 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     """Return every case of a run of a commit.
 
     Raises UsageError for a dirty tree, or one without a commit, since no commit could reproduce its figures; for two
-    environments; and for a run whose end is past the last date that Python knows.
+    environments; and for a run that began or ended beyond the dates that Python knows.
     """
     if run.environment.differs:
         raise UsageError("This run compared two environments, so it says nothing of a commit.", "Check without --env first.")
@@ -268,7 +268,7 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
 
 def _ended_at(run: RunRecord) -> datetime:
     try:
-        return run.started_at + timedelta(seconds=run.wall_s)
+        return run.started_at.astimezone(UTC) + timedelta(seconds=run.wall_s)
     except OverflowError:
         raise UsageError(f"A run cannot take {run.wall_s:.3g} s from {run.started_at:%Y-%m-%d} on.", "Measure again.") from None
 

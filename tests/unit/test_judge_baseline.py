@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -442,10 +442,14 @@ NO_COMMIT = "so it cannot be tied to a commit. Commit, then run it again."
             "This run compared two environments, so it says nothing of a commit. Check without --env first.",
         ),
         ({"wall_s": 1e300}, "A run cannot take 1e+300 s from 2026-03-14 on. Measure again."),
+        (
+            {"started_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))), "wall_s": 9.0},
+            "A run cannot take 9 s from 1-01-01 on. Measure again.",
+        ),
     ],
 )
 def test_runs_that_no_baseline_can_name_are_refused(changes: dict[str, object], said: str) -> None:
-    """Uncommitted changes, code without a commit, two environments, and a length that leads past the last date there is."""
+    """Uncommitted changes, code without a commit, two environments, and what is past the first or the last date there is."""
     run = check_of(timed(1.0), day=0, head=1).model_copy(update=changes)
     with pytest.raises(UsageError) as caught:
         recorded(Baseline(), run)
