@@ -248,7 +248,7 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     """Return every case of a run of a commit.
 
     Raises UsageError for a dirty tree, or one without a commit, since no commit could reproduce its figures; for two
-    environments; and for a run that began or ended beyond the dates that Python knows.
+    environments; for a part of a check; and for a run that began or ended beyond the dates that Python knows.
     """
     if run.environment.differs:
         raise UsageError("This run compared two environments, so it says nothing of a commit.", "Check without --env first.")
@@ -260,6 +260,8 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
         )
     if run.head.dirty:
         raise UsageError(f"{when} measured uncommitted changes, so it cannot be tied to a commit.", "Commit, then run it again.")
+    if run.shard:  # joined, its samples would count as a second measurement
+        raise UsageError(f"{when} is shard {run.shard} of a check.", "Join all shards with `ratchet ci merge` first.")
     _ended_at(run)
     verdicts = {case.name: case for case in report.cases}
     best = {case.name: case for case in run.best}

@@ -15,7 +15,7 @@ from ratchet.core.judge.chain import problems
 from ratchet.core.judge.verdict import judge_run
 from ratchet.core.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry
 from ratchet.core.records.environment import Fingerprint, PackageDifference
-from ratchet.core.records.run import CaseRun, Failure, RunRecord, Tree
+from ratchet.core.records.run import CaseRun, Failure, RunRecord, Shard, Tree
 from tests import examples, history_examples
 from tests.history_examples import check_of, commit, gone, new, timed
 
@@ -441,6 +441,10 @@ NO_COMMIT = "so it cannot be tied to a commit. Commit, then run it again."
             {"environment": TWO_ENVIRONMENTS},
             "This run compared two environments, so it says nothing of a commit. Check without --env first.",
         ),
+        (
+            {"shard": Shard(number=2, of=3)},
+            f"{RUN} is shard 2/3 of a check. Join all shards with `ratchet ci merge` first.",
+        ),
         ({"wall_s": 1e300}, "A run cannot take 1e+300 s from 2026-03-14 on. Measure again."),
         (
             {"started_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))), "wall_s": 9.0},
@@ -449,7 +453,7 @@ NO_COMMIT = "so it cannot be tied to a commit. Commit, then run it again."
     ],
 )
 def test_runs_that_no_baseline_can_name_are_refused(changes: dict[str, object], said: str) -> None:
-    """Uncommitted changes, code without a commit, two environments, and what is past the first or the last date there is."""
+    """Uncommitted changes, code without a commit, two environments, a part of a check, and dates beyond the first or the last."""
     run = check_of(timed(1.0), day=0, head=1).model_copy(update=changes)
     with pytest.raises(UsageError) as caught:
         recorded(Baseline(), run)
