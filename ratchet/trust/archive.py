@@ -12,6 +12,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +51,8 @@ def run_of_archive(path: Path, policy: Policy) -> RunRecord:
         names = dict.fromkeys(_name(path, key) for key in archive.files)
         if not names:
             raise RecordError(f"{path} holds no arrays.", _LAYOUT)
+        if twins := [key for key, count in Counter(archive.files).items() if count > 1]:
+            raise RecordError(f"{path} holds the array {_shown(twins[0])} twice.", _LAYOUT)
         cases = tuple(_case(name, *_sides(path, archive, name)) for name in names)
     fingerprint = Fingerprint(device="cpu", torch=_UNKNOWN, cpu=_UNKNOWN)
     pairs = max(len(case.head) for case in cases)

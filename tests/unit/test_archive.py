@@ -113,6 +113,16 @@ def test_members_that_are_no_arrays(tmp_path: Path) -> None:
     assert "'copy|A' does not hold floats" in refused(path)
 
 
+@pytest.mark.parametrize("name", ["copy|B", "copy|B.npy"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_array_that_is_there_twice(tmp_path: Path, name: str) -> None:
+    """Nobody knows which of them is meant."""
+    path = saved(tmp_path, **{"copy|A": TIMES, "copy|B": TIMES})
+    with zipfile.ZipFile(path, "a") as packed:
+        packed.writestr(name, packed.read("copy|A.npy"))
+    assert "holds the array 'copy|B' twice" in refused(path)
+
+
 @pytest.mark.parametrize("shape", ["(8, 2, 2(, }", "(8, 2, ", "(9999999999,)}", "(True, 2, 2}"])
 def test_hostile_headers(tmp_path: Path, shape: str) -> None:
     """A header that is no Python, cut off or larger than its file is refused, and nothing of it is run."""
