@@ -147,10 +147,12 @@ def _installed(words: Sequence[str], shown: str, environ: Mapping[str, str], pro
         finally:
             shutil.rmtree(making, ignore_errors=True)
     except OSError as error:
-        raise UsageError(
-            f"{environments} cannot be written: {error.strerror}.", "Set RATCHET_CACHE_DIR to another folder."
-        ) from None
+        raise _unwritable(environments, error) from None
     return str(folder)
+
+
+def _unwritable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(f"{folder} cannot be written: {error.strerror}.", "Set RATCHET_CACHE_DIR to another folder.")
 
 
 def _install(command: Sequence[str], words: Sequence[str], environ: Mapping[str, str], folder: Path) -> str:
@@ -188,7 +190,7 @@ def _content(url: str) -> str:
 
 def _packages(environment: PythonEnvironment, environ: Mapping[str, str]) -> dict[str, str]:
     """Return package → version, Python itself among them. Raises UsageError where it cannot serve a side."""
-    command = [environment.python, "-P", "-c", _PROBE, *NEEDED]
+    command = [environment.python, "-c", _PROBE, *NEEDED]  # no -P, which Python before 3.11 does not know
     try:
         ended = run(
             command,
@@ -219,9 +221,12 @@ def _harness_alone() -> str:
     package = Path(__file__).parent.parent
     folder = cache_root() / "harness" / hashlib.sha256(str(package).encode()).hexdigest()[:16]
     link = folder / package.name
-    if not link.is_symlink() or link.readlink() != package:
-        folder.mkdir(parents=True, exist_ok=True)
-        making = folder / f"{package.name}.{os.getpid()}"
-        making.symlink_to(package)
-        making.rename(link)
+    try:
+        if not link.is_symlink() or link.readlink() != package:
+            folder.mkdir(parents=True, exist_ok=True)
+            making = folder / f"{package.name}.{os.getpid()}"
+            making.symlink_to(package)
+            making.rename(link)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
     return str(folder)

@@ -155,6 +155,10 @@ def test_what_uv_chooses_names_an_environment(version: Callable[[], str], tmp_pa
     assert version() == "1.1 in folder 3"
 
 
+OLD = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv.pop(1))"
+"""Has a Python be an older one, which knows no option that is newer either."""
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -162,6 +166,8 @@ def test_what_uv_chooses_names_an_environment(version: Callable[[], str], tmp_pa
         (["--env", "reference={play}"], "bin/python. Name an interpreter, or the folder of a virtual environment."),
         (["--env", "reference={bare}"], "has no torch pydantic nvidia-ml-py numpy, which the processes that measure import."),
         (["--env", "reference=/bin/true"], "/bin/true does not run as a Python."),
+        (["--env", "reference={old}"], "is Python 3.10.13; measuring needs 3.11 to 3.13."),
+        (["--env", "reference={new}"], "cannot be written: Not a directory. Set RATCHET_CACHE_DIR to another folder."),
         (["--env", f"reference={sys.executable}"], "Both environments hold the same packages."),
         (["--env", "old=/bin/true"], "'old=/bin/true' is neither new=PATH nor reference=PATH."),
         (["--env", "reference=waits==0.1 --no-index"], "could not install waits==0.1 --no-index: "),
@@ -172,8 +178,13 @@ def test_an_environment_that_cannot_serve_is_refused_in_a_sentence(
     play: Playground, tmp_path: Path, words: list[str], sentence: str
 ) -> None:
     """It says what is wrong with it before anything is measured."""
-    bare = interpreter(tmp_path, "bare", "1.0", 0, "-I -S")
-    done = play.ratchet("check", *QUICK, *(word.format(play=play.repo, bare=bare) for word in words))
+    places = {"play": play.repo, "bare": interpreter(tmp_path, "bare", "1.0", 0, "-I -S"), "old": tmp_path / "old"}
+    places["new"] = interpreter(tmp_path, "new", "2.0", 0)
+    places["old"].write_text(f"#!/bin/sh\n[ $1 = -c ] && shift && exec {sys.executable} -c '{OLD}' \"$@\"\n")
+    places["old"].chmod(0o755)
+    (tmp_path / "file").write_text("in the place of a folder\n")
+    env = {"RATCHET_CACHE_DIR": str(tmp_path / "file")} if "reference={new}" in words else {}
+    done = play.ratchet("check", *QUICK, *(word.format(**places) for word in words), env=env)
     assert done.code == 2, done
     assert sentence in done.err
     assert not play.repo.joinpath("results/current.json").exists()
