@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _ANY = {"forward", "backward", "apply", "setup_context", "main", "kernel", "run", "call", "wrapper", "inner", "fn", "f", "grid"}
@@ -33,30 +33,42 @@ class Definitions:
     """Those that launch a kernel, or call what does."""
 
 
-def definitions(files: Mapping[str, tuple[str, ast.Module]]) -> Definitions:
-    """Index the files of a repository: path → its text and syntax tree."""
+@dataclass(frozen=True)
+class Top:
+    """A function or class at the top of a file, and what its code says of it."""
+
+    name: str
+    used: frozenset[str]
+    """The words of its code."""
+    is_kernel: bool
+    launches: bool
+
+
+def tops_of(text: str, tree: ast.Module) -> Iterator[Top]:
+    """Yield what stands at the top of a file."""
+    compiled = set(_compiled(tree.body))
+    lines = text.splitlines()
+    for node in _tops(tree.body):
+        code = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        used = frozenset(re.findall(r"[A-Za-z_]\w+", code))
+        decorators = [ast.unparse(each) for each in node.decorator_list]
+        is_kernel = any(map(_LAUNCHED_BY.search, decorators))
+        launches = _LAUNCH.search(code) or compiled & used or _CUSTOM_OP.search(" ".join(decorators))
+        yield Top(node.name, used, is_kernel, launches=not is_kernel and bool(launches))
+
+
+def definitions(tops: Sequence[Top]) -> Definitions:
+    """Index what stands at the top of a repository's files."""
     words: dict[str, set[str]] = {}
-    kernels: set[str] = set()
-    launching: set[str] = set()
-    for text, tree in files.values():
-        compiled = set(_compiled(tree.body))
-        lines = text.splitlines()
-        for node in _tops(tree.body):
-            code = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-            used = set(re.findall(r"[A-Za-z_]\w+", code))
-            words.setdefault(node.name, set()).update(used)
-            decorators = [ast.unparse(each) for each in node.decorator_list]
-            if any(map(_LAUNCHED_BY.search, decorators)):
-                kernels.add(node.name)
-            elif _LAUNCH.search(code) or compiled & used or _CUSTOM_OP.search(" ".join(decorators)):
-                launching.add(node.name)
-    launching -= _ANY
+    for top in tops:
+        words.setdefault(top.name, set()).update(top.used)
+    launching = {top.name for top in tops if top.launches} - _ANY
     for _ in range(8):
         more = {name for name, used in words.items() if name not in launching and used & launching} - _ANY
         if not more:
             break
         launching |= more
-    return Definitions(frozenset(words), frozenset(kernels), frozenset(launching))
+    return Definitions(frozenset(words), frozenset(top.name for top in tops if top.is_kernel), frozenset(launching))
 
 
 def _tops(body: Iterable[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef]:

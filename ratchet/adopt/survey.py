@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ratchet.adopt.candidates import BenchmarkIdea, candidates, problems
-from ratchet.adopt.definitions import definitions
+from ratchet.adopt.definitions import Top, definitions, tops_of
 from ratchet.adopt.guesses import Function, functions_of
 from ratchet.adopt.slices import Source, parsed
 from ratchet.adopt.usages import order_of, sources_of, usages
@@ -115,8 +116,13 @@ def _candidates(texts: Mapping[str, str], homes: Mapping[str, str]) -> tuple[Ben
     own = {
         file: text for file, text in texts.items() if file.endswith(".py") and order_of(file) is None and _COMPUTES.search(text)
     }
-    trees = {file: tree for file, text in own.items() if (tree := parsed(text))}
-    defined = definitions({file: (own[file], tree) for file, tree in trees.items()})
+    tops: list[Top] = []
+    functions: list[Function] = []
+    for file, text in own.items():  # keeps no tree: of thousands, Python would look through all of them again and again
+        if tree := parsed(text):
+            tops += tops_of(text, tree)
+            functions += _functions(file, tree, texts, homes)
+    defined = definitions(tops)
     offered: set[str] = set()
     for package, home in homes.items():
         offered |= set(re.findall(r"\w+", texts.get(str(PurePosixPath(home, package, "__init__.py")), "")))
@@ -129,16 +135,16 @@ def _candidates(texts: Mapping[str, str], homes: Mapping[str, str]) -> tuple[Ben
             and "torch" in texts[file]
         ):
             sources += sources_of(file, texts[file])
-    functions: list[Function] = []
-    for file, tree in trees.items():
-        if not _ASIDE & set(PurePosixPath(file).parts[:-1]) and (place := _module_of(file, homes)):
-            module, is_private = place
-            inner = (
-                set(re.findall(r"\w+", texts.get(str(PurePosixPath(file).parent / "__init__.py"), ""))) if is_private else None
-            )
-            functions += functions_of(tree, module, inner)
     mentions = Counter(word for text in texts.values() for word in set(re.findall(r"\w+", text)))
     return candidates(usages(sources, defined, set(homes)), functions, list(problems(own)), defined, offered, mentions)
+
+
+def _functions(file: str, tree: ast.Module, texts: Mapping[str, str], homes: Mapping[str, str]) -> Iterator[Function]:
+    """Yield the functions of a file that its package offers."""
+    if not _ASIDE & set(PurePosixPath(file).parts[:-1]) and (place := _module_of(file, homes)):
+        module, is_private = place
+        inner = set(re.findall(r"\w+", texts.get(str(PurePosixPath(file).parent / "__init__.py"), ""))) if is_private else None
+        yield from functions_of(tree, module, inner)
 
 
 def _module_of(file: str, homes: Mapping[str, str]) -> tuple[str, bool] | None:

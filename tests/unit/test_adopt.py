@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import json
 import re
 import tomllib
 import types
+import weakref
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -174,6 +176,23 @@ def test_kernels_and_what_a_package_offers_come_first(tmp_path: Path) -> None:
     files["k/z.py"] = "import torch\nimport triton\ndef z(x):\n    z_kernel[(1,)](x)\n"
     calls = [each.shown for each in surveyed(tmp_path, files).candidates]
     assert calls == ["k.z.z(x)", "k.b.b(x)", "k.a.a(x)", "k.utils.utils(x)", "k.naive.naive(x)"]
+
+
+def test_a_repository_is_read_file_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trees of thousands of files are not held together: with each one, Python would take longer for the next."""
+    seen: list[weakref.ref[ast.Module]] = []
+    alive: list[int] = []
+
+    def parsed(text: str) -> ast.Module:
+        alive.append(sum(tree() is not None for tree in seen))
+        tree = ast.parse(text)
+        seen.append(weakref.ref(tree))
+        return tree
+
+    monkeypatch.setattr("ratchet.adopt.survey.parsed", parsed)
+    found = surveyed(tmp_path, {f"k/{name}.py": TENSORS for name in ("__init__", "a", "b", "c", "d")})
+    assert (len(found.candidates), len(alive)) == (5, 5)
+    assert max(alive) <= 1  # the one before
 
 
 def test_functions_of_tests_are_not_offered(tmp_path: Path) -> None:
