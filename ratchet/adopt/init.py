@@ -105,7 +105,7 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     pyproject, ignored = _read(root / "pyproject.toml"), _read(root / ".gitignore")
     settings = load_settings(root, environ, {})
     is_set = has_settings(pyproject or "")
-    folders_of_ours = (settings.bench, settings.results) if is_set else (_bench(found.texts, files), _results(files))
+    folders_of_ours = (settings.bench, settings.results) if is_set else (_bench(root, found.texts, files), _results(files))
     bench, results = (str(PurePosixPath(folder)) for folder in folders_of_ours)  # a person may write ./perf/
     settings = settings.model_copy(update={"bench": bench, "results": results})
     planned: list[PlannedFile] = []
@@ -255,10 +255,11 @@ def _read(path: Path) -> str | None:
         raise UsageError(f"{path} cannot be read: {error}.", "Fix the file and try again.") from None
 
 
-def _bench(texts: Mapping[str, str], files: Sequence[str]) -> str:
-    """Return the usual folder of benchmarks; another where the repository has other files in it."""
+def _bench(root: Path, texts: Mapping[str, str], files: Sequence[str]) -> str:
+    """Return the usual folder of benchmarks; another where the repository has other files in it, or git is to ignore it."""
     is_taken = any(file == "bench" or file.startswith("bench/") for file in files) and not _has_benchmarks(texts, "bench")
-    return "ratchet_bench" if is_taken else "bench"
+    is_ignored = ask(["git", "check-ignore", "--quiet", f"bench/{_FIRST}"], folder=root).returncode == 0
+    return "ratchet_bench" if is_taken or is_ignored else "bench"
 
 
 def _has_benchmarks(texts: Mapping[str, str], bench: str) -> bool:

@@ -260,6 +260,15 @@ def test_who_is_asked_before_code_runs(words: str, asks: bool, tmp_path: Path, m
     assert bool(questions) == asks
 
 
+@pytest.mark.parametrize("other", [{"bench/data.txt": "1\n"}, {".gitignore": "bench/\n"}])
+def test_benchmarks_get_a_folder_of_their_own(other: dict[str, str], tmp_path: Path) -> None:
+    """Where the usual one has other files, or git ignores it, what is written can be committed all the same."""
+    new_repository(tmp_path / "repo", {"pyproject.toml": "[project]\n", **other})
+    plan = init.plan_init(InitRequest(tmp_path / "repo"), {}, lambda _: False)
+    assert plan.files[0].path == "ratchet_bench/first.py"
+    assert tomllib.loads(plan.files[-1].new)["tool"]["ratchet"]["bench"] == "ratchet_bench"
+
+
 @pytest.mark.parametrize("bench", ["./perf/bench/", "."])
 def test_folders_may_be_written_in_any_way(bench: str, tmp_path: Path) -> None:
     """Benchmarks that are there are seen, those that are not are written and named as git has them, and so are results."""
