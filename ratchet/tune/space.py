@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -49,11 +50,6 @@ class Space:
     def sizes(self) -> tuple[int, ...]:
         """Number of values of each parameter."""
         return tuple(len(values) for values in self.parameters.values())
-
-    @property
-    def combinations(self) -> int:
-        """Number of combinations of values, valid or not."""
-        return functools.reduce(lambda product, size: product * size, self.sizes, 1)
 
     def encode(self, configuration: Configuration) -> Codes | None:
         """Return the place of each value among those of its parameter, shape (d,); None for other parameters or values."""
@@ -160,13 +156,10 @@ class _Rule:
         self.columns = frozenset(self._at)
         """The columns that must be bound before it can be called."""
         self._table: Mask | None = None
-        self.combinations = 1
-        for values in self._values:
-            self.combinations *= len(values)
-        if self.combinations <= TABLE:
+        shape = [len(values) for values in self._values]
+        if math.prod(shape) <= TABLE:
             allowed = (self._allows(row) for row in itertools.product(*self._values))
-            shape = [len(values) for values in self._values]
-            self._table = np.fromiter(allowed, dtype=np.bool_, count=self.combinations).reshape(shape)
+            self._table = np.fromiter(allowed, dtype=np.bool_, count=math.prod(shape)).reshape(shape)
 
     @property
     def slow(self) -> bool:
