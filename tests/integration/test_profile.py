@@ -341,7 +341,6 @@ def profiled(
     tmp_path: Path,
     traced: Mapping[str, Mapping[Side, SideTrace]],
     *,
-    options: NcuOptions = NcuOptions(),  # noqa: B008  frozen
     timeout_s: float = 60,
     begun_for: Mapping[str, Mapping[Side, SideTrace]] | None = None,
     **tools: str,
@@ -358,6 +357,7 @@ def profiled(
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
     trees: dict[Side, TreeSpec] = {side: spec(play, "cuda") for side in next(iter(traced.values()))}
     request = ProfileRequest(trees, 1, environ, tmp_path, TimeBudget(timeout_s))
+    options = NcuOptions()
     with contextlib.ExitStack() as running:
         ready = start_profilers(request, dict.fromkeys(begun_for, options), begun_for, running) if begun_for else None
         return profile_sides(request, dict.fromkeys(traced, options), traced, ready)

@@ -46,12 +46,11 @@ def searched(
     batches: list[int],
     *,
     fails: bool = False,
-    budget: int | None = None,
     most: float = math.inf,
     space: Space = SPACE,
 ) -> list[Any]:
     """Ask in batches and answer each, until nothing comes, or ``most`` have come."""
-    search = Search(candidates(space), strategy, seed, budget)
+    search = Search(candidates(space), strategy, seed)
     proposed: list[Any] = []
     while True:
         asked = search.ask(batches[len(proposed) % len(batches)])
