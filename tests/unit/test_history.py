@@ -508,14 +508,6 @@ def test_other_driver_is_bridged_by_both_anchors(slower: float) -> None:
     assert third.bridged
 
 
-def test_points_without_an_anchor_stay() -> None:
-    """A run that did not measure the anchor is a point without an index, and breaks nothing."""
-    runs = [run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(None)), run_at(2, 4, case_of(to(1, 1.3)))]
-    points = only_series(runs).points
-    assert [point.index for point in points] == [1.2, None, 1.3]
-    assert [point.seam for point in points] == [None, None, None]
-
-
 def history_of_breaks(length: int) -> list[HistoryRun]:
     """Runs with anchors, drivers and workloads that come and go, whose reference is sometimes a commit known before."""
     random = Random(7)

@@ -26,11 +26,6 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    return read(unpacked("coalescing_good.ncu-rep", tmp_path_factory.mktemp("good")))
-
-
-@pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     return read(unpacked("coalescing_bad.ncu-rep", tmp_path_factory.mktemp("bad")))
 
@@ -108,13 +103,6 @@ def test_rules_are_ranked_and_readable(bad: Profile) -> None:
     assert rules[0].speedup_percent == pytest.approx(86.83, abs=0.01)
     assert not any("@" in rule.message for rule in rules)
     assert any("Programming Guide (https://docs.nvidia.com" in rule.message for rule in rules)
-
-
-def test_the_fast_report(good: Profile) -> None:
-    """The fast kernel moves four full sectors for each request, in a fifth of the time."""
-    (kernel,) = good.kernels
-    assert (kernel.load_sectors_per_request, kernel.store_sectors_per_request, kernel.coalesced_percent) == (4.0, 4.0, 100.0)
-    assert kernel.duration_s == 51584e-9
 
 
 def test_what_was_not_collected_is_absent(bad: Profile) -> None:
