@@ -164,6 +164,8 @@ class Watch:
         self._loaded: frozenset[str] = frozenset()
         """Modules of packages that were there already, so that no import looks for them."""
         self._is_on = self._forks_itself = False
+        self._threads_of = ""
+        """Where the tree began a thread, by itself or by what it called."""
         self._here = _Here()
         self._undo = contextlib.ExitStack()
 
@@ -193,6 +195,8 @@ class Watch:
         self._replace(sys, "addaudithook", self._traceable(sys.addaudithook))
         handlers = sys.modules["_signal"]
         self._replace(handlers, "signal", self._noting(handlers.signal, "signal"))
+        for starter, name in ((threading.Thread, "start"), (sys.modules["_thread"], "start_new_thread")):
+            self._replace(starter, name, self._noting(getattr(starter, name), "thread"))
         for name in _TRACERS:
             self._replace(sys, name, self._noting(getattr(sys, name), name))
         if self._functions:
@@ -228,12 +232,13 @@ class Watch:
         self._is_on = self._forks_itself = False
 
     def note_threads(self) -> None:
-        """Note threads that keep running code of the tree: what they do later, nobody hears."""
+        """Note threads of the tree that keep running: what they do later, nobody hears."""
         was_busy, self._here.is_busy = self._here.is_busy, True  # a look at frames is an event
         others = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
         self._here.is_busy = was_busy
         for frame in others:
-            if place := next((self._place(each) for each in _back(frame) if self._path_of_code(each.f_code)), ""):
+            place = next((self._place(each) for each in _back(frame) if self._path_of_code(each.f_code)), self._threads_of)
+            if place:
                 self._touch(Touch("anything", f"a thread of {place} keeps running after the import"))
 
     def stop(self) -> None:
@@ -335,6 +340,10 @@ class Watch:
         elif name in _PROGRAMS:
             if name in _FORKS or not self._is_outside(event, _COMPILERS):
                 self._touch(Touch("anything", f"{self._place(event.asker)} started a process, which may notice anything"))
+        elif name == "thread":
+            calling = itertools.takewhile(lambda each: not _is_of(each, *_IMPORT), _back(event.caller))
+            own = next((self._place(each) for each in calling if self._path_of_code(each.f_code)), "")
+            self._threads_of = self._threads_of or ("" if self._is_outside(event, _COMPILERS) else own)
         elif name == "ctypes.dlsym":
             library = getattr(arguments[0], "_name", None)
             may_do_all = (

@@ -196,9 +196,18 @@ def test_a_case_that_asks_whether_it_is_watched_is_noticed(tmp_path: Path, name:
     assert found["base"]["noticed"] == [f"kit/op.py:2 asked whether it is being watched (sys.{name})"]
 
 
-def test_a_thread_that_keeps_running_after_the_import_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "begins",
+    [
+        "import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\n",
+        "import threading\nTIMER = threading.Timer(60, print); TIMER.daemon = True; TIMER.start()\n",
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor as Pool; Pool(1).submit(time.sleep, 60)\n",
+    ],
+    ids=["in code of the tree", "in code of Python's own", "of a pool"],
+)
+def test_a_thread_that_keeps_running_after_the_import_is_noticed(tmp_path: Path, begins: str) -> None:
     """What it imports a second later, all workers have, and nobody has heard of it."""
-    op = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\ndef value(): return 1\n"
+    op = f"{begins}def value(): return 1\n"
     trees = {side: write(tmp_path / side / side, {**in_op(op), "bench/op.py": BENCH}).resolve() for side in ("base", "head")}
     (trees["head"] / "kit/table.py").write_text("N = 8\n")
 
