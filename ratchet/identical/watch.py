@@ -325,7 +325,8 @@ class Watch:
 
     def _heard(self, event: _Event) -> None:  # noqa: PLR0912  one branch for each kind of event
         name, arguments = event.name, event.arguments
-        if self._is_left_outside(event) and not _is_of(event.asker, *_READERS):
+        is_of_import = event.name == "os.listdir" and event.steps  # byte code makes folders young
+        if not is_of_import and self._is_left_outside(event) and not _is_of(event.asker, *_READERS):
             place = f"{self._place(event.asker)} used {arguments[_ONE_PLACE.get(name, 0)]}"
             self._touch(Touch("anything", f"{place}, which a build has written outside of its tree"))
         if name == "exec":
@@ -393,19 +394,28 @@ class Watch:
     def _is_left_outside(self, event: _Event) -> bool:
         """Return whether an event is of a file outside the tree that is younger than the tree, and older than this watch.
 
-        A build has written it, of whatever differs between the trees. Environments may be as young, and what the kernel makes up.
+        A build has written it, of whatever differs between the trees: a file, a link on the way there, or what is in a folder
+        that is listed. Environments may be as young, and what the kernel makes up.
         """
         place = next(iter(event.arguments[_ONE_PLACE.get(event.name, 0) :]), None)
-        if self._made is None or not isinstance(place, str | bytes | os.PathLike):
+        if (made := self._made) is None or not isinstance(place, str | bytes | os.PathLike):
             return False
-        try:
-            found = _stat(place)
-        except (OSError, ValueError):
+        elsewhere = (self._start, f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}", "/proc/", "/sys/")
+
+        def is_young(file: str, *kinds: int) -> bool:
+            try:
+                found = _lstat(file)
+            except (OSError, ValueError):
+                return False
+            is_made = stat.S_IFMT(found.st_mode) in kinds and made <= found.st_ctime < self._since
+            return is_made and not file.startswith(elsewhere)
+
+        if "\0" in (text := os.fsdecode(place)):
             return False
-        if not stat.S_ISREG(found.st_mode) or not self._made <= found.st_ctime < self._since:
-            return False
-        text = os.path.realpath(os.fsdecode(place))
-        return not text.startswith((self._start, f"{sys.prefix}{os.sep}", f"{sys.base_prefix}{os.sep}", "/proc/", "/sys/"))
+        real = self._real(text)
+        folder = {stat.S_IFDIR} if event.name in ("os.listdir", "os.scandir") else set()
+        way = () if real == text else (text, *map(str, PurePath(text).parents))
+        return is_young(real, stat.S_IFREG, *folder) or any(is_young(each, stat.S_IFLNK) for each in way)
 
     def _shown(self, event: _Event) -> None:
         """Note a call after which somebody sees frames or code that no event tells of, or runs what nothing traces."""

@@ -166,8 +166,10 @@ def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, wri
             "import sys\n    sys.path.append(str(MADE.parent))\n"
             "    try:\n        import n\n    except ImportError:\n        return 1",
         ),
+        ("link", "return MADE.read_text()"),
+        ("folder", "return len(list(MADE.iterdir()))"),
     ],
-    ids=["read", "asked for its size", "run", "imported", "opened by C code", "loaded", "imported as a library"],
+    ids=["read", "asked for its size", "run", "imported", "opened by C code", "loaded", "a library", "a link", "listed"],
 )
 @pytest.mark.parametrize("is_of_the_build", [True, False])
 def test_what_a_build_has_left_outside_its_tree_is_noticed(
@@ -175,13 +177,14 @@ def test_what_a_build_has_left_outside_its_tree_is_noticed(
 ) -> None:
     """A build may have made it of anything that differs; an older file is the same for both sides."""
     made = tmp_path / "build" / beside
+    leaves = {"link": {beside: Path(os.__file__)}, "folder": {f"{beside}/1": ""}}.get(beside, {beside: "N = 2\n"})
     op = f"from pathlib import Path\nMADE = Path({str(made)!r})\ndef value():\n    {uses}\n"
     if not is_of_the_build:
-        write(tmp_path / "build", {beside: "N = 2\n"})
+        write(tmp_path / "build", leaves)
         time.sleep(0.02)  # kernels give files coarse times
     files = {**in_op(op), "bench/op.py": BENCH, ".git/objects/info/alternates": ""}
     trees = {side: write(tmp_path / side / side, {**files, "tools/make.py": side}).resolve() for side in ("base", "head")}
-    write(tmp_path / "build", {beside: "N = 2\n"} if is_of_the_build else {})
+    write(tmp_path / "build", leaves if is_of_the_build else {})
     difference = compare(trees["base"], trees["head"], "bench", "results")
     noticed = watched(trees["base"], tmp_path / "none", difference)["noticed"]
     assert bool(noticed) == is_of_the_build
