@@ -27,6 +27,7 @@ from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any
 
 import ratchet
+from ratchet.common.byte_code import followed_source
 from ratchet.core.bench.child.reads import checked_out_at
 from ratchet.core.bench.messages import OPENED_ELSEWHERE
 from ratchet.identical.difference import GIT
@@ -467,10 +468,10 @@ class Watch:
     def _written(self, event: _Event, path: str) -> None:
         """Note a file that the run itself has written: an earlier worker did what this one need not do any more."""
         try:
-            found = _lstat(f"{self._start}{path}")
+            found = _lstat(file := f"{self._start}{path}")
         except OSError:  # a file that is made now has not kept anything
             return
-        if found.st_ctime > self._since and not stat.S_ISDIR(found.st_mode) and "__pycache__/" not in path:
+        if found.st_ctime > self._since and not stat.S_ISDIR(found.st_mode) and not followed_source(Path(file)):
             what = f"{self._place(event.asker)} used {PurePath(path).name}, which the run itself has written"
             self._touch(Touch("anything", what))
 

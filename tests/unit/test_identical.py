@@ -129,8 +129,9 @@ def test_what_changes_nothing_is_not_noticed(tmp_path: Path, change: Change) -> 
         ("kit/made", "import sqlite3\n    return sqlite3.connect(MADE).total_changes"),
         ("kit/made", "return MADE.read_text()"),
         ("kit/made", "return len(list(MADE.parent.glob('m*')))"),
+        ("kit/__pycache__/made", "return MADE.read_text()"),
     ],
-    ids=["imported", "asked for", "asked for its rights", "opened by C code", "read", "listed"],
+    ids=["imported", "asked for", "asked for its rights", "opened by C code", "read", "listed", "read beside byte code"],
 )
 def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, writes: str, uses: str) -> None:
     """It did what this one need not do any more, and nobody knows what that was."""
@@ -140,6 +141,7 @@ def test_what_another_worker_has_left_in_the_tree_is_noticed(tmp_path: Path, wri
 
     def host(writer: int) -> None:
         loaded = load(spec_of(trees["base"]), compare(trees["base"], trees["head"], "bench", "results"))
+        (trees["base"] / writes).parent.mkdir(exist_ok=True)
         (trees["base"] / writes).write_text("N = 2\n")
         os.write(writer, forked(lambda inner: worker(inner, loaded)).encode())
 
