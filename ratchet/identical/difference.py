@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import marshal
 import os
 import stat
 import tomllib
@@ -15,6 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path, PurePath
 from types import CodeType
 
@@ -118,7 +120,7 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
         with os.scandir(tree / folder) as entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
-                if entry.name == GIT or (in_cache and (source := followed_source(tree / path)) and source.is_file()):
+                if entry.name == GIT or (in_cache and (source := followed_source(tree / path)) and _follows(tree / path, source)):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(f"{path}/")
@@ -126,6 +128,22 @@ def _entries(tree: Path) -> dict[str, os.stat_result]:
                         continue
                 found[path] = entry.stat(follow_symlinks=False)
     return found
+
+
+def _follows(byte_code: Path, source: Path) -> bool:
+    """Return whether byte code is what Python compiles of its source, or of another release. Builds may give both any time."""
+    if not source.is_file():
+        return False
+    data = byte_code.read_bytes()
+    if data[:4] != MAGIC_NUMBER:
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = compile(source.read_bytes(), source, "exec", dont_inherit=True)
+        return bool(marshal.loads(data[16:]) == compiled)  # noqa: S302  as its import does
+    except (SyntaxError, ValueError, EOFError, TypeError):
+        return False
 
 
 def _difference(reference: Path, head: Path, path: str, one: os.stat_result | None, other: os.stat_result | None) -> str:

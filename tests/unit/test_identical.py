@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import marshal
 import os
 import sys
 import time
 import warnings
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -270,10 +272,12 @@ def test_two_python_files(before: str, after: str, change: PythonChange) -> None
 def test_two_trees(tmp_path: Path) -> None:
     """Whatever few programs read waits to be noticed; everything else, and settings of ratchet, count for every case."""
     same = {"a.bin": "\0", "link": Path("a.bin"), "kit/a.py": "A = 1\n", "notes.md": "", "built.txt": "TREE/lib"}
+    same |= dict.fromkeys(("kit/same.py", "kit/stale.py"), "A = 1\n")
     trees = [write(tmp_path / name, same) for name in ("one", "other")]
     for tree in trees:
         (tree / "built.txt").write_text(f"{tree}/lib")
     assert compare(*trees, "bench", "results") == TreeDifference()
+    one, eight = (("A = 1\n", "", "exec"), ("A = 8\n", "", "exec"))
     head = {
         "a.bin": "1",
         "kit/a.py": "A = 2\n",
@@ -285,6 +289,8 @@ def test_two_trees(tmp_path: Path) -> None:
         "kit/__pycache__/gone.cpython-311.pyc": b"1234\0\0\0\0",
         "kit/__pycache__/odd.pyc": b"1234\0\0\0\0",
         "kit/__pycache__/b.cpython-311.pyc": b"1234\1\0\0\0",
+        cache_from_source("kit/same.py"): MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(*one, dont_inherit=True)),
+        cache_from_source("kit/stale.py"): MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(*eight, dont_inherit=True)),
         ".git/HEAD": "2",
     }
     write(trees[1], head)
@@ -300,7 +306,8 @@ def test_two_trees(tmp_path: Path) -> None:
     } | {"kit.egg-info": "is new"}
     assert found.one_sided == {"docs", "docs/new.md", "notes.md", "kit.egg-info"}
     assert found.python == {"kit/a.py": PythonChange(top="A = 2")}
-    cached = tuple(f"kit/__pycache__/{name}.pyc is new" for name in ("b.cpython-311", "gone.cpython-311", "odd"))
+    cached = [f"kit/__pycache__/{name}.pyc is new" for name in ("b.cpython-311", "gone.cpython-311", "odd")]
+    cached.append(f"{cache_from_source('kit/stale.py')} is new")
     counted = ("a.bin changed", "kit.egg-info/LICENSE is new", *cached, "link leads elsewhere")
     assert found.counted == (*counted, "the settings in pyproject.toml changed")
 
