@@ -223,11 +223,18 @@ def _compiler_warnings(source: bytes) -> list[tuple[type[Warning], str]]:
 
 def _module_change(one: ast.Module, other: ast.Module) -> PythonChange:
     for module in (one, other):
-        module.body[1:] = [node for node in module.body[1:] if not _is_main(node)]  # a text is a docstring where it stands first
+        if _keeps_its_name(module):  # the first statement stays: a text is a docstring there
+            module.body[1:] = [node for node in module.body[1:] if not _is_main(node)]
     kernels = _without_changed_kernels(one, other)
     described = _first_difference(one, other)
     bodies = _bodies(_compiled(one), _compiled(other))
     return PythonChange(top=described) if bodies is None else PythonChange(bodies=bodies, kernels=kernels)
+
+
+def _keeps_its_name(module: ast.Module) -> bool:
+    """Return whether a module does no more with ``__name__`` than to read it: nothing then makes a program of an import."""
+    text = ast.dump(module)
+    return text.count("__name__") == sum(text.count(f"{read}='__name__', ctx=Load()") for read in ("id", "attr"))
 
 
 def _is_main(node: ast.stmt) -> bool:
