@@ -481,6 +481,24 @@ HARMLESS = (
 
 LATER = (
     Change(
+        "a name with a dot is relative to a descriptor, and nothing opens its file",
+        in_op(
+            f"import os\n{_HERE}def value():\n    folder = os.open(ROOT / 'docs', os.O_PATH)\n"
+            "    return os.fstat(os.open('./a.md', os.O_PATH, dir_fd=folder)).st_size\n",
+            **{"docs/a.md": "2"},
+        ),
+        {"docs/a.md": "eight..."},
+    ),
+    Change(
+        "a path is of a class that says it leads elsewhere",
+        in_op(
+            f"import os\n{_HERE}class Place(str):\n    def rpartition(self, *_): return '/etc', '/', 'passwd'\n"
+            "def value(): return os.stat(Place(ROOT / 'docs/a.md')).st_size\n",
+            **{"docs/a.md": "2"},
+        ),
+        {"docs/a.md": "eight..."},
+    ),
+    Change(
         "the names that an import found are read where it keeps them",
         in_op(
             "import sys, kit\nimport kit.other\ndef value(): return len(sys.path_importer_cache[kit.__path__[0]]._path_cache)\n",

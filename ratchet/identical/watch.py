@@ -315,7 +315,7 @@ class Watch:
             return
         self._here.is_busy = True
         try:
-            noted = _Event(event, arguments, named)
+            noted = _Event(event, tuple(map(_plain, arguments)), {name: _plain(each) for name, each in named.items()})
             if not self._is_elsewhere(noted):  # most are: found before anybody looks at frames, of which each look is an event
                 noted.caller = next((each for each in _back(sys._getframe(1)) if each.f_code.co_filename != __file__), None)
                 self._heard(noted)
@@ -502,7 +502,7 @@ class Watch:
         names = self._places(file, base)
         may_be_relative = not base and event.name.startswith(("open", "os."))
         if may_be_relative and not (text := os.fsdecode(file)).startswith(os.sep):
-            names.append(f"*/{text}")
+            names.append(f"*/{PurePath(text)}")
         return names
 
     def _listed(self, event: _Event, place: Any) -> None:
@@ -604,7 +604,7 @@ class Watch:
         if ".." in text:  # a folder that is left again has to be there
             paths += [self._path_of(str(each)) for each in PurePath(base, text).parents]
         if not (base or text.startswith(os.sep)):  # perhaps it is relative to a descriptor, of which an event says nothing
-            paths += [path for path in self._paths if f"/{path}".endswith(f"/{text}")]
+            paths += [path for path in self._paths if f"/{path}".endswith(f"/{PurePath(text)}")]
         return list(filter(None, paths))
 
     def _is_outside(self, event: _Event, places: tuple[str, ...]) -> bool:
@@ -657,6 +657,11 @@ class _Listing:
 
     def __set__(self, finder: Any, names: Any) -> None:
         vars(finder)[self._name] = names
+
+
+def _plain(value: Any) -> Any:
+    """Return a text without an author's class, whose methods might say something else of it; anything else as it is."""
+    return str.__str__(value) if issubclass(type(value), str) else value
 
 
 @functools.lru_cache(4096)
