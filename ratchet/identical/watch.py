@@ -196,8 +196,9 @@ class Watch:
         self._replace(sys, "addaudithook", self._traceable(sys.addaudithook))
         handlers = sys.modules["_signal"]
         self._replace(handlers, "signal", self._noting(handlers.signal, "signal"))
-        for starter, name in ((threading.Thread, "start"), (sys.modules["_thread"], "start_new_thread")):
-            self._replace(starter, name, self._noting(getattr(starter, name), "thread"))
+        for starter in (threading.Thread, sys.modules["_thread"]):
+            for name in [name for name in vars(starter) if name.startswith("start")]:
+                self._replace(starter, name, self._noting(getattr(starter, name), "thread"))
         for name in _TRACERS:
             self._replace(sys, name, self._noting(getattr(sys, name), name))
         if self._functions:

@@ -209,8 +209,9 @@ def test_a_case_that_asks_whether_it_is_watched_is_noticed(tmp_path: Path, name:
         "import threading, time\nthreading.Thread(target=lambda: time.sleep(60), daemon=True).start()\n",
         "import threading\nTIMER = threading.Timer(60, print); TIMER.daemon = True; TIMER.start()\n",
         "import time\nfrom concurrent.futures import ThreadPoolExecutor as Pool; Pool(1).submit(time.sleep, 60)\n",
+        "import _thread, threading\n_thread.start_new(threading.Event().wait, ())\n",
     ],
-    ids=["in code of the tree", "in code of Python's own", "of a pool"],
+    ids=["in code of the tree", "in code of Python's own", "of a pool", "begun by an old name"],
 )
 def test_a_thread_that_keeps_running_after_the_import_is_noticed(tmp_path: Path, begins: str) -> None:
     """What it imports a second later, all workers have, and nobody has heard of it."""
