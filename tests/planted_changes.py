@@ -481,6 +481,16 @@ HARMLESS = (
 
 LATER = (
     Change(
+        "the compiler that torch starts is a program of the tree",
+        in_op(
+            f"from torch.utils.cpp_extension import check_compiler_is_gcc\n{_HERE}"
+            "def value(): return check_compiler_is_gcc(str(ROOT / 'tools/cxx'))\n",
+            **{"tools/cxx": "#!/bin/sh\n[ -e ${0%/*}/../docs/new.md ] || printf 'COLLECT_GCC=1\\ngcc version 1'\n"},
+        ),
+        {"docs/new.md": ""},
+        modes=("tools/cxx", 0o755, 0o755),
+    ),
+    Change(
         "a name with a dot is relative to a descriptor, and nothing opens its file",
         in_op(
             f"import os\n{_HERE}def value():\n    folder = os.open(ROOT / 'docs', os.O_PATH)\n"

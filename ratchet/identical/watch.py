@@ -341,7 +341,8 @@ class Watch:
         elif name == "import" or _is_of(event.asker, *_READERS):
             pass
         elif name in _PROGRAMS:
-            if name in _FORKS or not self._is_outside(event, _COMPILERS):
+            is_own = os.sep in str(program := next(iter(arguments), "")) and self._places(program)  # and no compiler of theirs
+            if name in _FORKS or is_own or not self._is_outside(event, _COMPILERS):
                 self._touch(Touch("anything", f"{self._place(event.asker)} started a process, which may notice anything"))
         elif name == "thread":
             calling = itertools.takewhile(lambda each: not _is_of(each, *_IMPORT), _back(event.caller))
