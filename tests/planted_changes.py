@@ -481,6 +481,15 @@ HARMLESS = (
 
 LATER = (
     Change(
+        "its folder has another name meanwhile",
+        in_op(
+            f"{_HERE}def value():\n    moved = (ROOT / 'docs').rename(ROOT / 'moved')\n"
+            "    size = (moved / 'a.md').stat().st_size\n    moved.rename(ROOT / 'docs')\n    return size\n",
+            **{"docs/a.md": "2"},
+        ),
+        {"docs/a.md": "eight..."},
+    ),
+    Change(
         "the compiler that torch starts is a program of the tree",
         in_op(
             f"from torch.utils.cpp_extension import check_compiler_is_gcc\n{_HERE}"

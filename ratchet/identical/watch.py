@@ -489,8 +489,9 @@ class Watch:
             for path in self._places(each, base):
                 if not event.steps:
                     self._written(event, path)
-                if not exists_only:
-                    self._touch(Touch("read", path), f"asked for it ({event.name})", event)
+                below = [each for each in self._paths if each.startswith(f"{path}/")] if event.name == "os.rename" else ()
+                for seen in (path, *below) if not exists_only else ():  # what a folder holds has other names from now on
+                    self._touch(Touch("read", seen), f"asked for it ({event.name})", event)
         if event.name in ("os.stat", "os.lstat") and not exists_only:  # size and links of a folder tell what is in it
             self._listed(event, os.path.join(base, arguments[0]) if base else arguments[0])  # noqa: PTH118  as in `_places`
 
