@@ -41,8 +41,8 @@ START_S = 120.0
 """Longest time in which a process may import torch."""
 RESTLESS_S, RESTLESS = 0.005, 0.01
 """What stopped processes may run all the same: seconds, and the share of the time."""
-LONGEST_STOP_S = 0.1
-"""Longest time in which a thread may take note of the signal that stops it. One that has the core does when the core looks."""
+LONGEST_STOP_S = 1.0
+"""Longest time in which a thread may take note of the signal that stops it: a busy core has others to run."""
 QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OPENBLAS_THREAD_TIMEOUT": "4", "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -126,6 +126,9 @@ class Runner:
         self.setup_s = self._restless_s = self._rest_s = self._rest_since = 0.0
         self._used_ns: dict[str, int] | None = None
         """Nanoseconds that each thread had run when all were stopped; None while they run."""
+        self._alive: set[str] = set()
+        self._newest: object = None
+        """The threads that had not ended then, and the number of the newest one, if no other program's are counted."""
         self._before_bytes = self._device_bytes = self._peak_bytes = 0
 
     def fork(self, seed: int) -> None:
@@ -247,28 +250,30 @@ class Runner:
 
     def _begin_rest(self) -> None:
         until = perf_counter() + LONGEST_STOP_S
-        before, processes = None, self._processes()
+        before, states = None, _states(processes := self._processes())
         # Until each thread stands still, or has ended, its count of time is not complete; and a list that was read while a
         # process ended lacks what that one had started.
-        while processes != before or any(
-            text.rpartition(")")[2].split()[0] not in "TtZX" for _, text in _of_threads(processes, "stat")
-        ):
-            if perf_counter() > until:
-                break
+        while (states != before or {*states.values()} - {*"TtZX"}) and perf_counter() < until:
             sleep(1e-4)
-            before, processes = processes, self._processes()
-        self._used_ns, self._rest_since = _threads_ns(processes), perf_counter()
+            before, states = states, _states(processes := self._processes())
+        self._alive = {thread for thread, state in states.items() if state not in "ZX"}
+        self._used_ns, self._newest, self._rest_since = _threads_ns(processes), self._newest_thread(), perf_counter()
 
     def _check_rest(self) -> None:
         """Compare how long threads have run with that at the stop: a signal can wake what another one stopped."""
         if self._used_ns is None:
             return
         now_ns = _threads_ns(self._processes())
+        # The time of a thread that has ended is nowhere. But only what runs can end, or start another one.
+        are_others = self._alive - now_ns.keys() or self._newest != self._newest_thread()
         self._restless_s += sum(max(0, used - self._used_ns.get(thread, 0)) for thread, used in now_ns.items()) / 1e9
         self._rest_s += perf_counter() - self._rest_since
         self._used_ns = None
-        if self._restless_s > RESTLESS_S + RESTLESS * self._rest_s:
+        if are_others or self._restless_s > RESTLESS_S + RESTLESS * self._rest_s:
             raise RunnerTrouble(self.role, "its processes ran while they were stopped")
+
+    def _newest_thread(self) -> object:
+        return self._tell("number")["number"] if "pid" in self.holds else None
 
     def end(self) -> None:
         """End the processes that ran the file."""
@@ -381,6 +386,11 @@ def started(
 def _threads_ns(pids: Sequence[int]) -> dict[str, int]:
     """Return the nanoseconds that each thread of these processes has run."""
     return {thread: int(text.split()[0]) for thread, text in _of_threads(pids, "schedstat")}
+
+
+def _states(pids: Sequence[int]) -> dict[str, str]:
+    """Return the state of each thread of these processes, a letter."""
+    return {thread: text.rpartition(")")[2].split()[0] for thread, text in _of_threads(pids, "stat")}
 
 
 def _of_threads(pids: Sequence[int], file: str) -> Iterator[tuple[str, str]]:

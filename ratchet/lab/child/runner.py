@@ -96,6 +96,8 @@ def _serve(control: socket.socket, writable: Path, options: Mapping[str, Any]) -
                 containment.send_all(signal.SIGKILL)
             case "status":
                 answer = {"status": _status(runner)}
+            case "number":
+                answer = {"number": containment.last_number()}
         control.sendall(json.dumps(answer).encode() + b"\n")
 
 
