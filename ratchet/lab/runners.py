@@ -163,7 +163,7 @@ class Runner:
             return memory.DeviceMemory(size=size) if self._gpu else memory.HostMemory(self._pages, size)
         except OSError as error:
             raise HostError(
-                f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Use --input."
+                f"There is no memory for {units.size(size)} of inputs and results: {error}.", "Give smaller inputs with --input."
             ) from None
 
     def _share(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from ratchet.lab import numerics  # noqa: E402  after the skip
+from ratchet.lab.child.memory import HostMemory, new_pages  # noqa: E402
 from ratchet.lab.child.selections import watched  # noqa: E402
 
 SOURCE = torch.tensor([[3.0, 1.0, 3.0, 2.0], [0.0, 5.0, 5.0, 5.0]])
@@ -89,6 +92,15 @@ def test_a_large_real_part_hides_no_imaginary_one() -> None:
     assert numerics.closeness(found, expected, 1e-3, 1e-5, exact=exact).wrong == "z"
     assert numerics.closeness(expected, expected, 1e-3, 1e-5, exact=exact).wrong == ""
     assert numerics.is_less_precise(*numerics.precision_errors(found, expected, exact))
+
+
+def test_more_memory_than_there_is_is_refused_before_any_is_taken() -> None:
+    """Inputs that the machine cannot hold are an error at once: the kernel would end some process first."""
+    pages = new_pages()
+    with pytest.raises(OSError, match="allocate memory"):
+        HostMemory(pages, 1 << 50)
+    assert os.fstat(pages).st_size == 0
+    os.close(pages)
 
 
 def test_changes_are_a_few_roundings() -> None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
+import re
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,12 +66,19 @@ class HostMemory(SharedMemory):
     """Pages that both processes map; a runner cannot take them away again."""
 
     def __init__(self, descriptor: int, size: int) -> None:
-        """Map so many bytes of the pages of a descriptor, which are added where they are missing."""
+        """Map so many bytes of the pages of a descriptor, which are added where they are missing. Raises OSError."""
         size = max(size, ALIGNMENT)
         if os.fstat(descriptor).st_size < size:
+            if size > _available():  # the kernel would give out pages until it has to end some process
+                raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
             os.ftruncate(descriptor, size)
         pages = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _POPULATE)
         super().__init__(torch.from_numpy(np.frombuffer(pages, np.uint8)))
+
+
+def _available() -> int:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else sys.maxsize
 
 
 def new_pages() -> int:
