@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from ratchet.lab import numerics  # noqa: E402  after the skip
 from ratchet.lab.child.memory import HostMemory, new_pages  # noqa: E402
-from ratchet.lab.child.selections import watched  # noqa: E402
+from ratchet.lab.child.selections import in_float64, watched  # noqa: E402
 
 SOURCE = torch.tensor([[3.0, 1.0, 3.0, 2.0], [0.0, 5.0, 5.0, 5.0]])
 LARGEST = torch.tensor([0, 1])
@@ -94,6 +94,23 @@ def test_a_large_real_part_hides_no_imaginary_one() -> None:
     assert numerics.is_less_precise(*numerics.precision_errors(found, expected, exact))
 
 
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        lambda x: x.float() * 2,
+        lambda x: (x.to(torch.bfloat16) @ x.half().mT).half(),
+        lambda x: torch.softmax(x, -1, dtype=torch.float32),
+        lambda x: torch.arange(4).float() + torch.ones(4) * torch.linspace(0, 1, 4),
+        lambda x: torch.complex(x, x).to(torch.complex64).real,
+    ],
+)
+def test_what_names_a_shorter_type_is_computed_in_float64(narrow: object) -> None:
+    """A baseline that asks for float32 or half precision by name does it in float64 all the same."""
+    with in_float64():
+        assert narrow(torch.randn(4, 4)).dtype == torch.float64  # type: ignore[operator]
+    assert torch.ones(1).dtype == torch.float32
+
+
 def test_more_memory_than_there_is_is_refused_before_any_is_taken() -> None:
     """Inputs that the machine cannot hold are an error at once: the kernel would end some process first."""
     pages = new_pages()
@@ -101,6 +118,13 @@ def test_more_memory_than_there_is_is_refused_before_any_is_taken() -> None:
         HostMemory(pages, 1 << 50)
     assert os.fstat(pages).st_size == 0
     os.close(pages)
+
+
+def test_other_random_numbers_are_another_function() -> None:
+    """A result in float64 counts if it is nearly the baseline's own; rounding of a short type is no other function."""
+    exact = {"out": torch.randn(64, 64, dtype=torch.float64), "places": torch.arange(3)}
+    assert numerics.is_same_function({"out": exact["out"].bfloat16(), "places": torch.arange(3)}, exact)
+    assert not numerics.is_same_function({"out": torch.randn(64, 64), "places": torch.arange(3)}, exact)
 
 
 def test_changes_are_a_few_roundings() -> None:

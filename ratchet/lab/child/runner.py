@@ -33,7 +33,7 @@ from ratchet.core.bench.wire import Channel, Disconnected
 from ratchet.core.processes import die_with_parent
 from ratchet.lab.child import containment
 from ratchet.lab.child.memory import DeviceMemory, HostMemory, SharedMemory
-from ratchet.lab.child.selections import watched
+from ratchet.lab.child.selections import in_float64, watched
 
 LONGEST_TEXT = 500
 
@@ -226,7 +226,8 @@ class FileProcess:
         seed_all(seed)
 
         def parts() -> dict[str, torch.Tensor]:
-            return self._parts(self.function(*arguments), arguments)
+            with in_float64() if wide else contextlib.nullcontext():
+                return self._parts(self.function(*arguments), arguments)
 
         self._last = watched(parts) if watch else parts()
         self._wait()

@@ -1,19 +1,27 @@
-"""Find out what the indices among a function's results select, by the operators that gave them.
+"""Ask a function by the operators that it calls: what its indices select, and what it gives in float64.
 
 `child.runner` calls it for the baseline, whose results are right whatever they are: only it knows the values that it compared.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 MOST = 16
 """Operators that are remembered, the last ones."""
+_WIDE = {
+    torch.float32: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float16: torch.float64,
+    torch.complex64: torch.complex128,
+}
 
 
 def watched(call: Callable[[], Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -29,16 +37,39 @@ def watched(call: Callable[[], Mapping[str, torch.Tensor]]) -> dict[str, torch.T
     return found
 
 
-class _Selections(TorchDispatchMode):
-    """Remember the operators that give integers, other than element by element."""
+@contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Let operators make float64, also where they are asked for a shorter type by name."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Float64():
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
+
+class _Mode(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # torch would import its compiler (1.6 s) to keep it from compiling the method below.
+        # torch would import its compiler (1.6 s) to keep it from compiling the methods below.
         return "torch._dynamo" in sys.modules
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+
+
+class _Float64(_Mode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args, kwargs = _pytree.tree_map_only(torch.dtype, lambda one: _WIDE.get(one, one), (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+class _Selections(_Mode):
+    """Remember the operators that give integers, other than element by element."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
