@@ -102,7 +102,9 @@ def end_of(parts: Sequence[Part]) -> int:
 
 def tensors_of(memory: SharedMemory, layout: Sequence[dict[str, Any]], offset: int = 0) -> list[torch.Tensor]:
     """Return the tensors of a layout, so many bytes further on."""
-    return [memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"]) for part in layout]
+    return [
+        memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"], part["order"]) for part in layout
+    ]
 
 
 def _draw(spec: InputSpec, to: torch.Tensor, generator: torch.Generator, kind: InputKind) -> None:

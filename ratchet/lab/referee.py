@@ -123,7 +123,7 @@ class CallSlots:
     def rewritten(self, slot: int) -> Results:
         """Overwrite the arguments of the last call, have its result written again to the last slot, and return that."""
         for argument in self.arguments(slot):
-            flat = argument.view(-1)
+            flat = argument.as_strided((argument.numel(),), (1,))  # however its dimensions lie in memory
             flat.logical_not_() if argument.dtype == torch.bool else flat.view(torch.uint8).bitwise_not_()
             settle(argument.device)
         self.runner.ask("again", Done, slot=self.slots - 1, of=slot)

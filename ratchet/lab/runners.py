@@ -56,6 +56,8 @@ class Part(Record):
     place: Annotated[str, Field(max_length=300)] = ""
     dtype: Annotated[str, Field(pattern=r"^(float|bfloat|complex|u?int|bool)\d{0,3}(_\w{1,12})?$")]
     shape: Annotated[tuple[Annotated[int, Field(ge=0, le=2**40)], ...], Field(max_length=64)]
+    order: Annotated[tuple[int, ...], Field(max_length=64)] = ()
+    """The dimensions of an argument as they lie in memory, where that is another order."""
 
 
 class Parts(Record):

@@ -14,7 +14,7 @@ import mmap
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,15 @@ class SharedMemory:
         """Text with which another process opens it, with a descriptor of pages. Raises OSError where a driver shares nothing."""
         return ""
 
-    def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int]) -> torch.Tensor:
-        """Return the tensor that begins at a byte."""
+    def tensor(self, offset: int, dtype: torch.dtype, shape: Iterable[int], order: Sequence[int] = ()) -> torch.Tensor:
+        """Return the tensor that begins at a byte; ``order``: its dimensions as they lie in memory, if not one after another."""
         flat, shape = self._flat, tuple(shape)
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         if not size:
             return torch.empty(shape, dtype=dtype, device=flat.device)
         if not 0 <= offset <= self.size - size:
             raise ValueError(f"{size} bytes at {offset} are not within {self.size}")
-        strides = torch.empty(shape, device="meta").stride()
+        strides = torch.empty_permuted(shape, tuple(order or range(len(shape))), device="meta").stride()
         # No view of the whole: each has a version counter of its own, as any argument has.
         alone = torch.empty(0, dtype=dtype, device=flat.device)
         return alone.set_(flat.untyped_storage(), offset // dtype.itemsize, shape, strides)

@@ -196,7 +196,8 @@ class FileProcess:
                 values.append([leaf])
             else:
                 raise TypeError(f"an argument is a {type(leaf).__name__}: make tensors, arrays, numbers, text, or trees of these")
-        return {"tree": {"values": values, "structure": _pytree.treespec_dumps(structure)}, "parts": self._layout(self._last)}
+        parts = [{**part, "order": _order(one)} for part, one in zip(self._layout(self._last), self._last.values(), strict=True)]
+        return {"tree": {"values": values, "structure": _pytree.treespec_dumps(structure)}, "parts": parts}
 
     def made(self, seed: int) -> list[Any]:
         """Return the arguments that the function makes."""
@@ -211,7 +212,7 @@ class FileProcess:
         self._results = [{part["place"]: self._tensor(part, start) for part in results} for start in starts]
 
     def _tensor(self, part: Mapping[str, Any], offset: int) -> torch.Tensor:
-        return self._memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"])
+        return self._memory.tensor(part["offset"] + offset, getattr(torch, part["dtype"]), part["shape"], part["order"])
 
     def call(self, seed: int, *, wide: bool = False, watch: bool = False) -> dict[str, Any]:
         """Call once with the arguments of the first slot, keep the result, and describe it.
@@ -311,6 +312,12 @@ class FileProcess:
     def _wait(self) -> None:
         if self._device.type == "cuda":
             torch.cuda.synchronize()
+
+
+def _order(made: torch.Tensor) -> list[int]:
+    """Return the dimensions of a tensor as they lie in memory: none where it has gaps, or where that is their own order."""
+    order = sorted(range(made.dim()), key=made.stride, reverse=True)
+    return order if made.permute(order).is_contiguous() and not made.is_contiguous() else []
 
 
 def built(tree: Mapping[str, Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
