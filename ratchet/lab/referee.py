@@ -126,7 +126,11 @@ class CallSlots:
             flat = argument.as_strided((argument.numel(),), (1,))  # however its dimensions lie in memory
             flat.logical_not_() if argument.dtype == torch.bool else flat.view(torch.uint8).bitwise_not_()
             settle(argument.device)
-        self.runner.ask("again", Done, slot=self.slots - 1, of=slot)
+        return self.again(slot)
+
+    def again(self, slot: int, *, call: bool = False) -> Results:
+        """Have the result of the last call written again to the last slot, after another call if wanted, and return that."""
+        self.runner.ask("again", Done, slot=self.slots - 1, of=slot, call=call)
         return self.snapshot(self.slots - 1).results
 
     def _tensors(self, layout: Sequence[dict[str, Any]], slot: int) -> list[torch.Tensor]:
@@ -166,8 +170,8 @@ class Referee:
         self._promise: tuple[Part, ...] = ()
         self._changes: dict[str, bool] = {}
         """Whether the baseline changes an argument."""
-        self._keeps = True
-        """Whether the baseline's results are memory of their own."""
+        self._keeps = self._keeps_each = True
+        """Whether the baseline's results are memory of their own, and other memory for each call."""
         self._mixes = False
         """Whether timed inputs may have what random ones lack: the referee draws them, and the baseline works on all kinds."""
         self._widens = True
@@ -261,6 +265,7 @@ class Referee:
                 self._take_peak(side)
                 if is_first:
                     self._hold_to_keeping(side, table, 0, taken[side], is_first=True)
+                    self._note_reuse(side, table, taken[side])
         if is_first:
             self._promise = content.promise
             before = named_arguments(self._contents.made(content.seed))
@@ -298,6 +303,21 @@ class Referee:
                 self.seen.violations.append(Violation(rule="inputs", message=said))
             elif is_first:
                 self._keeps = False
+
+    def _note_reuse(self, side: Side, table: CallSlots, taken: CallSnapshot) -> None:
+        """Call again with other arguments: who keeps a result should know where only the candidate's is lost then."""
+        self._contents.fill(table.arguments(0), derived(self._seeds[-1], 1))
+        try:
+            keeps = not closeness(table.again(0, call=True), taken.results, 0.0, 0.0).wrong
+        except RunnerTrouble as error:  # torch refuses to read what a graph has written to again
+            if side == "reference" or error.message.startswith(("hung", "crashed")):
+                raise
+            keeps = False
+        if side == "reference":
+            self._keeps_each = keeps
+        elif self._keeps_each and not keeps:
+            said = "A result of the candidate is lost with its next call, the baseline's is not: copy what you keep."
+            self.seen.notes.append(said)
 
     def _exact(self, content: Content, expected: CallSnapshot) -> Results | None:
         """Return the baseline's result in float64; None where it does not compute in that, or draws other numbers then."""

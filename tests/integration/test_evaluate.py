@@ -96,6 +96,8 @@ def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> 
     baseline, candidate, words = words_of(honest)
     _, record = evaluated(place, baseline, candidate, *words, is_real=honest.parent.name == "boundary")
     assert record["violations"] == []
+    for warned in re.findall(r"^# warned of: (.+)$", honest.read_text(encoding="utf-8"), re.MULTILINE):
+        assert any(warned in warning for warning in record["warnings"])
     if "# not measured\n" in honest.read_text(encoding="utf-8"):
         assert record["verdict"] == "not measured"
         return

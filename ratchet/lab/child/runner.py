@@ -257,8 +257,10 @@ class FileProcess:
                 torch.cuda.set_stream(own)
         self._wait()
 
-    def again(self, slot: int, of: int) -> None:
-        """Write the last result once more, to another slot, whatever became of its arguments."""
+    def again(self, slot: int, of: int, *, call: bool) -> None:
+        """Write the last result once more, to another slot, whatever became of its arguments. ``call``: call again before."""
+        if call:
+            self.function(*self._arguments[of])
         self._write(self._last, slot, of)
         self._wait()
 
