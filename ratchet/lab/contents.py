@@ -61,8 +61,10 @@ class CallContents:
         if (maker := self._maker) is not None:
             maker.go()
             made = maker.ask("make", MadeArguments, seed=seed)
-            if made.parts != self.parts or made.tree != self.tree:
-                raise RunnerTrouble("maker", "--inputs makes arguments of other shapes, types or values for another seed")
+            if made.parts != self.parts:
+                raise RunnerTrouble("maker", "--inputs makes arguments of other shapes or types for another seed")
+            if made.tree != self.tree:
+                raise RunnerTrouble("maker", "--inputs makes another number or text for another seed: only tensors may differ")
             maker.ask("write", Done, results=self._layout)
             maker.stop()
             for there, to in zip(tensors_of(maker.map(self.bytes), self._layout), tensors, strict=True):

@@ -316,3 +316,6 @@ def test_several_arguments_and_a_maker_of_arguments(place: Playground) -> None:
         record = json.loads(done.out)
         assert record["violations"] == [], done.out
         assert record["speedup"] is not None
+    make.write_text(maker.replace("0.5", "seed % 1000"), encoding="utf-8")
+    done = place.ratchet("evaluate", str(one), str(one), "--inputs", f"{make}:make", *words)
+    assert "only tensors may differ" in json.loads(done.out)["headline"]
