@@ -46,6 +46,11 @@ class CallContents:
         maker.stop()
 
     @property
+    def have_masks(self) -> bool:
+        """Whether structured contents have rows of a mask that random ones never have."""
+        return any(spec.dtype == "bool" for spec in self._specs)
+
+    @property
     def bytes(self) -> int:
         """The memory that the arguments of a call take."""
         return end_of(self.parts)
@@ -112,6 +117,9 @@ def tensors_of(memory: SharedMemory, layout: Sequence[dict[str, Any]], offset: i
 def _draw(spec: InputSpec, to: torch.Tensor, generator: torch.Generator, kind: InputKind) -> None:
     if not spec.is_float:
         to.copy_(torch.randint(spec.low, spec.high, to.shape, generator=generator, device=to.device))
+        if kind == "structured" and to.dtype == torch.bool:  # rows that a mask leaves nothing of, or all
+            for band, value in zip(to.tensor_split(_BANDS), (spec.low, spec.high - 1), strict=False):
+                band.fill_(value)
         return
     to.normal_(generator=generator)
     if kind == "large":
