@@ -47,7 +47,7 @@ class CallContents:
 
     @property
     def have_masks(self) -> bool:
-        """Whether structured contents have rows of a mask that random ones never have."""
+        """Return whether structured contents have rows of a mask that random ones never have."""
         return any(spec.dtype == "bool" for spec in self._specs)
 
     @property

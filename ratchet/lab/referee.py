@@ -19,15 +19,14 @@ import torch
 
 from ratchet.core.records.run import SIDES, Side
 from ratchet.core.report.progress import Progress
-from ratchet.core.workload import dtype_name
 from ratchet.lab import numerics
+from ratchet.lab.child.selections import WIDE
 from ratchet.lab.contents import KINDS, CallContents, derived, end_of, placed, settle, tensors_of
 from ratchet.lab.judge import FEWEST_ROUND_TRIPS
 from ratchet.lab.numerics import Closeness, Results, closeness
 from ratchet.lab.records.evaluation import InputKind, Observed, Probe, Rules, Timed, TimingPlan, Violation
 from ratchet.lab.runners import Done, OpenedFiles, Part, Parts, Role, Runner, RunnerTrouble
 
-_WIDE = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
 SEEDS = len(KINDS) + 1
 """Seeds of an evaluation: one for each of these inputs, and the last one for what is timed."""
 CHECKED = 4
@@ -331,8 +330,9 @@ class Referee:
                 self._widens = False
                 self._fork("reference")
             return None
-        wide = [(part.place, _WIDE.get(part.dtype, part.dtype), part.shape) for part in content.promise]
-        if wide != [(place, dtype_name(one.dtype), tuple(one.shape)) for place, one in exact.items()]:
+        types = [(getattr(torch, part.dtype), part) for part in content.promise]
+        wide = [(part.place, WIDE.get(dtype, dtype), part.shape) for dtype, part in types]
+        if wide != [(place, one.dtype, tuple(one.shape)) for place, one in exact.items()]:
             return None
         self._widens = content.kind != "random" or numerics.is_same_function(expected.results, exact)
         return exact if self._widens else None

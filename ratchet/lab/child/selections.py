@@ -16,12 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 MOST = 16
 """Operators that are remembered, the last ones."""
-_WIDE = {
+WIDE = {
     torch.float32: torch.float64,
     torch.bfloat16: torch.float64,
     torch.float16: torch.float64,
     torch.complex64: torch.complex128,
 }
+"""A type → the one of float64 that takes its place."""
 
 
 def watched(call: Callable[[], Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -61,7 +62,7 @@ class _Mode(TorchDispatchMode):
 
 class _Float64(_Mode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        args, kwargs = _pytree.tree_map_only(torch.dtype, lambda one: _WIDE.get(one, one), (args, kwargs or {}))
+        args, kwargs = _pytree.tree_map_only(torch.dtype, lambda one: WIDE.get(one, one), (args, kwargs or {}))
         return func(*args, **kwargs)
 
 
