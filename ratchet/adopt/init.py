@@ -114,10 +114,8 @@ def plan_init(request: InitRequest, environ: Mapping[str, str], may_run: Callabl
     tried, trials = _tried(found, repository, root, folders, environ, may_run) if is_new else ([], CallTrials())
     if is_new and not any(each.cases for each in tried):
         planned += _benchmarks(root, settings.bench, trials, found)
-    # A line anywhere may do so: of a folder above, of the user, of the clone. One for *.json ignores the first of these alone.
-    inside = (f"{settings.results}/{name}" for name in ("baseline.json", "other"))
-    hidden = len(ask(["git", "check-ignore", *inside], folder=root).stdout.splitlines()) == 2
-    planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, settings.results, is_hidden=hidden)))
+    is_hidden = _ignores(root, f"{results}/baseline.json", f"{results}/other")  # a line for *.json ignores the first alone
+    planned.append(PlannedFile(".gitignore", ignored, with_ignored(ignored, results, is_hidden=is_hidden)))
     if not is_set:
         planned.append(PlannedFile("pyproject.toml", pyproject, _settings(pyproject, settings, found, tried, trials)))
     kept = []
@@ -258,8 +256,12 @@ def _read(path: Path) -> str | None:
 def _bench(root: Path, texts: Mapping[str, str], files: Sequence[str]) -> str:
     """Return the usual folder of benchmarks; another where the repository has other files in it, or git is to ignore it."""
     is_taken = any(file == "bench" or file.startswith("bench/") for file in files) and not _has_benchmarks(texts, "bench")
-    is_ignored = ask(["git", "check-ignore", "--quiet", f"bench/{_FIRST}"], folder=root).returncode == 0
-    return "ratchet_bench" if is_taken or is_ignored else "bench"
+    return "ratchet_bench" if is_taken or _ignores(root, f"bench/{_FIRST}") else "bench"
+
+
+def _ignores(root: Path, *paths: str) -> bool:
+    """Return whether git ignores all of these: a line anywhere may do so, of a folder above, of the user, of the clone."""
+    return len(ask(["git", "check-ignore", *paths], folder=root).stdout.splitlines()) == len(paths)
 
 
 def _has_benchmarks(texts: Mapping[str, str], bench: str) -> bool:
