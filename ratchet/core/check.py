@@ -298,8 +298,9 @@ class Comparer:
             raise unbuilt
         built = None if unbuilt else tree
         timing = plan_of(settings, machines[0].device, sessions=True)
-        policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm * share / len(machines)})
-        rule: Rule = GateRule(policy, timing.pairs, drifts or {}, is_part=share < len(machines) or plan.shard is not None)
+        share /= len(machines)  # all of them together may be falsely red no more often than one
+        policy = self.policy.model_copy(update={"false_alarm": self.policy.false_alarm * share})
+        rule: Rule = GateRule(policy, timing.pairs, drifts or {}, is_part=share < 1 or plan.shard is not None)
         explainer = self._explainer if explained != "no" else None
         early = explained == "early" and len(machines) == 1 and built is not None
 

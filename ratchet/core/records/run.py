@@ -199,11 +199,6 @@ class WorkloadIdentity(Record):
         """Return whether it says how much there is to do, so that it has a place on a roofline."""
         return bool(self.flops or self.bytes)
 
-    @property
-    def intensity(self) -> float | None:
-        """FLOPs for each byte, where both are declared."""
-        return (self.flops or 0.0) / self.bytes if self.bytes else None
-
     def differences(self, other: WorkloadIdentity) -> list[str]:
         """Return one line for each part that differs: ``flops: 2 → 3``."""
         mine, theirs = self.model_dump(), other.model_dump()
