@@ -45,8 +45,8 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
         record: Record | None = None
         if record_type is RunRecord:
             with contextlib.suppress(OSError), path.open("rb") as stream:  # the second try explains the error
-                record = run_of_lines(stream, str(path), LARGEST_BYTES)
-                gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
+                if record := run_of_lines(stream, str(path), LARGEST_BYTES):
+                    gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
         if record is None:
             with reading(path), path.open("rb") as stream:
                 content = stream.read(LARGEST_BYTES + 1)
